@@ -347,20 +347,19 @@ MOST_POINTS = 100  # Of a curve.
 LINE, FAINT, DOTS = {}, {"alpha": 0.45}, {"marker": "o", "markersize": 5}
 # Panel, run, part and name in its log, color, label, style.
 CURVES = (
-    (0, "pretrained/train/masked_lm_loss", BLUE, "masked LM", LINE),
-    (0, "pretrained/train/next_sentence_loss", ORANGE, "next sentence", LINE),
+    (0, "pretrained/train/masked_lm_loss", BLUE, "training", FAINT),
+    (0, "pretrained/eval/masked_lm_loss", BLUE, "held-out", DOTS),
     (1, "pretrained/train/masked_lm_accuracy", BLUE, "training", FAINT),
     (1, "pretrained/eval/masked_lm_accuracy", BLUE, "held-out", DOTS),
     (1, "pretrained/eval/unigram_accuracy", GREY, "most frequent token", LINE),
-    (2, "pretrained/train/next_sentence_accuracy", BLUE, "training", FAINT),
-    (2, "pretrained/eval/next_sentence_accuracy", BLUE, "held-out", DOTS),
+    (2, "pretrained/train/learning_rate", BLUE, "one cycle", LINE),
     (3, "fine_tuned/dev/accuracy", BLUE, "pre-trained", DOTS),
     (3, "from_scratch/dev/accuracy", ORANGE, "from scratch", DOTS),
 )
 TITLES = (
-    "Pre-training: losses, nats",
+    "Pre-training: masked-LM loss, nats",
     "Masked-LM accuracy",
-    "Next-sentence accuracy, chance 0.5",
+    "Learning rate",
     "Fine-tuning: dev accuracy",
 )
 
@@ -415,7 +414,6 @@ def learning_curves():
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylim(bottom=0)
-    panels[2].set_ylim(bottom=0.5)
     return figure
 
 

@@ -16,6 +16,11 @@ from tfrecords.io import atomic_files
 _POINTS = 80  # Per curve, approximately.
 _TEXT_WIDTH = 40  # Characters.
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#b85c00", "#6b6b6b"
+# Part of the logs -> style of its curve.
+_PARTS = (
+    ("train", {"alpha": 0.5, "label": "training batches"}),
+    ("eval", {"marker": "o", "label": "held-out documents"}),
+)
 
 
 def read_steps(run_dir: str, part: str) -> list[dict]:
@@ -37,24 +42,21 @@ def _curve(axes, lines: list[dict], name: str, **style) -> None:
         axes.plot(*zip(*means, strict=True), **style)
 
 
-def _accuracy_panel(axes, folder: str, name: str, title: str, base, base_name):
-    run_dir = os.path.join(folder, "pretrained")
-    for part, style in (
-        ("train", {"alpha": 0.5, "label": "training batches"}),
-        ("eval", {"marker": "o", "label": "held-out documents"}),
-    ):
-        _curve(axes, read_steps(run_dir, part), name, color=_BLUE, **style)
-    axes.axhline(base, color=_GREY, linestyle="--", label=base_name)
-    axes.set_title(title)
+def _accuracy_panel(axes, folder: str, baseline: float) -> None:
+    for part, style in _PARTS:
+        lines = read_steps(os.path.join(folder, "pretrained"), part)
+        _curve(axes, lines, "masked_lm_accuracy", color=_BLUE, **style)
+    axes.axhline(
+        baseline, color=_GREY, linestyle="--", label="most frequent token"
+    )
+    axes.set_title("Pre-training: masked-LM accuracy")
 
 
 def _loss_panel(axes, folder: str) -> None:
-    lines = read_steps(os.path.join(folder, "pretrained"), "train")
-    _curve(axes, lines, "masked_lm_loss", color=_BLUE, label="masked LM")
-    _curve(
-        axes, lines, "next_sentence_loss", color=_ORANGE, label="next sentence"
-    )
-    axes.set_title("Pre-training: losses, nats")
+    for part, style in _PARTS:
+        lines = read_steps(os.path.join(folder, "pretrained"), part)
+        _curve(axes, lines, "masked_lm_loss", color=_BLUE, **style)
+    axes.set_title("Pre-training: masked-LM loss, nats")
     axes.set_ylim(bottom=0)
 
 
@@ -111,6 +113,25 @@ def _filled_lines(folder: str) -> list[str]:
     return lines
 
 
+def _meanings(summary: dict) -> list[str]:
+    """Returns a sentence on each number that needs one, in lines."""
+    metric = summary["metric"].replace("_", " ")
+    sentences = (
+        f"Of the tokens masked in held-out documents, "
+        f"{summary['masked_lm_accuracy']:.0%} are guessed; the most frequent "
+        f"token alone gets {summary['unigram_accuracy']:.0%}.",
+        f"On the task, pre-training adds {summary['margin']:.3f} to the "
+        f"{metric} of the same model from scratch.",
+        f"The SavedModel, in a fresh process, has "
+        f"{summary['served_accuracy']:.3f}: that of training, as it should.",
+        "Below, each guess has its probability.",
+    )
+    lines = []
+    for sentence in sentences:
+        lines += textwrap.wrap(sentence, _TEXT_WIDTH + 6)
+    return lines
+
+
 def _text(axes, lines: list[str], title: str) -> None:
     axes.axis("off")
     axes.set_title(title, loc="left")
@@ -123,26 +144,12 @@ def draw(folder: str, summary: dict) -> None:
         3, 2, figsize=(8.5, 11.5), height_ratios=(1, 1, 1.5)
     )
     _loss_panel(panels[0, 0], folder)
-    _accuracy_panel(
-        panels[0, 1],
-        folder,
-        "masked_lm_accuracy",
-        "Masked-LM accuracy",
-        summary["unigram_accuracy"],
-        "most frequent token",
-    )
-    _accuracy_panel(
-        panels[1, 0],
-        folder,
-        "next_sentence_accuracy",
-        "Next-sentence accuracy, chance 0.5",
-        0.5,
-        None,
-    )
-    _fine_tuning_panel(panels[1, 1], folder, summary["metric"])
-    for axes in panels[:2].flat:
+    _accuracy_panel(panels[0, 1], folder, summary["unigram_accuracy"])
+    _fine_tuning_panel(panels[1, 0], folder, summary["metric"])
+    _text(panels[1, 1], _meanings(summary), "What the numbers mean")
+    for axes in panels.flat[:3]:
         axes.set_xlabel("optimizer step")
-        axes.legend(frameon=False)
+        axes.legend(edgecolor="none")
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     _table(panels[2, 0], _summary_rows(summary), "Summary")

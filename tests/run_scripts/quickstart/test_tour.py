@@ -88,7 +88,6 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
     for name in (
         "masked_lm_accuracy",
         "unigram_accuracy",
-        "next_sentence_accuracy",
         "pretrained_accuracy",
         "from_scratch_accuracy",
         "served_accuracy",
