@@ -410,7 +410,7 @@ def learning_curves():
         panels[panel].plot(*points[curve].T, **style)
     for axes, title in zip(panels, TITLES, strict=True):
         axes.set(title=title, xlabel="step")
-        axes.legend(frameon=False)
+        axes.legend(edgecolor="none")
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylim(bottom=0)
