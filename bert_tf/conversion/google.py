@@ -163,6 +163,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "from the pre-trained model that it was initialized from."
         )
     config = bert_config.BertConfig.from_json_file(config_path)
+    renaming.refuse_norm_first(config, config_path)
     task, labels, notes = _find_task(tensors)
     source, step = f"google {prefix}", int(tensors.pop(_STEP, 0))
     weights, slots, unused = renaming.to_ours(

@@ -257,6 +257,19 @@ def refuse_more(
         )
 
 
+def refuse_norm_first(config: bert_config.BertConfig, path: str) -> None:
+    """Raises ValueError if the config of another format has `norm_first`.
+
+    Such models of others have no LayerNorm after the last layer, or another.
+    """
+    if config.norm_first:
+        raise ValueError(
+            f"{path} has norm_first=true, LayerNorm before each sublayer. Only "
+            "models of bert_tf can be read with it. If the weights are those "
+            "of an ordinary BERT, remove the entry."
+        )
+
+
 def to_theirs(
     table: Iterable[Rename], tensors: Mapping[str, np.ndarray], *, source: str
 ) -> dict[str, np.ndarray]:

@@ -90,7 +90,9 @@ def _config(
     """Returns the folder's config or one inferred from shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
-        return bert_config.BertConfig.from_json_file(path, _IGNORED_KEYS), []
+        config = bert_config.BertConfig.from_json_file(path, _IGNORED_KEYS)
+        renaming.refuse_norm_first(config, path)
+        return config, []
     config = object_graph.config_of(objects, encoder, prefix)
     return config, [
         "no bert_config.json: the sizes are inferred from the weights; "

@@ -344,6 +344,12 @@ def test_a_missing_config_is_refused(written):
     refused(written, r"bert_config.json is missing.*Copy it there from the rel")
 
 
+def test_a_config_with_norm_first_is_refused(written, tiny_config):
+    keys = tiny_config.to_dict() | {"norm_first": True}
+    json_files.write(f"{written}/bert_config.json", keys)
+    refused(written, "bert_config.json has norm_first=true, LayerNorm before")
+
+
 def test_missing_data_files_are_named(written):
     data = f"{written}/bert_model.ckpt.data-00000-of-00001"
     os.rename(data, f"{written}/bert_model.ckpt.data-00001-of-00003")

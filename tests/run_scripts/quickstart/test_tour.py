@@ -37,7 +37,8 @@ def few_sources(monkeypatch):
             for number in range(20):
                 text = [
                     f"The {library} function number {number} returns the sum "
-                    f"of the values in row {row} & column {row}. It is quick."
+                    f"of the values in row {row} & column {row}. It takes "
+                    f"{number + 20 * row} seconds in {library}."
                     for row in range(8)
                 ]
                 yield quickstart_corpus.Source(
