@@ -295,7 +295,7 @@ def test_only_known_extra_config_keys_are_ignored(tmp_path, pretrainer):
     assert tf2_checkpoint.read(folder).config == pretrainer.config
     with open(path, "w") as file:
         json.dump(values | {"norm_first": True}, file)
-    with pytest.raises(ValueError, match="bert_config.json has norm_first=true"):
+    with pytest.raises(ValueError, match="json has norm_first=true"):
         tf2_checkpoint.read(folder)
     with open(path, "w") as file:
         json.dump([values], file)
