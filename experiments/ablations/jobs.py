@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from bert_tf.training import checkpoints
 from bert_tf.workflows.doctor import estimates
@@ -11,6 +10,7 @@ from experiments.ablations import settings as ablation_settings
 from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import COLUMNS, Model, Row
 from experiments.ablations.settings import Settings
+from experiments.commands import Job
 
 # Fixed time of a process: imports, tracing, last batches.
 _START_SECONDS = 25.0
@@ -22,25 +22,7 @@ _RECORDS_SECONDS = 60.0
 _EVAL_BATCH_SIZE = 64  # Default of run_pretraining.
 _PREDICTIONS = 0.15  # Devlin et al. 2018, section 3.1.
 _DECIMALS = 4  # For numbers of epochs.
-
-
-class Job(NamedTuple):
-    """A command of the plan.
-
-    Attributes:
-      name: name of the job, and of its folder in the output folder.
-      script: a module of run_scripts.
-      flags: flag name -> value.
-      seconds: estimated time.
-      config_sha256: sha256 of the bert_config.json that a flag names; None
-        without such a flag.
-    """
-
-    name: str
-    script: str
-    flags: dict
-    seconds: float
-    config_sha256: str | None = None
+_VOCABULARY = "vocabulary"  # Name of a job.
 
 
 def _vocabulary(settings: Settings) -> Job:
@@ -50,7 +32,11 @@ def _vocabulary(settings: Settings) -> Job:
         "vocab_size": settings.vocab_size,
         "do_lower_case": settings.do_lower_case,
     }
-    return Job("vocabulary", "make_vocab", flags, _RECORDS_SECONDS)
+    return Job(_VOCABULARY, "make_vocab", flags, _RECORDS_SECONDS)
+
+
+def _needs_vocabulary(settings: Settings) -> tuple[str, ...]:
+    return () if settings.vocab_file else (_VOCABULARY,)
 
 
 def _records(model: Model, settings: Settings) -> Job:
@@ -70,7 +56,35 @@ def _records(model: Model, settings: Settings) -> Job:
         "do_lower_case": settings.do_lower_case,
         "held_out_prob": settings.held_out_prob,
     }
-    return Job(name, "make_pretraining_records", flags, _RECORDS_SECONDS)
+    return Job(
+        name,
+        "make_pretraining_records",
+        flags,
+        _RECORDS_SECONDS,
+        needs=_needs_vocabulary(settings),
+    )
+
+
+def _task_records(task: EvaluationTask, settings: Settings) -> Job:
+    """Returns the job that makes the records of a task."""
+    name = _records_name(task)
+    flags = task.flags | {
+        "vocab_file": settings.vocab_path,
+        "output_dir": f"{settings.output_dir}/{name}",
+        "max_seq_length": settings.max_seq_length,
+        "do_lower_case": settings.do_lower_case,
+    }
+    return Job(
+        name,
+        f"{task.script.replace('run_', 'make_')}_records",
+        flags,
+        _RECORDS_SECONDS,
+        needs=_needs_vocabulary(settings),
+    )
+
+
+def _records_name(task: EvaluationTask) -> str:
+    return f"records/{task.script}/{task.name}"
 
 
 def _predictions(settings: Settings) -> int:
@@ -130,6 +144,7 @@ def _pretraining(
         flags,
         _START_SECONDS + steps * estimates.step_seconds(step, rate),
         ablation_settings.config_sha256(model, settings),
+        needs=(f"records/{model.records}",),
     )
 
 
@@ -190,9 +205,11 @@ def _fine_tuning(
         "keep_checkpoint_max": 1,
         "do_lower_case": settings.do_lower_case,
     }
+    needs = ()
     if row.model:
-        begin = f"{model.name}/checkpoints/{checkpoints.name(step)}"
-        flags["init_checkpoint"] = f"{settings.output_dir}/pretrained/{begin}"
+        needs = (f"pretrained/{model.name}",)
+        begin = f"{needs[0]}/checkpoints/{checkpoints.name(step)}"
+        flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     else:
         config_file = ablation_settings.config_file(model, settings)
         flags["bert_config_file"] = config_file
@@ -204,6 +221,8 @@ def _fine_tuning(
         # The encoder runs only once, so epochs are cheap.
         epochs = settings.num_train_epochs
         features = f"{settings.output_dir}/features/{model.name}/step-{step}"
+        if restart:  # The first computes the features.
+            needs += (fine_tuning_name(row, task, step, restart=0),)
         flags |= {
             "feature_layers": feature_layers(model),
             "features_dir": features,
@@ -213,11 +232,12 @@ def _fine_tuning(
             "do_eval": True,
         }
     else:
-        records = f"{settings.output_dir}/records/{task.script}/{task.name}"
+        records = _records_name(task)
+        needs += (records,)
         flags |= {
             "do_train": True,
             "do_eval": True,
-            "records_dir": records,
+            "records_dir": f"{settings.output_dir}/{records}",
             "learning_rate": settings.fine_tuning_learning_rate,
         }
     flags["num_train_epochs"] = epochs
@@ -227,6 +247,7 @@ def _fine_tuning(
         flags,
         _fine_tuning_seconds(task, epochs, settings, model, rate),
         None if row.model else ablation_settings.config_sha256(model, settings),
+        needs,
     )
 
 
@@ -284,5 +305,7 @@ def make(
             add(_pretraining(row.model, settings, is_kept, rate))
         for restart in range(settings.num_restarts):
             for task in tasks_of(row, tasks):
+                if task.kind != "ner_features":
+                    add(_task_records(task, settings))
                 add(_fine_tuning(row, task, restart, settings, rate))
     return list(jobs.values())

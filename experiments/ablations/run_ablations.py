@@ -9,7 +9,8 @@ r"""Text, tasks -> tables 5, 6, 8 and figure 5 of the paper, as one report.
 
 Devlin et al. 2018, section 5 and appendix C: the effect of next sentence
 prediction, bidirectionality, model size, masking mix and training steps. Each
-run is a separate command; rows of several tables share runs. --dry_run prints
+run is a separate command; rows of several tables share runs;
+--num_processes=2 runs two at a time. --dry_run prints
 all commands and their estimated time, which depends on sizes, steps and
 examples. report.md, report.png and results.json are updated after each run. A
 rerun executes only the missing runs; so does a command with more --tables.
@@ -24,14 +25,14 @@ from absl import flags, logging
 
 from bert_tf.training import reporting, run_folder
 from bert_tf.workflows.doctor import estimates
+from experiments import commands
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import evaluation_tasks, page, plan, report, results
 from experiments.ablations import jobs as ablation_jobs
-from experiments.ablations import runs as ablation_runs
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.jobs import Job
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
+from experiments.commands import Job
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 from tfrecords.text import text_files, vocab
@@ -56,7 +57,7 @@ def read_settings() -> Settings:
     return settings
 
 
-def print_plan(jobs: Sequence[Job], clock: ablation_runs.Clock) -> None:
+def print_plan(jobs: Sequence[Job], clock: commands.Clock) -> None:
     """Prints each command with its estimated time, and the total."""
     for job in jobs:
         taken = clock.taken[job.name]
@@ -64,7 +65,7 @@ def print_plan(jobs: Sequence[Job], clock: ablation_runs.Clock) -> None:
         words = "took" if taken else "about"
         print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
         command = ["python", "-m", f"run_scripts.{job.script}"]
-        print(shlex.join([*command, *ablation_runs.arguments_of(job)]))
+        print(shlex.join([*command, *commands.arguments_of(job)]))
     counts: dict[str, int] = {}
     for job in jobs:
         counts[job.script] = counts.get(job.script, 0) + 1
@@ -128,7 +129,7 @@ def main(argv: list[str]) -> None:
     write_configs(rows, settings, dry_run=True)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
-    clock = ablation_runs.Clock(jobs, settings.output_dir)
+    clock = commands.Clock(jobs, settings.output_dir)
     if settings.dry_run:
         print_plan(jobs, clock)
         return
@@ -138,8 +139,12 @@ def main(argv: list[str]) -> None:
     command += "".join(f" \\\n  {shlex.quote(word)}" for word in argv[1:])
     with run_folder.open_run(settings.output_dir):
         write_configs(rows, settings)
-        for job in ablation_runs.run(
-            jobs, settings.output_dir, clock, settings.log_every_seconds
+        for job in commands.run(
+            jobs,
+            settings.output_dir,
+            clock,
+            settings.log_every_seconds,
+            settings.num_processes,
         ):
             if job.name.startswith(("pretrained/", "fine_tuned/")):
                 write_report(rows, tasks, settings, clock, command)

@@ -46,6 +46,11 @@ class Settings(Options):
     dry_run: bool = option(
         False, "Print the commands and their estimated time, and exit."
     )
+    num_processes: int = option(
+        1,
+        "Number of commands that run at a time, each on its own cores.",
+        at_least=1,
+    )
     log_every_seconds: float = option(
         60.0, "Seconds between progress lines.", at_least=1.0
     )

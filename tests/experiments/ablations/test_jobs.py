@@ -4,13 +4,16 @@ import dataclasses
 import pytest
 from ablation_examples import TASKS, make_settings
 
+from experiments import commands
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations import plan as ablation_plan
-from experiments.ablations import runs
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Model, Row
 from run_scripts import (
+    make_glue_records,
+    make_ner_records,
     make_pretraining_records,
+    make_squad_records,
     make_vocab,
     run_glue,
     run_ner,
@@ -22,6 +25,9 @@ BASE = Model(4, 64, 4)
 SCRIPTS = {
     "make_vocab": make_vocab,
     "make_pretraining_records": make_pretraining_records,
+    "make_glue_records": make_glue_records,
+    "make_squad_records": make_squad_records,
+    "make_ner_records": make_ner_records,
     "run_pretraining": run_pretraining,
     "run_glue": run_glue,
     "run_squad": run_squad,
@@ -68,14 +74,37 @@ def test_runs_shared_by_rows_are_run_once(settings):
     assert alone == set(names)
 
 
-def test_a_job_follows_the_jobs_it_depends_on(settings):
-    made = set()
+def all_needs(job, jobs):
+    """Returns the jobs that a job needs, and that those need."""
+    needed = [jobs[name] for name in job.needs]
+    return needed + [more for one in needed for more in all_needs(one, jobs)]
+
+
+def test_a_job_needs_the_jobs_whose_output_it_reads(settings):
+    jobs = {}
     for job in plan(settings):
-        for flag in ("input_file", "init_checkpoint"):
+        assert set(job.needs) <= set(jobs), job.name
+        jobs[job.name] = job
+        written = tuple(
+            x.flags.get("output_dir") or x.flags["output_file"]
+            for x in all_needs(job, jobs)
+        )
+        for flag in ("vocab_file", "input_file", "init_checkpoint"):
             path = job.flags.get(flag, "")
             if path.startswith(f"{settings.output_dir}/"):
-                assert any(path.startswith(f"{x}/") for x in made), path
-        made.add(job.flags.get("output_dir", ""))
+                assert path.startswith(written), (job.name, path)
+        records = job.flags.get("records_dir")
+        assert records is None or records in written, job.name
+
+
+def test_only_one_of_the_restarts_computes_features(settings):
+    jobs = {job.name: job for job in plan(settings, num_restarts=2)}
+    taggers = {n: job for n, job in jobs.items() if "features_dir" in job.flags}
+    first, second = [
+        {n for n in taggers if n.endswith(f"restart-{i}")} for i in range(2)
+    ]
+    assert {name for n in second for name in jobs[n].needs} >= first
+    assert first and not any(set(jobs[n].needs) & set(taggers) for n in first)
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -84,7 +113,7 @@ def test_scripts_accept_the_flags_of_their_jobs(settings, precision):
     for job in plan(settings, precision=precision):
         # Unknown flags and invalid values raise an error.
         values = copy.deepcopy(SCRIPTS[job.script].FLAGS)
-        values([job.script, *runs.arguments_of(job)])
+        values([job.script, *commands.arguments_of(job)])
         scripts.add(job.script)
     assert scripts == set(SCRIPTS)
 

@@ -1,4 +1,4 @@
-import itertools
+import json
 import os
 import signal
 import subprocess
@@ -7,9 +7,26 @@ import time
 
 import pytest
 
-from experiments.ablations import runs
-from experiments.ablations.jobs import Job
+from experiments import commands
+from experiments.commands import Job
 from tfrecords.io import json_files
+
+# Ends when the other one has begun too.
+_MEETS = """
+import os, sys, time
+name, other = (word.partition("=")[2] for word in sys.argv[1:])
+print(sorted(os.sched_getaffinity(0)))
+open(name, "w").close()
+while not os.path.exists(other):
+    time.sleep(0.05)
+"""
+# Ends with a signal only, as if it had saved a checkpoint.
+_WAITS = """
+import signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(75))
+open("waits", "w").close()
+time.sleep(600)
+"""
 
 
 @pytest.fixture
@@ -22,6 +39,8 @@ def scripts(tmp_path, monkeypatch):
     (folder / "bad.py").write_text("raise SystemExit('the disk is full')\n")
     (folder / "diverged.py").write_text("raise SystemExit(3)\n")
     (folder / "stopped.py").write_text("raise SystemExit(75)\n")
+    (folder / "meets.py").write_text(_MEETS)
+    (folder / "waits.py").write_text(_WAITS)
     monkeypatch.setenv("PYTHONPATH", str(folder.parent))
     monkeypatch.chdir(tmp_path)
     return str(tmp_path / "out")
@@ -34,9 +53,10 @@ def jobs_of(*scripts):
     ]
 
 
-def run(jobs, folder):
-    clock = runs.Clock(jobs, folder)
-    return [job.name for job in runs.run(jobs, folder, clock)], clock
+def run(jobs, folder, **options):
+    clock = commands.Clock(jobs, folder)
+    done = commands.run(jobs, folder, clock, **options)
+    return [job.name for job in done], clock
 
 
 def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
@@ -61,16 +81,15 @@ def test_a_failed_job_shows_its_log_and_is_run_again(scripts):
         "the disk is full\n.*bad-1.log",
     ):
         run(jobs, scripts)
-    assert runs.read_done(scripts, jobs[0])
-    assert runs.read_done(scripts, jobs[1]) is None
+    assert commands.read_done(scripts, jobs[0])
+    assert commands.read_done(scripts, jobs[1]) is None
     assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
 
 
 def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
-    begin = {"init_checkpoint": f"{scripts}/pretrained/x/checkpoints/step-5"}
     jobs = [
         Job("pretrained/x", "diverged", {}, 10.0),
-        Job("fine_tuned/x", "good", begin, 10.0),
+        Job("fine_tuned/x", "good", {}, 10.0, needs=("pretrained/x",)),
         Job("pretrained/xy", "good", {}, 10.0),
     ]
     done, clock = run(jobs, scripts)
@@ -84,7 +103,7 @@ def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
 
 
 def test_a_stopped_job_stops_the_plan(scripts):
-    with pytest.raises(runs.stopping.Stopped, match="stopped-0; the"):
+    with pytest.raises(commands.stopping.Stopped, match="stopped-0; the"):
         run(jobs_of("stopped"), scripts)
 
 
@@ -109,30 +128,65 @@ def test_a_job_done_with_another_config_is_refused(scripts):
         run([job._replace(config_sha256="bb")], scripts)
 
 
-def test_seconds_include_all_attempts(scripts, monkeypatch):
-    now = itertools.count(0.0, 7.0)
+def test_seconds_include_all_attempts(scripts):
     (job,) = jobs_of("stopped")
-    clock = runs.Clock([job], scripts)
-
-    def attempt(error):
-        def run(*things):
-            next(now)
-            if error:
-                raise error
-            return 0
-
-        monkeypatch.setattr(runs, "_attempt", run)
-        runs._run(job, scripts, clock, 60.0)
-
-    monkeypatch.setattr(runs.time, "monotonic", lambda: next(now))
-    for error in (runs.stopping.Stopped("SIGTERM"), ValueError("no")):
-        with pytest.raises(type(error)):
-            attempt(error)
-        assert runs.read_done(scripts, job) is None
-    attempt(None)
-    assert clock.taken[job.name] == 3 * 14.0
-    assert runs.read_done(scripts, job)["seconds"] == 3 * 14.0
+    seconds = []
+    for _ in range(2):
+        with pytest.raises(commands.stopping.Stopped):
+            run([job], scripts)
+        assert commands.read_done(scripts, job) is None
+        left = json_files.read(f"{scripts}/stopped/{job.name}.json")
+        seconds.append(left["seconds"])
+    assert seconds[1] > seconds[0] > 0
+    with open("python/run_scripts/stopped.py", "w") as file:
+        file.write("")
+    run([job], scripts)
+    assert commands.read_done(scripts, job)["seconds"] > seconds[1]
     assert not os.path.exists(f"{scripts}/stopped/{job.name}.json")
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "sched_getaffinity"), reason="needs CPU affinity (Linux)"
+)
+def test_two_jobs_at_a_time_have_their_own_cores(scripts):
+    cores = sorted(os.sched_getaffinity(0))
+    jobs = [
+        Job(f"meet/{name}", "meets", {"own": name, "other": other}, 1.0)
+        for name, other in (("a", "b"), ("b", "a"))
+    ]
+    done, _ = run(jobs, scripts, num_processes=2)
+    assert sorted(done) == ["meet/a", "meet/b"]
+    logs = []
+    for job in jobs:
+        with open(f"{scripts}/logs/{job.name}.log") as file:
+            logs.append(json.loads(file.read()))
+    if len(cores) > 1:
+        assert sorted(logs[0] + logs[1]) == cores
+    else:
+        assert logs == [cores, cores]
+
+
+def test_a_job_waits_for_those_it_needs(scripts):
+    flags = {"own": "a", "other": "b"}
+    jobs = [
+        Job("meet/a", "meets", flags, 1.0),
+        Job("after", "good", {}, 1.0, needs=("meet/a",)),
+        Job("meet/b", "meets", {"own": "b", "other": "a"}, 1.0),
+    ]
+    done, _ = run(jobs, scripts, num_processes=2)
+    assert done.index("after") > done.index("meet/a")
+
+
+def test_a_failure_stops_the_other_jobs(scripts):
+    jobs = [
+        Job("long", "waits", {}, 1.0),
+        Job("meet", "meets", {"own": "a", "other": "waits"}, 1.0),
+        Job("bad", "bad", {}, 1.0, needs=("meet",)),
+    ]
+    with pytest.raises(ValueError, match="bad ended with exit code 1"):
+        run(jobs, scripts, num_processes=2)
+    assert json_files.read(f"{scripts}/stopped/long.json")["seconds"] > 0
+    assert not os.path.exists(f"{scripts}/done/long.json")
 
 
 def test_estimates_are_corrected_by_finished_jobs(scripts):
@@ -142,7 +196,7 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     left = {"seconds": 30.0, "flags": jobs[0].flags}
     left |= {"config_sha256": None, "diverged": False}
     json_files.write(path, left)
-    clock = runs.Clock(jobs, scripts)
+    clock = commands.Clock(jobs, scripts)
     assert clock.factor("good") == 3.0
     assert clock.factor("bad") == 1.0
     assert clock.rest() == 30.0 + 10.0
@@ -166,16 +220,16 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
     )
     plan = (
         "import os, sys\n"
-        "from experiments.ablations import runs\n"
-        "from experiments.ablations.jobs import Job\n"
+        "from experiments import commands\n"
+        "from experiments.commands import Job\n"
         "from bert_tf.training import stopping\n"
         f"os.environ['PYTHONPATH'] = {str(tmp_path / 'python')!r}\n"
         f"os.chdir({str(tmp_path)!r})\n"
         "jobs = [Job('slow', 'slow', {}, 60.0)]\n"
-        "clock = runs.Clock(jobs, 'out')\n"
+        "clock = commands.Clock(jobs, 'out')\n"
         "try:\n"
         "    with stopping.at_once_on_signal():\n"
-        "        list(runs.run(jobs, 'out', clock))\n"
+        "        list(commands.run(jobs, 'out', clock))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
     )

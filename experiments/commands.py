@@ -1,0 +1,316 @@
+"""Jobs of a plan -> their output folders, each job in a separate process.
+
+A finished job writes `done/NAME.json` with its flags, the sha256 of its model's
+config and its seconds; a stopped job writes `stopped/NAME.json` with its
+seconds so far. So a rerun of a plan, or a larger plan, runs only the missing
+jobs. A job that diverged would diverge again: this is recorded in its file, and
+the plan continues without the jobs that depend on it.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from absl import logging
+
+from bert_tf.training import reporting, stopping
+from tfrecords.io import json_files
+
+_LAST_LINES = 12  # Of the log of a failed command.
+_POLL_SECONDS = 0.5
+
+
+class Job(NamedTuple):
+    """A command of a plan.
+
+    Attributes:
+      name: name of the job, and of its folder in the output folder.
+      script: a module of run_scripts.
+      flags: flag name -> value.
+      seconds: estimated time.
+      config_sha256: sha256 of the bert_config.json that a flag names; None
+        without such a flag.
+      needs: names of the jobs whose output it reads.
+    """
+
+    name: str
+    script: str
+    flags: dict
+    seconds: float
+    config_sha256: str | None = None
+    needs: tuple[str, ...] = ()
+
+
+def _done_file(output_dir: str, job: Job) -> str:
+    return os.path.join(output_dir, "done", f"{job.name}.json")
+
+
+def read_done(output_dir: str, job: Job) -> dict | None:
+    """Returns the record of a job in `done/`; None if it is not done.
+
+    Raises:
+      ValueError: if it was run with other flags, or another config.
+    """
+    path = _done_file(output_dir, job)
+    if not os.path.exists(path):
+        return None
+    done = json_files.read(path)
+    flags, sha256 = done["flags"], done["config_sha256"]
+    differences = [
+        f"--{name} was {flags.get(name)}, is now {job.flags.get(name)}"
+        for name in sorted(set(flags) | set(job.flags))
+        if flags.get(name) != job.flags.get(name)
+    ]
+    if differences:
+        raise ValueError(
+            f"{job.name} in {output_dir} was done with other flags: "
+            f"{'; '.join(differences)}. Choose another --output_dir, or give "
+            "the earlier flags."
+        )
+    if sha256 != job.config_sha256:
+        raise ValueError(
+            f"{job.name} in {output_dir} was done with another "
+            f"{job.flags['bert_config_file']}: the sha256 of its values was "
+            f"{sha256}, is now {job.config_sha256}. Choose another "
+            "--output_dir, or give the earlier flags, such as "
+            "--hidden_dropout_prob."
+        )
+    return done
+
+
+def arguments_of(job: Job) -> list[str]:
+    """Returns the flags of a job as arguments of a command."""
+    return [f"--{name}={value}" for name, value in job.flags.items()]
+
+
+class Clock:
+    """Progress of a plan, and the estimated time of the rest.
+
+    Estimates are corrected, for each script, by the ratio of actual to
+    estimated time of its finished jobs.
+
+    Attributes:
+      jobs: jobs of the plan.
+      taken: seconds of each job by its name; None if it is not done.
+      diverged: names of jobs that diverged.
+    """
+
+    def __init__(self, jobs: Sequence[Job], output_dir: str):
+        self.jobs = jobs
+        done = {job.name: read_done(output_dir, job) for job in jobs}
+        self.taken = {
+            name: one["seconds"] if one else None for name, one in done.items()
+        }
+        self.diverged = {
+            name for name, one in done.items() if one and one["diverged"]
+        }
+
+    def is_lost(self, job: Job) -> bool:
+        """Returns whether a job needs the output of a job that diverged."""
+        return not self.diverged.isdisjoint(job.needs)
+
+    def is_ready(self, job: Job) -> bool:
+        """Returns whether all jobs that a job needs are done."""
+        return all(self.taken[name] is not None for name in job.needs)
+
+    def factor(self, script: str) -> float:
+        """Returns the factor that corrects estimates of a script's jobs."""
+        done = [
+            job
+            for job in self.jobs
+            if job.script == script and self.taken[job.name] is not None
+        ]
+        if not done:
+            return 1.0
+        taken = sum(self.taken[job.name] for job in done)
+        return taken / sum(job.seconds for job in done)
+
+    def rest(self) -> float:
+        """Returns the estimated seconds of the jobs that are not done."""
+        return sum(
+            job.seconds * self.factor(job.script)
+            for job in self.jobs
+            if self.taken[job.name] is None and not self.is_lost(job)
+        )
+
+    def line(self) -> str:
+        """Returns the progress of the plan, for the log."""
+        done = sum(seconds is not None for seconds in self.taken.values())
+        rest = reporting.format_seconds(self.rest())
+        return f"{done} of {len(self.jobs)} commands done, about {rest} left"
+
+
+class _Process:
+    """A job that is running.
+
+    Its seconds include all attempts: one that stops or fails, unless killed,
+    writes the sum so far to `stopped/`.
+    """
+
+    def __init__(self, job: Job, output_dir: str, cores: Sequence[int]):
+        self.job = job
+        self.cores = cores
+        self.output_dir = output_dir
+        self.log = os.path.join(output_dir, "logs", f"{job.name}.log")
+        self.attempts = os.path.join(output_dir, "stopped", f"{job.name}.json")
+        self.earlier = 0.0
+        if os.path.exists(self.attempts):
+            self.earlier = json_files.read(self.attempts)["seconds"]
+        os.makedirs(os.path.dirname(self.log), exist_ok=True)
+        command = [sys.executable, "-m", f"run_scripts.{job.script}"]
+        self.begin = time.monotonic()
+        with open(self.log, "ab") as file:
+            self.process = subprocess.Popen(
+                [*command, *arguments_of(job)],
+                stdout=file,
+                stderr=file,
+                env=stopping.child_environment(),
+            )
+        if hasattr(os, "sched_setaffinity"):  # Linux
+            os.sched_setaffinity(self.process.pid, cores)
+
+    def seconds(self) -> float:
+        """Returns the seconds of this and all earlier attempts."""
+        return round(self.earlier + time.monotonic() - self.begin, 3)
+
+    def write_attempt(self) -> None:
+        """Writes the seconds so far of a job that is not done."""
+        _write(self.attempts, {"seconds": self.seconds()})
+
+    def is_done(self) -> bool:
+        """Returns whether it has ended with a result, or diverged.
+
+        Raises:
+          ValueError: with the last lines of its log, if it failed.
+          stopping.Stopped: if it received a signal.
+        """
+        status = self.process.poll()
+        if status is None:
+            return False
+        if status == stopping.EXIT_CODE:
+            raise stopping.Stopped(
+                f"in {self.job.name}; the same command resumes from here"
+            )
+        if status not in (0, stopping.DIVERGED_EXIT_CODE):
+            with open(self.log, encoding="utf-8", errors="replace") as file:
+                last = "".join(file.readlines()[-_LAST_LINES:])
+            raise ValueError(
+                f"{self.job.name} ended with exit code {status}:\n{last}"
+                f"Complete log: {self.log}. The same command resumes from here."
+            )
+        return True
+
+    def write_done(self, clock: Clock) -> None:
+        """Writes its file in `done/`."""
+        job, seconds = self.job, self.seconds()
+        done_file = _done_file(self.output_dir, job)
+        has_diverged = self.process.returncode == stopping.DIVERGED_EXIT_CODE
+        if has_diverged:
+            clock.diverged.add(job.name)
+            logging.warning(
+                "%s diverged; the report has a dash for all results that "
+                "depend on it. Remove %s to try it again.",
+                job.name,
+                done_file,
+            )
+        done = {
+            "seconds": seconds,
+            "flags": job.flags,
+            "config_sha256": job.config_sha256,
+            "diverged": has_diverged,
+        }
+        _write(done_file, done)
+        if self.earlier:
+            os.remove(self.attempts)
+        clock.taken[job.name] = seconds
+        logging.info("%s took %s", job.name, reporting.format_seconds(seconds))
+
+
+def _write(path: str, content: dict) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    json_files.write(path, content)
+
+
+def _stop(processes: Sequence[_Process]) -> None:
+    """Stops jobs; each saves a checkpoint first."""
+    for one in processes:
+        if one.process.poll() is None:
+            one.process.send_signal(signal.SIGTERM)
+    for one in processes:
+        one.process.wait()
+        one.write_attempt()
+
+
+def _shares(num_processes: int) -> list[list[int]]:
+    """Returns the cores of each process: disjoint sets if there are enough."""
+    if not hasattr(os, "sched_getaffinity"):
+        return [[]] * num_processes
+    cores = sorted(os.sched_getaffinity(0))
+    if num_processes > len(cores):
+        return [cores] * num_processes
+    return [cores[first::num_processes] for first in range(num_processes)]
+
+
+def run(
+    jobs: Sequence[Job],
+    output_dir: str,
+    clock: Clock,
+    log_every_seconds: float = 60.0,
+    num_processes: int = 1,
+) -> Iterator[Job]:
+    """Runs the missing jobs; yields each job when it is done.
+
+    Jobs start in order, except that one waits until those it needs are done.
+
+    Args:
+      jobs: jobs of the plan, each after those it needs.
+      output_dir: folder of the plan; gets `logs/` and `done/`.
+      clock: progress of the plan.
+      log_every_seconds: seconds between two progress lines.
+      num_processes: number of jobs that run at a time, each on its own cores.
+
+    Raises:
+      ValueError: with the last lines of its log, if a job fails.
+      stopping.Stopped: on SIGTERM, after the jobs have saved checkpoints.
+    """
+    waiting = [job for job in jobs if clock.taken[job.name] is None]
+    free = _shares(num_processes)
+    running: list[_Process] = []
+    logged = time.monotonic()
+    try:
+        while True:
+            waiting = [job for job in waiting if not clock.is_lost(job)]
+            ready = [job for job in waiting if clock.is_ready(job)]
+            for job in ready[: len(free)]:
+                logging.info("%s; %s", job.name, clock.line())
+                running.append(_Process(job, output_dir, free.pop(0)))
+                waiting.remove(job)
+            if not running:
+                return
+            time.sleep(_POLL_SECONDS)
+            if time.monotonic() - logged >= log_every_seconds:
+                logged = time.monotonic()
+                _log(running, clock)
+            for one in [one for one in running if one.is_done()]:
+                one.write_done(clock)
+                running.remove(one)
+                free.append(one.cores)
+                yield one.job
+    finally:
+        _stop(running)
+
+
+def _log(running: Sequence[_Process], clock: Clock) -> None:
+    for one in running:
+        expected = one.job.seconds * clock.factor(one.job.script)
+        logging.info(
+            "%s  %s of about %s; %s",
+            one.job.name,
+            reporting.format_seconds(one.seconds()),
+            reporting.format_seconds(expected),
+            clock.line(),
+        )
