@@ -468,8 +468,27 @@ class Muon(AdamW):
     gradients are learned, too. With the factor of Liu et al. 2025 (arXiv
     2502.16982, section 2.2) its elements are about as large as AdamW's, and
     both share learning rate and weight decay. These matrices have no second
-    moments. Arguments are those of `AdamW`.
+    moments.
+
+    Args:
+      variables: as in `AdamW`.
+      learning_rate: step -> scalar float32.
+      product_dtype: dtype of the matrix products that make updates orthogonal;
+        bfloat16 is precise enough, as Jordan et al. found, and with AMX or on
+        a GPU several times faster.
+      **kwargs: the other arguments of `AdamW`.
     """
+
+    def __init__(
+        self,
+        variables,
+        learning_rate,
+        *,
+        product_dtype: str = "float32",
+        **kwargs,
+    ):
+        super().__init__(variables, learning_rate, **kwargs)
+        self.product_dtype = product_dtype
 
     @staticmethod
     def _has_second_moment(variable: keras.Variable) -> bool:
@@ -483,12 +502,15 @@ class Muon(AdamW):
         variable, momentum = self.variables_to_train[i], self.first_moments[i]
         momentum.assign(MUON_MOMENTUM * momentum + gradient)
         # Nesterov's: as if the momentum were already updated once more.
-        update = orthogonalized(gradient + MUON_MOMENTUM * momentum)
+        update = gradient + MUON_MOMENTUM * momentum
+        update = orthogonalized(update, self.product_dtype)
         update *= 0.2 * math.sqrt(max(variable.shape))
         variable.assign_sub(rate * (update + self.decay_rates[i] * variable))
 
 
-def orthogonalized(matrix: tf.Tensor) -> tf.Tensor:
+def orthogonalized(
+    matrix: tf.Tensor, product_dtype: str = "float32"
+) -> tf.Tensor:
     """Returns U V^T of the singular value decomposition U S V^T, about.
 
     Five Newton-Schulz iterations with the polynomial of Jordan et al. 2024: its
@@ -497,12 +519,13 @@ def orthogonalized(matrix: tf.Tensor) -> tf.Tensor:
     """
     is_tall = matrix.shape[0] > matrix.shape[1]
     x = tf.transpose(matrix) if is_tall else matrix
-    x /= tf.norm(x) + _MUON_EPSILON
+    x = tf.cast(x / (tf.norm(x) + _MUON_EPSILON), product_dtype)
     a, b, c = _NEWTON_SCHULZ
     for _ in range(_MUON_ITERATIONS):
         products = tf.matmul(x, x, transpose_b=True)
         products = b * products + c * tf.matmul(products, products)
         x = a * x + tf.matmul(products, x)
+    x = tf.cast(x, matrix.dtype)
     return tf.transpose(x) if is_tall else x
 
 
@@ -518,8 +541,8 @@ def make_optimizer(
 
     Args:
       config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
-        `adam_beta_2`, `adam_epsilon`, `correct_bias`, `layerwise_lr_decay` and
-        `ema_decay`.
+        `adam_beta_2`, `adam_epsilon`, `correct_bias`, `layerwise_lr_decay`,
+        `ema_decay` and, for Muon, `precision`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """
@@ -533,4 +556,6 @@ def make_optimizer(
     }
     if config.correct_bias is not None:
         settings["correct_bias"] = config.correct_bias
+    if config.optimizer == "muon" and config.precision == "bfloat16":
+        settings["product_dtype"] = "bfloat16"
     return OPTIMIZERS[config.optimizer](variables, learning_rate, **settings)

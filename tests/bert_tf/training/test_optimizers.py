@@ -121,6 +121,19 @@ def test_updates_of_muon_have_singular_values_near_one():
     np.testing.assert_array_equal(zeros, np.zeros((4, 6)))
 
 
+def test_products_in_bfloat16_give_nearly_the_same_update():
+    rng = np.random.default_rng(4)
+    for shape in ((64, 64), (32, 128)):
+        matrix = tf.constant(rng.normal(size=shape), tf.float32)
+        exact, fast = (
+            optimizers.orthogonalized(matrix, dtype).numpy()
+            for dtype in ("float32", "bfloat16")
+        )
+        assert fast.dtype == np.float32
+        error = np.linalg.norm(fast - exact) / np.linalg.norm(exact)
+        assert 0 < error < 0.1
+
+
 def test_lamb_does_not_scale_biases_and_zeros():
     weights = {
         "kernel": np.full((2, 2), 3.0),
@@ -395,6 +408,9 @@ def test_make_optimizer_follows_the_config():
     assert not make(optimizer="lamb", correct_bias=False).correct_bias
     assert make(correct_bias=True).correct_bias
     assert make(ema_decay=0.9).ema_decay == 0.9
+    assert make(optimizer="muon").product_dtype == "float32"
+    made = make(optimizer="muon", precision="bfloat16")
+    assert made.product_dtype == "bfloat16"
     made = make(adam_beta_1=0.8, adam_beta_2=0.98, adam_epsilon=1e-8)
     assert (made.beta_1, made.beta_2, made.epsilon) == (0.8, 0.98, 1e-8)
 
