@@ -5,8 +5,8 @@ import os
 
 from experiments.ablations import jobs
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.settings import Settings
+from experiments.evaluation_tasks import EvaluationTask
 
 TASKS = [
     EvaluationTask(

@@ -7,10 +7,10 @@ from bert_tf.training import checkpoints
 from bert_tf.workflows.doctor import estimates
 from experiments.ablations import plan
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import COLUMNS, Model, Row
 from experiments.ablations.settings import Settings
 from experiments.commands import Job
+from experiments.evaluation_tasks import EvaluationTask
 
 # Fixed time of a process: imports, tracing, last batches.
 _START_SECONDS = 25.0

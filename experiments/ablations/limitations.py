@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from experiments.ablations import jobs, plan
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
+from experiments.evaluation_tasks import EvaluationTask
 
 # Appendix A.2 of the paper: 256 sequences; 128 tokens in 90 % of the steps.
 _PAPER_TOKENS = 1_000_000 * 256 * (0.9 * 128 + 0.1 * 512)

@@ -9,10 +9,10 @@ from matplotlib.figure import Figure
 from experiments.ablations import plan, report
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES, Check
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.results import Scores
 from experiments.ablations.settings import Settings
+from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
 
 _COLORS = ("#1f6fb4", "#d9730d", "#3a9a4c", "#8b5bb5", "#777777", "#c23b3b")

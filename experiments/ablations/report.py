@@ -14,10 +14,10 @@ from experiments.ablations.checks import (
     Check,
     percent,
 )
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, TABLES, Row
 from experiments.ablations.results import Score, Scores
 from experiments.ablations.settings import Settings
+from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
 
 REPORT, PAGE = "report.md", "report.png"

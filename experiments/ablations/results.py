@@ -9,9 +9,9 @@ import numpy as np
 
 from experiments.ablations import jobs
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.evaluation_tasks import EvaluationTask
 from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.settings import Settings
+from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import json_files
 
 RESULTS = "eval_results.json"

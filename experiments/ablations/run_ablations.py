@@ -25,10 +25,10 @@ from absl import flags, logging
 
 from bert_tf.training import reporting, run_folder
 from bert_tf.workflows.doctor import estimates
-from experiments import commands
+from experiments import commands, evaluation_tasks
 from experiments.ablations import checks as ablation_checks
-from experiments.ablations import evaluation_tasks, page, plan, report, results
 from experiments.ablations import jobs as ablation_jobs
+from experiments.ablations import page, plan, report, results
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
@@ -125,7 +125,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     settings = read_settings()
     rows = plan.make(settings.tables, settings.base, settings.num_checkpoints)
-    tasks = evaluation_tasks.read(settings)
+    tasks = evaluation_tasks.read(settings, settings.max_seq_length)
     write_configs(rows, settings, dry_run=True)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)

@@ -10,13 +10,14 @@ from bert_tf.config import BertConfig
 from bert_tf.training.config import MAX_SEED
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
+from experiments.evaluation_tasks import TaskFiles
 from tfrecords.io import json_files
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab_learning import MAX_ENTRIES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(Options):
+class Settings(TaskFiles):
     """Settings shared by all runs: the flags of run_ablations."""
 
     output_dir: str = option(
@@ -113,20 +114,6 @@ class Settings(Options):
         choices=("float32", "bfloat16", "float16"),
     )
 
-    glue_dir: tuple[str, ...] = option(
-        (),
-        "Folders of GLUE tasks, each named like its task, such as glue/SST-2.",
-    )
-    squad_train_file: str | None = option(
-        None, "SQuAD 1.1 training file, for table 5."
-    )
-    squad_dev_file: str | None = option(
-        None, "SQuAD 1.1 dev file, for table 5."
-    )
-    ner_train_file: str | None = option(
-        None, "CoNLL-2003 training file, for table 8."
-    )
-    ner_dev_file: str | None = option(None, "CoNLL-2003 dev file, for table 8.")
     fine_tuning_batch_size: int = option(
         32, "Examples in one step of fine-tuning.", at_least=1
     )

@@ -3,7 +3,7 @@ import json
 import pytest
 from ablation_examples import make_settings
 
-from experiments.ablations import evaluation_tasks
+from experiments import evaluation_tasks
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ def test_named_entities_are_two_tasks(tmp_path):
 def test_a_task_without_one_of_its_files_is_refused():
     settings = make_settings("runs", ner_train_file="eng.train")
     with pytest.raises(ValueError, match="--ner_train_file and --ner_dev_file"):
-        evaluation_tasks.read(settings)
+        evaluation_tasks.read(settings, settings.max_seq_length)
     with pytest.raises(ValueError, match="tasks: none. Give one task"):
-        evaluation_tasks.read(make_settings("runs"))
+        evaluation_tasks.read(make_settings("runs"), max_seq_length=32)
 
 
 def test_no_task_or_a_repeated_task_is_refused(sst):

@@ -9,11 +9,25 @@ import math
 import os
 from collections.abc import Sequence
 
-from experiments.ablations.settings import Settings
+from tfrecords.options import Options, option
 from tfrecords.tasks import glue_rows, glue_tables, ner_files, squad_files
 
 # Estimated word pieces per word; [CLS] and [SEP].
 _PIECES, _SPECIAL = 1.3, 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskFiles(Options):
+    """Files of the tasks of an experiment: flags of its command."""
+
+    glue_dir: tuple[str, ...] = option(
+        (),
+        "Folders of GLUE tasks, each named like its task, such as glue/SST-2.",
+    )
+    squad_train_file: str | None = option(None, "SQuAD 1.1 training file.")
+    squad_dev_file: str | None = option(None, "SQuAD 1.1 dev file.")
+    ner_train_file: str | None = option(None, "CoNLL-2003 training file.")
+    ner_dev_file: str | None = option(None, "CoNLL-2003 dev file.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +36,7 @@ class EvaluationTask:
 
     Attributes:
       name: column of the report.
-      kind: "glue", "squad", "ner" or "ner_features", see `plan.COLUMNS`.
+      kind: "glue", "squad", "ner" or "ner_features".
       script: module of run_scripts that fine-tunes on it.
       flags: flags of the script that name the task and its files.
       num_train: number of training rows, or windows.
@@ -39,17 +53,21 @@ class EvaluationTask:
     num_tokens: float
 
 
-def read(settings: Settings) -> list[EvaluationTask]:
-    """Returns the tasks whose files the settings name.
+def read(files: TaskFiles, max_seq_length: int) -> list[EvaluationTask]:
+    """Returns the tasks whose files are given.
+
+    Args:
+      files: files of the tasks.
+      max_seq_length: tokens in a window of SQuAD and NER.
 
     Raises:
       ValueError: if there is no task, one is given twice or without one of its
         files, or a file is malformed.
     """
-    tasks = [glue(folder) for folder in settings.glue_dir]
+    tasks = [glue(folder) for folder in files.glue_dir]
     for name, train_file, dev_file in (
-        ("squad", settings.squad_train_file, settings.squad_dev_file),
-        ("ner", settings.ner_train_file, settings.ner_dev_file),
+        ("squad", files.squad_train_file, files.squad_dev_file),
+        ("ner", files.ner_train_file, files.ner_dev_file),
     ):
         if bool(train_file) != bool(dev_file):
             raise ValueError(
@@ -57,9 +75,9 @@ def read(settings: Settings) -> list[EvaluationTask]:
                 "give both or neither."
             )
         if train_file and name == "squad":
-            tasks.append(squad(train_file, dev_file, settings.max_seq_length))
+            tasks.append(squad(train_file, dev_file, max_seq_length))
         elif train_file:
-            tasks += ner(train_file, dev_file, settings.max_seq_length)
+            tasks += ner(train_file, dev_file, max_seq_length)
     check_names(tasks)
     return tasks
 
