@@ -8,6 +8,7 @@ the plan continues without the jobs that depend on it.
 """
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -142,6 +143,22 @@ class Clock:
         done = sum(seconds is not None for seconds in self.taken.values())
         rest = reporting.format_seconds(self.rest())
         return f"{done} of {len(self.jobs)} commands done, about {rest} left"
+
+
+def print_plan(jobs: Sequence[Job], clock: Clock) -> None:
+    """Prints each command with its estimated time, and the total."""
+    for job in jobs:
+        taken = clock.taken[job.name]
+        seconds = taken or job.seconds * clock.factor(job.script)
+        words = "took" if taken else "about"
+        print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
+        command = ["python", "-m", f"run_scripts.{job.script}"]
+        print(shlex.join([*command, *arguments_of(job)]))
+    counts: dict[str, int] = {}
+    for job in jobs:
+        counts[job.script] = counts.get(job.script, 0) + 1
+    parts = ", ".join(f"{n} {script}" for script, n in counts.items())
+    print(f"# {len(jobs)} commands: {parts}; {clock.line()}")
 
 
 class _Process:

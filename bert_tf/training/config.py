@@ -35,6 +35,7 @@ _DECISIVE = (
 _DECISIVE_UNLESS_DEFAULT = (
     "learning_rate_schedule",
     "final_learning_rate",
+    "muon_learning_rate",
     "adam_beta_1",
     "adam_beta_2",
     "adam_epsilon",
@@ -110,8 +111,14 @@ class TrainingConfig(Options):
     optimizer: str = option(
         "adamw",
         "adamw, as in the original; lamb, for very large batches; or muon, for "
-        "pre-training in few steps, with a learning rate of 0.005 or so.",
+        "pre-training in few steps.",
         choices=("adamw", "lamb", "muon"),
+    )
+    muon_learning_rate: float | None = option(
+        None,
+        "With --optimizer=muon: peak learning rate of the matrices of the "
+        "layers, above 0, such as 0.005; --learning_rate is that of all other "
+        "weights. Default: --learning_rate.",
     )
     adam_beta_1: float = option(
         0.9, "Decay rate of Adam's first moment, below 1.", at_least=0.0
@@ -252,6 +259,7 @@ class TrainingConfig(Options):
         "clip_norm",
         "ema_decay",
         "layerwise_lr_decay",
+        "muon_learning_rate",
         "save_checkpoints_minutes",
     )
 
@@ -266,6 +274,14 @@ class TrainingConfig(Options):
                 raise ValueError(
                     f"--{name}={getattr(self, name)} should be below 1."
                 )
+        if self.muon_learning_rate is not None and (
+            self.optimizer != "muon" or self.learning_rate == 0
+        ):
+            raise ValueError(
+                f"--muon_learning_rate={self.muon_learning_rate} needs "
+                "--optimizer=muon and a --learning_rate above 0, whose "
+                "schedule it follows. Change them, or omit it."
+            )
 
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""

@@ -466,13 +466,14 @@ class Muon(AdamW):
     Jordan et al. 2024 (https://kellerjordan.github.io/posts/muon/). The
     singular values of an update are near 1, so that directions with small
     gradients are learned, too. With the factor of Liu et al. 2025 (arXiv
-    2502.16982, section 2.2) its elements are about as large as AdamW's, and
-    both share learning rate and weight decay. These matrices have no second
+    2502.16982, section 2.2) its elements are about as large as AdamW's, so
+    that both can share learning rate and weight decay. These matrices have no second
     moments.
 
     Args:
       variables: as in `AdamW`.
       learning_rate: step -> scalar float32.
+      matrix_factor: factor on the learning rate of these matrices.
       product_dtype: dtype of the matrix products that make updates orthogonal;
         bfloat16 is precise enough, as Jordan et al. found, and with AMX or on
         a GPU several times faster.
@@ -484,10 +485,17 @@ class Muon(AdamW):
         variables,
         learning_rate,
         *,
+        matrix_factor: float = 1.0,
         product_dtype: str = "float32",
         **kwargs,
     ):
         super().__init__(variables, learning_rate, **kwargs)
+        self.rate_factors = [
+            factor * (matrix_factor if is_inner_matrix(variable) else 1.0)
+            for factor, variable in zip(
+                self.rate_factors, variables, strict=True
+            )
+        ]
         self.product_dtype = product_dtype
 
     @staticmethod
@@ -542,7 +550,8 @@ def make_optimizer(
     Args:
       config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
         `adam_beta_2`, `adam_epsilon`, `correct_bias`, `layerwise_lr_decay`,
-        `ema_decay` and, for Muon, `precision`.
+        `ema_decay`; for Muon also `learning_rate`, `muon_learning_rate` and
+        `precision`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """
@@ -556,6 +565,11 @@ def make_optimizer(
     }
     if config.correct_bias is not None:
         settings["correct_bias"] = config.correct_bias
-    if config.optimizer == "muon" and config.precision == "bfloat16":
-        settings["product_dtype"] = "bfloat16"
+    if config.optimizer == "muon":
+        if config.precision == "bfloat16":
+            settings["product_dtype"] = "bfloat16"
+        if config.muon_learning_rate is not None:
+            settings["matrix_factor"] = (
+                config.muon_learning_rate / config.learning_rate
+            )
     return OPTIMIZERS[config.optimizer](variables, learning_rate, **settings)

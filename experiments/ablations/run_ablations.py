@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf.training import reporting, run_folder
+from bert_tf.training import run_folder
 from bert_tf.workflows.doctor import estimates
 from experiments import commands, evaluation_tasks
 from experiments.ablations import checks as ablation_checks
@@ -32,7 +32,6 @@ from experiments.ablations import page, plan, report, results
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
-from experiments.commands import Job
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 from tfrecords.text import text_files, vocab
@@ -55,22 +54,6 @@ def read_settings() -> Settings:
         vocab_size = len(vocab.read(settings.vocab_file))
         settings = dataclasses.replace(settings, vocab_size=vocab_size)
     return settings
-
-
-def print_plan(jobs: Sequence[Job], clock: commands.Clock) -> None:
-    """Prints each command with its estimated time, and the total."""
-    for job in jobs:
-        taken = clock.taken[job.name]
-        seconds = taken or job.seconds * clock.factor(job.script)
-        words = "took" if taken else "about"
-        print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
-        command = ["python", "-m", f"run_scripts.{job.script}"]
-        print(shlex.join([*command, *commands.arguments_of(job)]))
-    counts: dict[str, int] = {}
-    for job in jobs:
-        counts[job.script] = counts.get(job.script, 0) + 1
-    parts = ", ".join(f"{n} {script}" for script, n in counts.items())
-    print(f"# {len(jobs)} commands: {parts}; {clock.line()}")
 
 
 def write_configs(
@@ -131,7 +114,7 @@ def main(argv: list[str]) -> None:
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     clock = commands.Clock(jobs, settings.output_dir)
     if settings.dry_run:
-        print_plan(jobs, clock)
+        commands.print_plan(jobs, clock)
         return
     command = shlex.join(
         ["python", "-m", "experiments.ablations.run_ablations"]

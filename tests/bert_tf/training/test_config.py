@@ -40,6 +40,11 @@ def test_newer_options_are_in_run_json_unless_they_are_the_default(name, value):
     assert settings(**{name: value})[name] == value
 
 
+def test_a_learning_rate_of_muon_is_in_run_json():
+    options = {"optimizer": "muon", "muon_learning_rate": 0.01}
+    assert settings(**options)["muon_learning_rate"] == 0.01
+
+
 def test_a_default_and_its_explicit_value_are_the_same_run():
     for optimizer, correct_bias in (("adamw", False), ("lamb", True)):
         assert settings(optimizer=optimizer) == settings(
@@ -74,6 +79,22 @@ def test_choices_are_complete():
         ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be below 1"),
         ({"ema_decay": 1.0}, "--ema_decay=1.0 should be below 1"),
         ({"ema_decay": 0.0}, "--ema_decay=0.0 should be above 0"),
+        (
+            {"muon_learning_rate": 0.0, "optimizer": "muon"},
+            "--muon_learning_rate=0.0 should be above 0",
+        ),
+        (
+            {"muon_learning_rate": 0.01},
+            "--muon_learning_rate=0.01 needs --optimizer=muon and",
+        ),
+        (
+            {
+                "muon_learning_rate": 0.01,
+                "optimizer": "muon",
+                "learning_rate": 0.0,
+            },
+            "--muon_learning_rate=0.01 needs .* above 0",
+        ),
         ({"adam_beta_1": -0.1}, "--adam_beta_1=-0.1 should be at least 0"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],

@@ -411,6 +411,10 @@ def test_make_optimizer_follows_the_config():
     assert make(optimizer="muon").product_dtype == "float32"
     made = make(optimizer="muon", precision="bfloat16")
     assert made.product_dtype == "bfloat16"
+    variables = [in_layer(np.ones((3, 3))), *variables]
+    assert make(optimizer="muon").rate_factors == [1.0, 1.0]
+    made = make(optimizer="muon", muon_learning_rate=4e-3, learning_rate=1e-3)
+    assert made.rate_factors == [4.0, 1.0]
     made = make(adam_beta_1=0.8, adam_beta_2=0.98, adam_epsilon=1e-8)
     assert (made.beta_1, made.beta_2, made.epsilon) == (0.8, 0.98, 1e-8)
 

@@ -1,0 +1,273 @@
+"""Settings, tasks -> jobs: pre-training by two recipes, then fine-tuning.
+
+The recipes are those of run_scripts/recipes/budget_*.flags, and the paper's
+with a learning rate and initial weights that suit the size. Both have the same
+model size, text, sequence lengths and hours.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+
+from absl import flags as absl_flags
+
+import run_scripts
+from bert_tf.config import BertConfig
+from bert_tf.training.config import MAX_SEED
+from experiments.commands import Job
+from experiments.evaluation_tasks import EvaluationTask, TaskFiles
+from tfrecords.options import REQUIRED, option
+from tfrecords.text import vocab
+
+BUDGET, PAPER, LONG, SCRATCH = "budget", "paper", "long", "from scratch"
+_RECIPES = pathlib.Path(run_scripts.__file__).parent / "recipes"
+# Sequence lengths of pre-training, and their fractions of the steps.
+_PHASES = {64: 0.8, 128: 0.2}
+_MASKED = 0.15  # Devlin et al. 2018, section 3.1.
+_PAPER_TRAINING = {
+    "learning_rate": 1e-3,
+    "warmup_proportion": 0.1,
+    "train_batch_size": 32,
+}
+_EPOCHS = {"SST-2": 2, "CoLA": 5, "MNLI": 5, "SQuAD": 3, "NER": 5}
+_FEW_EPOCHS = 10
+_NUM_EVALUATIONS = 20
+_RECORDS_SECONDS, _TASK_SECONDS = 30.0, 300.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings(TaskFiles):
+    """Settings of the experiment: flags of run_small_budget."""
+
+    output_dir: str = option(
+        REQUIRED,
+        "Folder for all runs and the report. The same command resumes.",
+        on_disk=True,
+    )
+    corpus: str = option(
+        REQUIRED, "Text to pre-train on, as comma-separated globs."
+    )
+    vocab_file: str = option(REQUIRED, "WordPiece vocabulary.")
+    num_train_steps: tuple[str, ...] = option(
+        (),
+        "Steps of each recipe that take the hours here, such as "
+        "budget:6000,paper:7000. Default: measured in each run, so that runs "
+        "with other seeds have other numbers of steps.",
+    )
+    train_hours: float = option(
+        1.0, "Hours of each pre-training.", at_least=0.001
+    )
+    long_hours: float = option(
+        0.0,
+        "Hours of one more run of the budget recipe; 0 for none.",
+        at_least=0.0,
+    )
+    num_seeds: int = option(
+        3, "Number of seeds of each recipe, and of each task.", at_least=1
+    )
+    few_labels: int = option(
+        1000, "Training rows of a second run of SST-2; 0 for none.", at_least=0
+    )
+    precision: str = option(
+        "float32",
+        "Type of matrix products.",
+        choices=("float32", "bfloat16"),
+    )
+    seed: int = option(12345, "First seed.", at_least=1, at_most=MAX_SEED)
+    num_processes: int = option(
+        1,
+        "Number of commands that run at a time, each on its own cores.",
+        at_least=1,
+    )
+    dry_run: bool = option(False, "Print the commands, and exit.")
+    log_every_seconds: float = option(
+        60.0, "Seconds between progress lines.", at_least=1.0
+    )
+
+
+def read_recipe(name: str) -> dict[str, str]:
+    """Returns the flags of a file in run_scripts/recipes, by name."""
+    path = _RECIPES / f"{name}.flags"
+    words = absl_flags.FlagValues().read_flags_from_files(
+        [f"--flagfile={path}"]
+    )
+    return dict(word.removeprefix("--").split("=", 1) for word in words)
+
+
+def write_configs(settings: Settings) -> None:
+    """Writes the bert_config.json of each recipe."""
+    budget = BertConfig.from_json_file(_RECIPES / "budget_bert_config.json")
+    size = len(vocab.read(settings.vocab_file))
+    budget = dataclasses.replace(budget, vocab_size=size)
+    paper = dataclasses.replace(
+        budget,
+        norm_first=False,
+        hidden_dropout_prob=0.1,
+        attention_probs_dropout_prob=0.1,
+    )
+    for name, config in ((BUDGET, budget), (PAPER, paper)):
+        path = config_file(name, settings)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        config.to_json_file(path)
+
+
+def config_file(recipe: str, settings: Settings) -> str:
+    """Returns the path of a recipe's bert_config.json."""
+    return f"{settings.output_dir}/configs/{recipe}.json"
+
+
+def _records(recipe: str, length: int, settings: Settings) -> Job:
+    """Returns the job that makes the records of a recipe, of one length."""
+    if recipe == BUDGET:
+        flags = read_recipe("budget_records")
+        share = float(flags["masked_lm_prob"])
+    else:
+        flags, share = {"dupe_factor": 1}, _MASKED
+    return _make_records(f"{recipe}-{length}", length, share, flags, settings)
+
+
+def _make_records(name, length, share, flags, settings: Settings) -> Job:
+    flags = flags | {
+        "input_file": settings.corpus,
+        "vocab_file": settings.vocab_file,
+        "output_dir": f"{settings.output_dir}/records/{name}",
+        "max_seq_length": length,
+        "masked_lm_prob": share,
+        "max_predictions_per_seq": round(share * length),
+        "held_out_prob": 0.01,
+    }
+    return Job(
+        f"records/{name}", "make_pretraining_records", flags, _RECORDS_SECONDS
+    )
+
+
+def _held_out(settings: Settings) -> Job:
+    """Returns the job that makes the records that all models are scored on."""
+    flags = {"pairs": "none", "dupe_factor": 1}
+    length = max(_PHASES)
+    return _make_records("held_out", length, _MASKED, flags, settings)
+
+
+def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
+    """Returns the job that pre-trains a model; `index` is that of the seed."""
+    training = BUDGET if recipe == LONG else recipe
+    hours = settings.long_hours if recipe == LONG else settings.train_hours
+    records = [_records(training, n, settings) for n in _PHASES]
+    flags = (
+        dict(_PAPER_TRAINING) if recipe == PAPER else read_recipe("budget_cpu")
+    )
+    flags |= {
+        "input_file": ",".join(
+            f"{job.flags['output_dir']}/train" for job in records
+        ),
+        "phases": ",".join(f"{n}:{share:g}" for n, share in _PHASES.items()),
+        "eval_input_file": f"{settings.output_dir}/records/held_out/held_out",
+        "vocab_file": settings.vocab_file,
+        "bert_config_file": config_file(training, settings),
+        "output_dir": f"{settings.output_dir}/{pretrained_name(recipe, index)}",
+        "precision": settings.precision,
+        "seed": settings.seed + index,
+        "keep_checkpoint_max": 1,
+    }
+    steps = dict(word.split(":") for word in settings.num_train_steps)
+    if recipe in steps:
+        flags.pop("train_hours", None)
+        flags["num_train_steps"] = int(steps[recipe])
+        flags["save_checkpoints_steps"] = int(steps[recipe]) // _NUM_EVALUATIONS
+    else:
+        flags["train_hours"] = hours
+    return Job(
+        pretrained_name(recipe, index),
+        "run_pretraining",
+        flags,
+        3600 * hours,
+        needs=("records/held_out", *(job.name for job in records)),
+    )
+
+
+def pretrained_name(recipe: str, index: int) -> str:
+    """Returns the name of a pre-training job, and of its folder."""
+    return f"pretrained/{recipe}/seed-{index}"
+
+
+def fine_tuned_name(row: str, task: EvaluationTask, index: int) -> str:
+    """Returns the name of a fine-tuning job, and of its folder."""
+    return f"fine_tuned/{row.replace(' ', '_')}/{task.name}/seed-{index}"
+
+
+def epochs_of(task: EvaluationTask, settings: Settings) -> int:
+    """Returns the epochs of a fine-tuning."""
+    if task.kind == "glue" and task.num_train == settings.few_labels:
+        return _FEW_EPOCHS
+    return _EPOCHS.get(task.name, 3)
+
+
+def _task_records(task: EvaluationTask, settings: Settings) -> Job:
+    name = f"records/{task.name}"
+    flags = task.flags | {
+        "vocab_file": settings.vocab_file,
+        "output_dir": f"{settings.output_dir}/{name}",
+        "max_seq_length": max(_PHASES),
+    }
+    script = f"{task.script.replace('run_', 'make_')}_records"
+    return Job(name, script, flags, _RECORDS_SECONDS)
+
+
+def _fine_tuning(
+    row: str, task: EvaluationTask, index: int, settings: Settings
+) -> Job:
+    name = fine_tuned_name(row, task, index)
+    needs = (f"records/{task.name}",)
+    flags = task.flags | {
+        "records_dir": f"{settings.output_dir}/{needs[0]}",
+        "output_dir": f"{settings.output_dir}/{name}",
+        "max_seq_length": max(_PHASES),
+        "num_train_epochs": epochs_of(task, settings),
+        "learning_rate": 3e-4,
+        "train_batch_size": 32,
+        "precision": settings.precision,
+        "seed": settings.seed + index,
+        "keep_checkpoint_max": 1,
+        "do_train": True,
+        "do_eval": True,
+    }
+    if row == SCRATCH:
+        flags["bert_config_file"] = config_file(BUDGET, settings)
+        flags["vocab_file"] = settings.vocab_file
+    else:
+        # The long run has one seed; the seeds of its tasks differ.
+        begin = pretrained_name(row, 0 if row == LONG else index)
+        needs += (begin,)
+        flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
+    return Job(name, task.script, flags, _TASK_SECONDS, needs=needs)
+
+
+def rows_of(settings: Settings) -> list[str]:
+    """Returns the kinds of models, in the order of the report."""
+    return [BUDGET, PAPER] + [LONG] * bool(settings.long_hours) + [SCRATCH]
+
+
+def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
+    """Returns all jobs, each after those that it needs.
+
+    Args:
+      tasks: tasks to fine-tune on.
+      settings: settings of the experiment.
+    """
+    jobs = [_held_out(settings)]
+    for recipe in (BUDGET, PAPER):
+        jobs += [_records(recipe, length, settings) for length in _PHASES]
+    for index in range(settings.num_seeds):
+        jobs += [
+            _pretraining(name, index, settings) for name in (BUDGET, PAPER)
+        ]
+    jobs += [_task_records(task, settings) for task in tasks]
+    rows = rows_of(settings)
+    for row in rows:
+        if row == LONG:
+            jobs.append(_pretraining(LONG, 0, settings))
+        for task in tasks:
+            for index in range(settings.num_seeds):
+                jobs.append(_fine_tuning(row, task, index, settings))
+    return jobs

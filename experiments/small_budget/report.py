@@ -1,0 +1,235 @@
+"""Folders of finished runs -> report.md and curves.png."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from experiments.ablations import report as tables
+from experiments.ablations import results
+from experiments.ablations.results import Score
+from experiments.evaluation_tasks import EvaluationTask
+from experiments.small_budget import plan
+from experiments.small_budget.plan import BUDGET, LONG, PAPER, SCRATCH, Settings
+from tfrecords.io import atomic_files, json_files
+
+REPORT, FIGURE = "report.md", "curves.png"
+_COLORS = {BUDGET: "#1f6fb4", PAPER: "#d9730d", LONG: "#3a9a4c"}
+_NONE = "-"
+
+
+class Curve(NamedTuple):
+    """Held-out masked LM during a run.
+
+    Attributes:
+      hours: hours of training at each evaluation, on the cores of the run.
+      accuracies: masked-LM accuracy at each.
+      perplexities: perplexity of the masked tokens at each.
+      steps: optimizer steps of the complete run.
+    """
+
+    hours: np.ndarray
+    accuracies: np.ndarray
+    perplexities: np.ndarray
+    steps: int
+
+
+def read_curve(name: str, hours: float, settings: Settings) -> Curve | None:
+    """Returns the curve of a pre-training job; None if it is not done.
+
+    Args:
+      name: name of the job.
+      hours: hours that all of its steps take.
+      settings: settings of the experiment.
+    """
+    folder = os.path.join(settings.output_dir, name)
+    log = os.path.join(folder, "logs", "eval", "steps.jsonl")
+    if not os.path.exists(os.path.join(folder, results.RESULTS)):
+        return None
+    with open(log, encoding="utf-8") as file:
+        points = [json.loads(line) for line in file]
+    steps = json_files.read(os.path.join(folder, "run.json"))["num_train_steps"]
+    if points[-1]["step"] < steps:
+        return None
+    return Curve(
+        np.array([hours * point["step"] / steps for point in points]),
+        np.array([point["masked_lm_accuracy"] for point in points]),
+        np.array([point["perplexity"] for point in points]),
+        steps,
+    )
+
+
+def read_curves(settings: Settings) -> dict[str, list[Curve]]:
+    """Returns the curves of the finished runs of each recipe."""
+    hours = {
+        BUDGET: settings.train_hours,
+        PAPER: settings.train_hours,
+        LONG: settings.long_hours,
+    }
+    curves: dict[str, list[Curve]] = {}
+    for row in plan.rows_of(settings):
+        if row == SCRATCH:
+            continue
+        num_seeds = 1 if row == LONG else settings.num_seeds
+        found = [
+            read_curve(plan.pretrained_name(row, i), hours[row], settings)
+            for i in range(num_seeds)
+        ]
+        curves[row] = [curve for curve in found if curve]
+    return curves
+
+
+def read_score(
+    row: str, task: EvaluationTask, settings: Settings
+) -> Score | None:
+    """Returns the dev scores of a task's finished runs; None without any."""
+    runs = [
+        results.of_run(
+            os.path.join(
+                settings.output_dir, plan.fine_tuned_name(row, task, index)
+            ),
+            task.kind,
+        )
+        for index in range(settings.num_seeds)
+    ]
+    done = [run for run in runs if run]
+    if not done:
+        return None
+    return done[0]._replace(values=tuple(run.values[0] for run in done))
+
+
+def _spread(values: Sequence[float], show: str) -> str:
+    """Returns mean and standard error; a dash for no values."""
+    if not values:
+        return _NONE
+    text = show.format(np.mean(values))
+    if len(values) > 1:
+        error = np.std(values, ddof=1) / math.sqrt(len(values))
+        text += f" ± {show.format(error)}"
+    return text
+
+
+def _pretraining_table(
+    curves: Mapping[str, Sequence[Curve]], settings: Settings
+) -> list[str]:
+    lines = []
+    for name, of_recipe in curves.items():
+        hours = settings.long_hours if name == LONG else settings.train_hours
+        steps = sorted({f"{curve.steps:,}" for curve in of_recipe})
+        lines.append(
+            [
+                name,
+                f"{hours:g}",
+                str(len(of_recipe)),
+                ", ".join(steps) or _NONE,
+                _spread([c.accuracies[-1] for c in of_recipe], "{:.3f}"),
+                _spread([c.perplexities[-1] for c in of_recipe], "{:.1f}"),
+            ]
+        )
+    header = ["Recipe", "Hours", "Seeds", "Steps"]
+    header += ["Masked-LM accuracy", "Perplexity"]
+    return tables.table(header, lines)
+
+
+def _task_table(
+    scores: Mapping[str, Mapping[str, Score]],
+    tasks: Sequence[EvaluationTask],
+    tf_idf: Mapping[str, float],
+    settings: Settings,
+) -> list[str]:
+    rows = plan.rows_of(settings)
+    lines = []
+    for task in tasks:
+        found = [scores[row].get(task.name) for row in rows]
+        first = next((score for score in found if score), None)
+        majority = first.baseline if first else None
+        lines.append(
+            [
+                f"{task.name}, {first.metric}" if first else task.name,
+                f"{task.num_train:,}",
+                *(_spread(s.values if s else (), "{:.3f}") for s in found),
+                _number(tf_idf.get(task.name)),
+                _number(majority),
+            ]
+        )
+    header = ["Task, metric on dev", "Rows or windows", *rows]
+    return tables.table([*header, "TF-IDF", "Majority"], lines)
+
+
+def _number(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def write(
+    tasks: Sequence[EvaluationTask],
+    tf_idf: Mapping[str, float],
+    settings: Settings,
+    command: str,
+) -> None:
+    """Writes report.md and curves.png on the finished runs.
+
+    Args:
+      tasks: tasks of the plan.
+      tf_idf: name of a task -> score of TF-IDF and logistic regression.
+      settings: settings of the experiment.
+      command: command that writes this report.
+    """
+    curves = read_curves(settings)
+    scores = {
+        row: {
+            task.name: score
+            for task in tasks
+            if (score := read_score(row, task, settings))
+        }
+        for row in plan.rows_of(settings)
+    }
+    lines = ["# Pre-training on a small budget", ""]
+    lines += _pretraining_table(curves, settings)
+    lines += ["", f"![Masked LM over hours]({FIGURE})", ""]
+    lines += _task_table(scores, tasks, tf_idf, settings)
+    lines += [
+        "",
+        "Mean and standard error over seeds. Majority: the most frequent "
+        "class, or for NER the most frequent tag of each word.",
+        "",
+        "```sh",
+        command,
+        "```",
+    ]
+    path = os.path.join(settings.output_dir, REPORT)
+    with atomic_files.atomic_file(path) as file:
+        file.write("\n".join(lines) + "\n")
+    _draw(curves, settings)
+
+
+def _draw(curves: Mapping[str, Sequence[Curve]], settings: Settings) -> None:
+    figure = Figure(figsize=(10, 4))
+    left, right = figure.subplots(1, 2)
+    for name, of_recipe in curves.items():
+        for index, curve in enumerate(of_recipe):
+            style = {
+                "color": _COLORS[name],
+                "linewidth": 1.2,
+                "label": name if index == 0 else None,
+            }
+            left.plot(curve.hours, curve.accuracies, **style)
+            right.plot(curve.hours, curve.perplexities, **style)
+    right.set_yscale("log")
+    for axes, title in (
+        (left, "Masked-LM accuracy, held-out text"),
+        (right, "Perplexity of masked tokens, held-out text"),
+    ):
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_xlabel("hours of training")
+        axes.grid(linewidth=0.3)
+        axes.spines[["top", "right"]].set_visible(False)
+    if any(curves.values()):
+        left.legend(frameon=False)
+    figure.tight_layout()
+    path = os.path.join(settings.output_dir, FIGURE)
+    with atomic_files.atomic_file(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)
