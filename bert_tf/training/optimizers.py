@@ -467,8 +467,8 @@ class Muon(AdamW):
     singular values of an update are near 1, so that directions with small
     gradients are learned, too. With the factor of Liu et al. 2025 (arXiv
     2502.16982, section 2.2) its elements are about as large as AdamW's, so
-    that both can share learning rate and weight decay. These matrices have no second
-    moments.
+    that both can share learning rate and weight decay. These matrices have no
+    second moments.
 
     Args:
       variables: as in `AdamW`.
