@@ -6,6 +6,7 @@ model size, text, sequence lengths and hours.
 """
 
 import dataclasses
+import math
 import os
 import pathlib
 from collections.abc import Sequence
@@ -85,6 +86,21 @@ class Settings(TaskFiles):
         60.0, "Seconds between progress lines.", at_least=1.0
     )
 
+    def __post_init__(self):
+        super().__post_init__()
+        for word in self.num_train_steps:
+            name, _, steps = word.partition(":")
+            if name not in (BUDGET, PAPER, LONG) or not steps.isdigit():
+                raise ValueError(
+                    f"--num_train_steps={word} should be budget, paper or "
+                    "long, a colon and a number, such as budget:6000."
+                )
+
+    def steps_of(self, recipe: str) -> int | None:
+        """Returns the steps of a recipe's runs; None if they are measured."""
+        given = dict(word.split(":") for word in self.num_train_steps)
+        return int(given[recipe]) if recipe in given else None
+
 
 def read_recipe(name: str) -> dict[str, str]:
     """Returns the flags of a file in run_scripts/recipes, by name."""
@@ -142,11 +158,17 @@ def _make_records(name, length, share, flags, settings: Settings) -> Job:
     )
 
 
-def _held_out(settings: Settings) -> Job:
-    """Returns the job that makes the records that all models are scored on."""
-    flags = {"pairs": "none", "dupe_factor": 1}
-    length = max(_PHASES)
-    return _make_records("held_out", length, _MASKED, flags, settings)
+def _held_out(recipe: str, settings: Settings) -> Job:
+    """Returns the job that makes the records to evaluate on during a run.
+
+    Their masks are the paper's; a run with pairs can only be evaluated on
+    pairs.
+    """
+    flags = {"dupe_factor": 1}
+    if recipe == BUDGET:
+        flags["pairs"] = "none"
+    name, length = f"{recipe}-held_out", max(_PHASES)
+    return _make_records(name, length, _MASKED, flags, settings)
 
 
 def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
@@ -154,6 +176,7 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     training = BUDGET if recipe == LONG else recipe
     hours = settings.long_hours if recipe == LONG else settings.train_hours
     records = [_records(training, n, settings) for n in _PHASES]
+    held_out = _held_out(training, settings)
     flags = (
         dict(_PAPER_TRAINING) if recipe == PAPER else read_recipe("budget_cpu")
     )
@@ -162,7 +185,8 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
             f"{job.flags['output_dir']}/train" for job in records
         ),
         "phases": ",".join(f"{n}:{share:g}" for n, share in _PHASES.items()),
-        "eval_input_file": f"{settings.output_dir}/records/held_out/held_out",
+        # Of the same documents, but with pairs if the recipe has pairs.
+        "eval_input_file": f"{held_out.flags['output_dir']}/held_out",
         "vocab_file": settings.vocab_file,
         "bert_config_file": config_file(training, settings),
         "output_dir": f"{settings.output_dir}/{pretrained_name(recipe, index)}",
@@ -170,11 +194,11 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
         "seed": settings.seed + index,
         "keep_checkpoint_max": 1,
     }
-    steps = dict(word.split(":") for word in settings.num_train_steps)
-    if recipe in steps:
+    steps = settings.steps_of(recipe)
+    if steps:
         flags.pop("train_hours", None)
-        flags["num_train_steps"] = int(steps[recipe])
-        flags["save_checkpoints_steps"] = int(steps[recipe]) // _NUM_EVALUATIONS
+        flags["num_train_steps"] = steps
+        flags["save_checkpoints_steps"] = math.ceil(steps / _NUM_EVALUATIONS)
     else:
         flags["train_hours"] = hours
     return Job(
@@ -182,7 +206,32 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
         "run_pretraining",
         flags,
         3600 * hours,
-        needs=("records/held_out", *(job.name for job in records)),
+        needs=(held_out.name, *(job.name for job in records)),
+    )
+
+
+def scored_name(recipe: str, index: int) -> str:
+    """Returns the name of the job that evaluates a pre-trained model."""
+    return f"scored/{recipe}/seed-{index}"
+
+
+def _scoring(recipe: str, index: int, settings: Settings) -> Job:
+    """Returns the job that evaluates a model on the records of all models."""
+    held_out = _held_out(BUDGET, settings)
+    begin = pretrained_name(recipe, index)
+    flags = {
+        "do_train": False,
+        "eval_input_file": f"{held_out.flags['output_dir']}/held_out",
+        "init_checkpoint": f"{settings.output_dir}/{begin}",
+        "vocab_file": settings.vocab_file,
+        "output_dir": f"{settings.output_dir}/{scored_name(recipe, index)}",
+    }
+    return Job(
+        scored_name(recipe, index),
+        "run_pretraining",
+        flags,
+        _RECORDS_SECONDS,
+        needs=(held_out.name, begin),
     )
 
 
@@ -255,18 +304,20 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
       tasks: tasks to fine-tune on.
       settings: settings of the experiment.
     """
-    jobs = [_held_out(settings)]
+    jobs = []
     for recipe in (BUDGET, PAPER):
+        jobs.append(_held_out(recipe, settings))
         jobs += [_records(recipe, length, settings) for length in _PHASES]
     for index in range(settings.num_seeds):
-        jobs += [
-            _pretraining(name, index, settings) for name in (BUDGET, PAPER)
-        ]
+        for recipe in (BUDGET, PAPER):
+            jobs.append(_pretraining(recipe, index, settings))
+            jobs.append(_scoring(recipe, index, settings))
     jobs += [_task_records(task, settings) for task in tasks]
     rows = rows_of(settings)
     for row in rows:
         if row == LONG:
             jobs.append(_pretraining(LONG, 0, settings))
+            jobs.append(_scoring(LONG, 0, settings))
         for task in tasks:
             for index in range(settings.num_seeds):
                 jobs.append(_fine_tuning(row, task, index, settings))

@@ -23,43 +23,55 @@ _NONE = "-"
 
 
 class Curve(NamedTuple):
-    """Held-out masked LM during a run.
+    """Held-out masked LM during a run, and after it.
 
     Attributes:
       hours: hours of training at each evaluation, on the cores of the run.
       accuracies: masked-LM accuracy at each.
       perplexities: perplexity of the masked tokens at each.
       steps: optimizer steps of the complete run.
+      accuracy: final accuracy, on the records of all models.
+      perplexity: final perplexity, on those.
     """
 
     hours: np.ndarray
     accuracies: np.ndarray
     perplexities: np.ndarray
     steps: int
+    accuracy: float
+    perplexity: float
 
 
-def read_curve(name: str, hours: float, settings: Settings) -> Curve | None:
-    """Returns the curve of a pre-training job; None if it is not done.
+def read_curve(
+    recipe: str, index: int, hours: float, settings: Settings
+) -> Curve | None:
+    """Returns the curve of a pre-trained model; None if it was not scored.
 
     Args:
-      name: name of the job.
+      recipe: recipe of the run.
+      index: index of its seed.
       hours: hours that all of its steps take.
       settings: settings of the experiment.
     """
-    folder = os.path.join(settings.output_dir, name)
-    log = os.path.join(folder, "logs", "eval", "steps.jsonl")
-    if not os.path.exists(os.path.join(folder, results.RESULTS)):
+    folder, scored = (
+        os.path.join(settings.output_dir, name_of(recipe, index))
+        for name_of in (plan.pretrained_name, plan.scored_name)
+    )
+    path = os.path.join(scored, results.RESULTS)
+    if not os.path.exists(path):
         return None
+    score = json_files.read(path)
+    log = os.path.join(folder, "logs", "eval", "steps.jsonl")
     with open(log, encoding="utf-8") as file:
         points = [json.loads(line) for line in file]
     steps = json_files.read(os.path.join(folder, "run.json"))["num_train_steps"]
-    if points[-1]["step"] < steps:
-        return None
     return Curve(
         np.array([hours * point["step"] / steps for point in points]),
         np.array([point["masked_lm_accuracy"] for point in points]),
         np.array([point["perplexity"] for point in points]),
         steps,
+        score["masked_lm_accuracy"],
+        score["perplexity"],
     )
 
 
@@ -76,8 +88,7 @@ def read_curves(settings: Settings) -> dict[str, list[Curve]]:
             continue
         num_seeds = 1 if row == LONG else settings.num_seeds
         found = [
-            read_curve(plan.pretrained_name(row, i), hours[row], settings)
-            for i in range(num_seeds)
+            read_curve(row, i, hours[row], settings) for i in range(num_seeds)
         ]
         curves[row] = [curve for curve in found if curve]
     return curves
@@ -126,8 +137,8 @@ def _pretraining_table(
                 f"{hours:g}",
                 str(len(of_recipe)),
                 ", ".join(steps) or _NONE,
-                _spread([c.accuracies[-1] for c in of_recipe], "{:.3f}"),
-                _spread([c.perplexities[-1] for c in of_recipe], "{:.1f}"),
+                _spread([c.accuracy for c in of_recipe], "{:.3f}"),
+                _spread([c.perplexity for c in of_recipe], "{:.1f}"),
             ]
         )
     header = ["Recipe", "Hours", "Seeds", "Steps"]

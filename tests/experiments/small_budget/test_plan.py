@@ -1,0 +1,113 @@
+"""Jobs of the experiment: their flags are valid, and what they need is made."""
+
+import copy
+import importlib
+
+import pytest
+
+from experiments import commands
+from experiments.evaluation_tasks import EvaluationTask
+from experiments.small_budget import plan
+from experiments.small_budget.plan import Settings
+
+TASKS = [
+    EvaluationTask(
+        "SST-2",
+        "glue",
+        "run_glue",
+        {"task_name": "SST-2", "data_dir": "glue/SST-2"},
+        67349,
+        872,
+        12.0,
+    ),
+    EvaluationTask(
+        "SST-2, 1,000 labels",
+        "glue",
+        "run_glue",
+        {"task_name": "SST-2", "data_dir": "few/SST-2"},
+        1000,
+        872,
+        12.0,
+    ),
+    EvaluationTask(
+        "NER", "ner", "run_ner", {"train_file": "eng.train"}, 900, 200, 128.0
+    ),
+]
+
+
+@pytest.fixture
+def settings(tmp_path, tiny_vocab_file):
+    return Settings(
+        output_dir=str(tmp_path / "out"),
+        corpus="text/*.txt",
+        vocab_file=tiny_vocab_file,
+        long_hours=6.0,
+        num_train_steps=("budget:6000",),
+    )
+
+
+@pytest.fixture
+def jobs(settings):
+    return {job.name: job for job in plan.make(TASKS, settings)}
+
+
+def test_scripts_accept_the_flags_of_their_jobs(jobs):
+    for job in jobs.values():
+        script = importlib.import_module(f"run_scripts.{job.script}")
+        values = copy.deepcopy(script.FLAGS)
+        # Unknown flags and invalid values raise an error.
+        values([job.script, *commands.arguments_of(job)])
+
+
+def test_jobs_follow_those_they_need(jobs):
+    made = set()
+    for job in jobs.values():
+        assert set(job.needs) <= made, job.name
+        made.add(job.name)
+    begin = jobs["fine_tuned/budget/NER/seed-2"]
+    assert "pretrained/budget/seed-2" in begin.needs
+    assert begin.flags["init_checkpoint"].endswith("pretrained/budget/seed-2")
+    # One long run, from which each task starts with several seeds.
+    long = jobs["fine_tuned/long/NER/seed-2"]
+    assert long.flags["init_checkpoint"].endswith("pretrained/long/seed-0")
+    assert long.flags["seed"] == begin.flags["seed"]
+    scratch = jobs["fine_tuned/from_scratch/NER/seed-0"]
+    assert "init_checkpoint" not in scratch.flags
+    assert scratch.needs == ("records/NER",)
+
+
+def test_recipes_differ_in_what_they_are_compared_for(jobs):
+    budget = jobs["pretrained/budget/seed-0"].flags
+    paper = jobs["pretrained/paper/seed-0"].flags
+    long = jobs["pretrained/long/seed-0"].flags
+    scored = [job for name, job in jobs.items() if name.startswith("scored/")]
+    assert len(scored) == 3 + 3 + 1
+    assert budget["optimizer"] == "muon" and "optimizer" not in paper
+    assert budget["num_train_steps"] == 6000 and "train_hours" not in budget
+    assert paper["train_hours"] == 1.0 and long["train_hours"] == 6.0
+    assert "/paper-held_out/" in paper["eval_input_file"]
+    assert len({job.flags["eval_input_file"] for job in scored}) == 1
+    for name in ("phases", "vocab_file", "precision"):
+        assert budget[name] == paper[name] == long[name]
+    records = jobs["records/paper-128"].flags
+    assert records["masked_lm_prob"] == 0.15
+    assert records["max_predictions_per_seq"] == 19
+    records = jobs["records/budget-64"].flags
+    assert records["max_predictions_per_seq"] == 16
+    assert records["pairs"] == "none"
+
+
+def test_few_labels_have_more_epochs(settings):
+    assert [plan.epochs_of(task, settings) for task in TASKS] == [2, 10, 5]
+
+
+def test_configs_have_the_size_of_the_vocabulary(settings):
+    plan.write_configs(settings)
+    budget, paper = (
+        plan.BertConfig.from_json_file(plan.config_file(name, settings))
+        for name in (plan.BUDGET, plan.PAPER)
+    )
+    assert budget.vocab_size == paper.vocab_size == 203
+    assert budget.norm_first and not paper.norm_first
+    assert (budget.hidden_dropout_prob, paper.hidden_dropout_prob) == (0, 0.1)
+    assert budget.hidden_size == paper.hidden_size

@@ -1,0 +1,78 @@
+"""run_small_budget end to end, with a few steps of each run."""
+
+import importlib
+import json
+import pathlib
+
+import pytest
+
+from experiments import commands
+from experiments.small_budget import run_small_budget
+
+TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory, tiny_vocab_file):
+    folder = tmp_path_factory.mktemp("budget")
+    task = folder / "SST-2"
+    task.mkdir()
+    rows = [f"the {'cat' if i % 2 else 'moon'}\t{i % 2}\n" for i in range(16)]
+    for name in ("train", "dev"):
+        content = "sentence\tlabel\n" + "".join(rows)
+        (task / f"{name}.tsv").write_text(content)
+    return [
+        "run_small_budget",
+        f"--corpus={TEXT}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--glue_dir={task}",
+        f"--output_dir={folder}/out",
+        "--num_train_steps=budget:4,paper:4",
+        "--num_seeds=1",
+        "--few_labels=12",
+    ]
+
+
+@pytest.mark.slow
+def test_runs_are_made_and_reported_once(words, monkeypatch):
+    names = []
+
+    def run(jobs, output_dir, clock, log_every_seconds, num_processes):
+        for job in jobs:
+            if job.name in names:
+                continue
+            script = importlib.import_module(f"run_scripts.{job.script}")
+            script.main([job.script, *commands.arguments_of(job)])
+            clock.taken[job.name] = 1.0
+            names.append(job.name)
+            yield job
+
+    monkeypatch.setattr(commands, "run", run)
+    run_small_budget.main(words)
+    assert len(names) == 3 * 2 + 2 * 2 + 2 + 3 * 2
+    folder = pathlib.Path(words[4].partition("=")[2])
+    report = (folder / "report.md").read_text()
+    assert report.count("| budget | 1 | 1 | 4 | 0.") == 1
+    assert report.count("| paper | 1 | 1 | 4 | 0.") == 1
+    (sst, few) = [x for x in report.splitlines() if x.startswith("| SST-2")]
+    assert sst.startswith("| SST-2, accuracy | 16 | ")
+    assert few.startswith("| SST-2, 12 labels, accuracy | 12 | ")
+    # The words decide the label, and half of the rows have each.
+    assert sst.endswith("| 1.000 | 0.500 |")
+    assert (folder / "curves.png").stat().st_size > 10000
+    baselines = json.loads((folder / "baselines.json").read_text())
+    assert baselines["SST-2"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--num_train_steps=budget", "--num_train_steps=budget should be"),
+        ("--num_train_steps=mine:5", "--num_train_steps=mine:5 should be"),
+        ("--few_labels=17", "--few_labels=17: .*train.tsv has 16 rows"),
+        ("--corpus=nothing*.txt", "nothing.*txt"),
+    ],
+)
+def test_impossible_plans_are_refused(words, more, message):
+    with pytest.raises(ValueError, match=message):
+        run_small_budget.main([*words, more])
