@@ -158,8 +158,8 @@ def _make_records(name, length, share, flags, settings: Settings) -> Job:
     )
 
 
-def _held_out(recipe: str, settings: Settings) -> Job:
-    """Returns the job that makes the records to evaluate on during a run.
+def _held_out(recipe: str, length: int, settings: Settings) -> Job:
+    """Returns the job that makes records to evaluate on, of one length.
 
     Their masks are the paper's; a run with pairs can only be evaluated on
     pairs.
@@ -167,7 +167,7 @@ def _held_out(recipe: str, settings: Settings) -> Job:
     flags = {"dupe_factor": 1}
     if recipe == BUDGET:
         flags["pairs"] = "none"
-    name, length = f"{recipe}-held_out", max(_PHASES)
+    name = f"{recipe}-held_out-{length}"
     return _make_records(name, length, _MASKED, flags, settings)
 
 
@@ -176,7 +176,8 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     training = BUDGET if recipe == LONG else recipe
     hours = settings.long_hours if recipe == LONG else settings.train_hours
     records = [_records(training, n, settings) for n in _PHASES]
-    held_out = _held_out(training, settings)
+    # Short, as most of the training: later positions are learnt at the end.
+    held_out = _held_out(training, min(_PHASES), settings)
     flags = (
         dict(_PAPER_TRAINING) if recipe == PAPER else read_recipe("budget_cpu")
     )
@@ -185,7 +186,6 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
             f"{job.flags['output_dir']}/train" for job in records
         ),
         "phases": ",".join(f"{n}:{share:g}" for n, share in _PHASES.items()),
-        # Of the same documents, but with pairs if the recipe has pairs.
         "eval_input_file": f"{held_out.flags['output_dir']}/held_out",
         "vocab_file": settings.vocab_file,
         "bert_config_file": config_file(training, settings),
@@ -217,7 +217,7 @@ def scored_name(recipe: str, index: int) -> str:
 
 def _scoring(recipe: str, index: int, settings: Settings) -> Job:
     """Returns the job that evaluates a model on the records of all models."""
-    held_out = _held_out(BUDGET, settings)
+    held_out = _held_out(BUDGET, max(_PHASES), settings)
     begin = pretrained_name(recipe, index)
     flags = {
         "do_train": False,
@@ -304,9 +304,9 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
       tasks: tasks to fine-tune on.
       settings: settings of the experiment.
     """
-    jobs = []
+    jobs = [_held_out(BUDGET, max(_PHASES), settings)]
     for recipe in (BUDGET, PAPER):
-        jobs.append(_held_out(recipe, settings))
+        jobs.append(_held_out(recipe, min(_PHASES), settings))
         jobs += [_records(recipe, length, settings) for length in _PHASES]
     for index in range(settings.num_seeds):
         for recipe in (BUDGET, PAPER):

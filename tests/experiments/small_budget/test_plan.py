@@ -85,8 +85,9 @@ def test_recipes_differ_in_what_they_are_compared_for(jobs):
     assert budget["optimizer"] == "muon" and "optimizer" not in paper
     assert budget["num_train_steps"] == 6000 and "train_hours" not in budget
     assert paper["train_hours"] == 1.0 and long["train_hours"] == 6.0
-    assert "/paper-held_out/" in paper["eval_input_file"]
-    assert len({job.flags["eval_input_file"] for job in scored}) == 1
+    assert "/paper-held_out-64/" in paper["eval_input_file"]
+    (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
+    assert "/budget-held_out-128/" in evaluated_on
     for name in ("phases", "vocab_file", "precision"):
         assert budget[name] == paper[name] == long[name]
     records = jobs["records/paper-128"].flags

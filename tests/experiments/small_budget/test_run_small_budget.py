@@ -49,7 +49,7 @@ def test_runs_are_made_and_reported_once(words, monkeypatch):
 
     monkeypatch.setattr(commands, "run", run)
     run_small_budget.main(words)
-    assert len(names) == 3 * 2 + 2 * 2 + 2 + 3 * 2
+    assert len(names) == 1 + 3 * 2 + 2 * 2 + 2 + 3 * 2
     folder = pathlib.Path(words[4].partition("=")[2])
     report = (folder / "report.md").read_text()
     assert report.count("| budget | 1 | 1 | 4 | 0.") == 1
