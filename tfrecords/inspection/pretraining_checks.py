@@ -65,10 +65,11 @@ def mask_mix(flags: Mapping) -> masking.Mix:
 def check_masks(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
     """Returns diagnostics if masks do not match the flags.
 
-    Records that are masked when read have no masks to check.
+    Records that are masked when read have no masks yet; their flags are
+    checked.
     """
     if sample.counts is None:
-        return []
+        return _check_flags(flags)
     diagnostics = _check_number_of_masks(sample, flags)
     shown = sample.counts.shown
     expected = dataclasses.astuple(mask_mix(flags))
@@ -91,6 +92,16 @@ def check_masks(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
         )
         diagnostics.append(Diagnostic(ERROR, "masks", text))
     return diagnostics
+
+
+def _check_flags(flags: Mapping) -> list[Diagnostic]:
+    names = ("max_seq_length", "masked_lm_prob", "max_predictions_per_seq")
+    if not flags.keys() >= set(names):
+        return []
+    fault = masking.too_few_slots(*(flags[name] for name in names))
+    if not fault:
+        return []
+    return [Diagnostic(WARNING, "masks", f"{fault} Make the records again.")]
 
 
 def _check_number_of_masks(

@@ -82,6 +82,21 @@ class Rules:
     mix: Mix = Mix()  # All tokens of a span get the same kind of replacement.
 
 
+def too_few_slots(
+    max_seq_length: int, masked_lm_prob: float, max_predictions_per_seq: int
+) -> str | None:
+    """Returns what to change if full rows lack slots for masked tokens."""
+    wanted = round(max_seq_length * masked_lm_prob)
+    if wanted <= max_predictions_per_seq:
+        return None
+    return (
+        f"masked_lm_prob={masked_lm_prob:g} of {max_seq_length} tokens are "
+        f"{wanted}, but max_predictions_per_seq={max_predictions_per_seq} "
+        f"limits them. Use --max_predictions_per_seq={wanted}, or a lower "
+        "--masked_lm_prob."
+    )
+
+
 class Vocabulary(NamedTuple):
     """Properties of a vocabulary that masking and packing need."""
 

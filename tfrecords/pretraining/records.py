@@ -106,6 +106,13 @@ def make(
       ValueError: if the folder holds other records, or the corpus has no text.
       OSError: if the disk is full; no partial file remains.
     """
+    fault = masking.too_few_slots(
+        settings.max_seq_length,
+        settings.masked_lm_prob,
+        settings.max_predictions_per_seq,
+    )
+    if fault:
+        logging.warning("%s", fault)
     if output.compat:
         # Imported here, as few runs need it.
         from tfrecords.pretraining import original_records

@@ -118,7 +118,16 @@ def test_too_few_slots_for_masks_are_reported():
     assert "--max_predictions_per_seq=5" in text
 
 
-def test_records_that_are_masked_when_read_are_not_reported():
+def test_only_the_flags_of_records_masked_when_read_are_checked():
     batch = planted.make_batch(50)
     batch = {n: x for n, x in batch.items() if not n.startswith("masked_lm")}
-    assert pretraining_checks.check_masks(statistics_of(batch), {}) == []
+    statistics = statistics_of(batch)
+    assert pretraining_checks.check_masks(statistics, {}) == []
+    flags = {"max_seq_length": 64, "masked_lm_prob": 0.25}
+    flags["max_predictions_per_seq"] = 16
+    assert pretraining_checks.check_masks(statistics, flags) == []
+    flags["max_predictions_per_seq"] = 15
+    (fault,) = pretraining_checks.check_masks(statistics, flags)
+    assert fault.severity == "warning"
+    assert "masked_lm_prob=0.25 of 64 tokens are 16" in fault.text
+    assert "--max_predictions_per_seq=16" in fault.text

@@ -52,6 +52,19 @@ def make(text, folder, **changes):
     )
 
 
+def test_too_few_slots_for_masks_are_a_warning(text, tmp_path, caplog):
+    make(text, tmp_path / "enough")
+    assert "limits them" not in caplog.text
+    few = dataclasses.replace(SETTINGS, max_predictions_per_seq=4)
+    pretraining_records.make(
+        text, few, pretraining_records.Output(output_dir=str(tmp_path / "few"))
+    )
+    assert (
+        "masked_lm_prob=0.15 of 32 tokens are 5, but max_predictions_per_seq=4 "
+        "limits them. Use --max_predictions_per_seq=5," in caplog.text
+    )
+
+
 def files_of(folder):
     """Returns the contents of all files below a folder, by path."""
     return {
