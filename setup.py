@@ -112,7 +112,7 @@ setup(
             for inner in ("", ".*")
         ]
     ),
-    package_data={"run_scripts": ["recipes/*.flags"]},
+    package_data={"run_scripts": ["recipes/*.flags", "recipes/*.json"]},
     python_requires=">=3.10,<3.13",
     install_requires=REQUIRES,
     extras_require=EXTRAS,
