@@ -6,8 +6,9 @@ r"""Pre-training records -> step time when reading them, and on one batch.
 One process alternates between training steps on batches that it reads, shuffles
 and parses as in training, and as many steps on a single batch in memory. The
 ratio of the two times is 1 if steps never wait for input. Small models wait
-first, as their steps are short. Records are those of --records, or are made
-from --input_file in a temporary folder.
+first, as their steps are short. Records are those of --records, which may be
+masked when read, packed or without pairs, or are made from --input_file in a
+temporary folder.
 """
 
 import os
@@ -110,7 +111,7 @@ def measure(size: str, found: records.Records) -> dict:
         max_position_embeddings=max(512, sizes["max_seq_length"]),
     )
     strategy = strategies.make_strategy("one_device")
-    task = pretraining.TASK
+    task = pretraining.task_of(found, config)
     settings = training_config.TrainingConfig(
         output_dir="unused",
         seed=1,
