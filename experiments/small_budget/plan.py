@@ -244,7 +244,7 @@ def pretrained_name(recipe: str, index: int) -> str:
 
 def fine_tuned_name(row: str, task: EvaluationTask, index: int) -> str:
     """Returns the name of a fine-tuning job, and of its folder."""
-    return f"fine_tuned/{row.replace(' ', '_')}/{task.name}/seed-{index}"
+    return f"fine_tuned/{row}/{task.name}/seed-{index}".replace(" ", "_")
 
 
 def epochs_of(task: EvaluationTask, settings: Settings) -> int:
@@ -254,8 +254,12 @@ def epochs_of(task: EvaluationTask, settings: Settings) -> int:
     return _EPOCHS.get(task.name, 3)
 
 
+def _task_records_name(task: EvaluationTask) -> str:
+    return f"records/{task.name}".replace(" ", "_")
+
+
 def _task_records(task: EvaluationTask, settings: Settings) -> Job:
-    name = f"records/{task.name}"
+    name = _task_records_name(task)
     flags = task.flags | {
         "vocab_file": settings.vocab_file,
         "output_dir": f"{settings.output_dir}/{name}",
@@ -269,7 +273,7 @@ def _fine_tuning(
     row: str, task: EvaluationTask, index: int, settings: Settings
 ) -> Job:
     name = fine_tuned_name(row, task, index)
-    needs = (f"records/{task.name}",)
+    needs = (_task_records_name(task),)
     flags = task.flags | {
         "records_dir": f"{settings.output_dir}/{needs[0]}",
         "output_dir": f"{settings.output_dir}/{name}",

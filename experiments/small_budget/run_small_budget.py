@@ -57,7 +57,7 @@ def read_tasks(settings: Settings) -> list[EvaluationTask]:
                 settings.few_labels,
                 settings.seed,
             )
-            name = f"SST-2, {settings.few_labels:,} labels"
+            name = f"SST-2 with {settings.few_labels} labels"
             tasks.append(
                 dataclasses.replace(evaluation_tasks.glue(folder), name=name)
             )

@@ -21,7 +21,7 @@ TASKS = [
         12.0,
     ),
     EvaluationTask(
-        "SST-2, 1,000 labels",
+        "SST-2 with 1000 labels",
         "glue",
         "run_glue",
         {"task_name": "SST-2", "data_dir": "few/SST-2"},

@@ -56,7 +56,7 @@ def test_runs_are_made_and_reported_once(words, monkeypatch):
     assert report.count("| paper | 1 | 1 | 4 | 0.") == 1
     (sst, few) = [x for x in report.splitlines() if x.startswith("| SST-2")]
     assert sst.startswith("| SST-2, accuracy | 16 | ")
-    assert few.startswith("| SST-2, 12 labels, accuracy | 12 | ")
+    assert few.startswith("| SST-2 with 12 labels, accuracy | 12 | ")
     # The words decide the label, and half of the rows have each.
     assert sst.endswith("| 1.000 | 0.500 |")
     assert (folder / "curves.png").stat().st_size > 10000
