@@ -40,6 +40,9 @@ SMALLER = {
     # Each is a process; tests/bert_tf/workflows/test_trials.py has several.
     r"--num_restarts=\d+": "--num_restarts=1",
     r"--feature_layers=\S+": r"\g<0> --lstm_units=8",
+    # Pages name recipes by their place in a clone, which is not the working
+    # directory here: a folder run_scripts in it would hide the package.
+    r"--flagfile=run_scripts/": f"--flagfile={ROOT}/run_scripts/",
 }
 
 _BLOCK = re.compile(

@@ -33,10 +33,6 @@ def guides():
 def data_folder(tmp_path, monkeypatch, tiny_config):
     """The working directory, with the data that the pages name."""
     planted_data.write_all(tmp_path, tiny_config)
-    # The pages name recipes by their place in a clone.
-    recipes = tmp_path / "run_scripts" / "recipes"
-    recipes.parent.mkdir()
-    recipes.symlink_to(ROOT / "run_scripts" / "recipes")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
