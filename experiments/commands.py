@@ -1,12 +1,13 @@
 """Jobs of a plan -> their output folders, each job in a separate process.
 
-A finished job writes `done/NAME.json` with its flags, the sha256 of its model's
-config and its seconds; a stopped job writes `stopped/NAME.json` with its
-seconds so far. So a rerun of a plan, or a larger plan, runs only the missing
-jobs. A job that diverged would diverge again: this is recorded in its file, and
-the plan continues without the jobs that depend on it.
+A finished job writes `done/NAME.json` with its flags and its seconds; a stopped
+job writes `stopped/NAME.json` with its seconds so far. So a rerun of a plan, or
+a larger plan, runs only the missing jobs. A job that diverged would diverge
+again: this is recorded in its file, and the plan continues without the jobs
+that depend on it.
 """
 
+import dataclasses
 import os
 import shlex
 import signal
@@ -20,6 +21,7 @@ from absl import logging
 
 from bert_tf.training import reporting, stopping
 from tfrecords.io import json_files
+from tfrecords.options import REQUIRED, Options, option
 
 _LAST_LINES = 12  # Of the log of a failed command.
 _POLL_SECONDS = 0.5
@@ -33,8 +35,6 @@ class Job(NamedTuple):
       script: a module of run_scripts.
       flags: flag name -> value.
       seconds: estimated time.
-      config_sha256: sha256 of the bert_config.json that a flag names; None
-        without such a flag.
       needs: names of the jobs whose output it reads.
     """
 
@@ -42,8 +42,29 @@ class Job(NamedTuple):
     script: str
     flags: dict
     seconds: float
-    config_sha256: str | None = None
     needs: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PlanOptions(Options):
+    """Where and how the jobs of a plan run: flags of its command."""
+
+    output_dir: str = option(
+        REQUIRED,
+        "Folder for all runs and the report. The same command resumes.",
+        on_disk=True,
+    )
+    num_processes: int = option(
+        1,
+        "Number of commands that run at a time, each on its own cores.",
+        at_least=1,
+    )
+    dry_run: bool = option(
+        False, "Print the commands and their estimated time, and exit."
+    )
+    log_every_seconds: float = option(
+        60.0, "Seconds between progress lines.", at_least=1.0
+    )
 
 
 def _done_file(output_dir: str, job: Job) -> str:
@@ -54,13 +75,13 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     """Returns the record of a job in `done/`; None if it is not done.
 
     Raises:
-      ValueError: if it was run with other flags, or another config.
+      ValueError: if it was run with other flags.
     """
     path = _done_file(output_dir, job)
     if not os.path.exists(path):
         return None
     done = json_files.read(path)
-    flags, sha256 = done["flags"], done["config_sha256"]
+    flags = done["flags"]
     differences = [
         f"--{name} was {flags.get(name)}, is now {job.flags.get(name)}"
         for name in sorted(set(flags) | set(job.flags))
@@ -72,15 +93,13 @@ def read_done(output_dir: str, job: Job) -> dict | None:
             f"{'; '.join(differences)}. Choose another --output_dir, or give "
             "the earlier flags."
         )
-    if sha256 != job.config_sha256:
-        raise ValueError(
-            f"{job.name} in {output_dir} was done with another "
-            f"{job.flags['bert_config_file']}: the sha256 of its values was "
-            f"{sha256}, is now {job.config_sha256}. Choose another "
-            "--output_dir, or give the earlier flags, such as "
-            "--hidden_dropout_prob."
-        )
     return done
+
+
+def text_of(module: str, arguments: Sequence[str]) -> str:
+    """Returns the command of a module, with one argument per line."""
+    command = shlex.join(["python", "-m", module])
+    return command + "".join(f" \\\n  {shlex.quote(x)}" for x in arguments)
 
 
 def arguments_of(job: Job) -> list[str]:
@@ -237,7 +256,6 @@ class _Process:
         done = {
             "seconds": seconds,
             "flags": job.flags,
-            "config_sha256": job.config_sha256,
             "diverged": has_diverged,
         }
         _write(done_file, done)
@@ -273,11 +291,7 @@ def _shares(num_processes: int) -> list[list[int]]:
 
 
 def run(
-    jobs: Sequence[Job],
-    output_dir: str,
-    clock: Clock,
-    log_every_seconds: float = 60.0,
-    num_processes: int = 1,
+    jobs: Sequence[Job], clock: Clock, options: PlanOptions
 ) -> Iterator[Job]:
     """Runs the missing jobs; yields each job when it is done.
 
@@ -285,17 +299,15 @@ def run(
 
     Args:
       jobs: jobs of the plan, each after those it needs.
-      output_dir: folder of the plan; gets `logs/` and `done/`.
       clock: progress of the plan.
-      log_every_seconds: seconds between two progress lines.
-      num_processes: number of jobs that run at a time, each on its own cores.
+      options: its `output_dir` gets `logs/` and `done/`.
 
     Raises:
       ValueError: with the last lines of its log, if a job fails.
       stopping.Stopped: on SIGTERM, after the jobs have saved checkpoints.
     """
     waiting = [job for job in jobs if clock.taken[job.name] is None]
-    free = _shares(num_processes)
+    free = _shares(options.num_processes)
     running: list[_Process] = []
     logged = time.monotonic()
     try:
@@ -304,12 +316,12 @@ def run(
             ready = [job for job in waiting if clock.is_ready(job)]
             for job in ready[: len(free)]:
                 logging.info("%s; %s", job.name, clock.line())
-                running.append(_Process(job, output_dir, free.pop(0)))
+                running.append(_Process(job, options.output_dir, free.pop(0)))
                 waiting.remove(job)
             if not running:
                 return
             time.sleep(_POLL_SECONDS)
-            if time.monotonic() - logged >= log_every_seconds:
+            if time.monotonic() - logged >= options.log_every_seconds:
                 logged = time.monotonic()
                 _log(running, clock)
             for one in [one for one in running if one.is_done()]:

@@ -97,6 +97,11 @@ def glue(folder: str) -> EvaluationTask:
     num_words = 0
     for split in ("train", *(s for s in task.files if s.startswith("dev"))):
         path = os.path.join(folder, task.files[split])
+        if split == "train" and not os.path.exists(path):
+            raise ValueError(
+                f"--glue_dir={folder} has no {task.files[split]}. Give the "
+                f"folder with the files of {task.name}."
+            )
         if not os.path.exists(path):
             # The script will hold out a tenth of the training rows.
             counts["dev"] = counts["train"] // 10

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.model import fused
+
 # run_pretraining.py: get_masked_lm_output; avoids NaN without masked tokens.
 MASKED_LM_EPSILON = 1e-5
 
@@ -48,9 +50,7 @@ def cross_entropy(
       weights: [...] float32; rows of weight 0 are ignored.
       epsilon: epsilon of the `WeightedMean`.
     """
-    each = tf.nn.sparse_softmax_cross_entropy_with_logits(
-        labels=labels, logits=tf.cast(logits, tf.float32)
-    )
+    each = fused.cross_entropy(tf.cast(logits, tf.float32), labels)
     return _mean(each, weights, epsilon)
 
 

@@ -90,13 +90,15 @@ class TrainingConfig(Options):
     learning_rate_schedule: str = option(
         "linear",
         "How the learning rate falls after the warmup. linear, as in the "
-        "original: on a line from the peak at step 0 to the final rate; "
-        "constant: not at all; cosine; one_cycle: on a line from the end of "
-        "the warmup, which may be half of the run.",
+        "original: along the line from the peak at step 0 to the final rate "
+        "at the last step; constant: not at all; cosine and one_cycle: from "
+        "the peak at the end of the warmup, along a cosine or a line.",
         choices=LEARNING_RATE_SCHEDULES,
     )
     final_learning_rate: float = option(
-        0.0, "Learning rate at the end of the run.", at_least=0.0
+        0.0,
+        "Learning rate at the end of the run, unless it is constant.",
+        at_least=0.0,
     )
     weight_decay_rate: float = option(
         0.01,
@@ -134,7 +136,8 @@ class TrainingConfig(Options):
     correct_bias: bool | None = option(
         None,
         "Whether to correct the bias of Adam's moments. Default: as each "
-        "optimizer's authors do: false for BERT's adamw, true for lamb.",
+        "optimizer's authors do: false for BERT's adamw and with muon, true "
+        "for lamb.",
     )
     layerwise_lr_decay: float = option(
         1.0,

@@ -14,6 +14,8 @@ from tfrecords.io import json_files
 
 LOCK = "run.lock"
 FILE = "run.json"
+# Which step was evaluated, and its results.
+EVALUATED = (os.path.join("logs", "evaluated.json"), "eval_results.json")
 
 
 @contextlib.contextmanager
@@ -157,7 +159,8 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
     """Writes `run.json` of a new run, or checks that of a run that resumes.
 
     Without a checkpoint there is nothing to resume: an existing run.json is
-    from a run that failed early, and is replaced.
+    from a run that failed early, or whose checkpoints were removed, and is
+    replaced; what its evaluations found is removed.
 
     Args:
       output_dir: folder of the run.
@@ -178,6 +181,10 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
             f"{best} belongs to a run whose checkpoints are missing. Move it, "
             "or choose another --output_dir."
         )
+    if is_chief and not has_begun:
+        for name in EVALUATED:
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(os.path.join(output_dir, name))
     if has_begun or is_chief:
         write_or_check(output_dir, settings, has_begun=has_begun)
 

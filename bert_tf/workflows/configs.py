@@ -249,6 +249,11 @@ class FineTuningConfig(DistillationConfig):
                 "without --init_checkpoint they would be random. Add it, or "
                 "omit --lora_rank."
             )
+        if self.optimizer == "muon":
+            raise ValueError(
+                f"--optimizer=muon is for the matrices of the encoder, which "
+                f"--lora_rank={self.lora_rank} keeps. Omit one of the two."
+            )
         unknown = set(self.lora_targets or ()) - set(LORA_TARGETS)
         if unknown or self.lora_targets == ():
             raise ValueError(
@@ -434,7 +439,8 @@ class PretrainingConfig(DistillationConfig):
     batch_size_ramp: tuple[str, ...] | None = option(
         None,
         "Smaller batches first: their sizes and fractions of the optimizer "
-        "steps, such as 32:0.2,128:0.3. The rest has --train_batch_size.",
+        "steps, such as 32:0.2,128:0.3. The rest has --train_batch_size. Needs "
+        "one folder in --input_file.",
     )
     eval_input_file: str | None = option(
         None,

@@ -274,7 +274,7 @@ def copy_layers(
 
     Raises:
       ValueError: if the student has another number of layers, the teacher lacks
-        one of them, or their sizes differ.
+        one of them, or their sizes or the places of LayerNorm differ.
     """
     if teacher is None or not config.init_from_teacher_layers:
         return
@@ -286,6 +286,13 @@ def copy_layers(
         raise ValueError(
             f"{flag} should be {num_layers} numbers, one for each layer of the "
             f"student, from 0 to {last}, the last layer of the teacher."
+        )
+    if teacher.config.norm_first != student.config.norm_first:
+        raise ValueError(
+            f"{flag}: the teacher has norm_first="
+            f"{teacher.config.norm_first} in its bert_config.json, the student "
+            f"{student.config.norm_first}; such layers compute something else. "
+            "Use the teacher's, or omit the flag."
         )
     weights = _weights(teacher)
     own = model_folders.weight_names(student)

@@ -143,7 +143,6 @@ def _pretraining(
         "run_pretraining",
         flags,
         _START_SECONDS + steps * estimates.step_seconds(step, rate),
-        ablation_settings.config_sha256(model, settings),
         needs=(f"records/{model.records}",),
     )
 
@@ -246,7 +245,6 @@ def _fine_tuning(
         task.script,
         flags,
         _fine_tuning_seconds(task, epochs, settings, model, rate),
-        None if row.model else ablation_settings.config_sha256(model, settings),
         needs,
     )
 

@@ -9,23 +9,23 @@ r"""Text, tasks -> tables 5, 6, 8 and figure 5 of the paper, as one report.
 
 Devlin et al. 2018, section 5 and appendix C: the effect of next sentence
 prediction, bidirectionality, model size, masking mix and training steps. Each
-run is a separate command; rows of several tables share runs;
---num_processes=2 runs two at a time. --dry_run prints
-all commands and their estimated time, which depends on sizes, steps and
-examples. report.md, report.png and results.json are updated after each run. A
-rerun executes only the missing runs; so does a command with more --tables.
+run is a separate command; rows of several tables share runs; --num_processes=2
+runs two at a time. --dry_run prints all commands and their estimated time,
+which depends on sizes, steps and examples. report.md, report.png and
+results.json are updated after each run. A rerun executes only the missing runs;
+so does a command with more --tables.
 """
 
 import dataclasses
 import os
-import shlex
 from collections.abc import Sequence
 
 from absl import flags, logging
 
+from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from bert_tf.workflows.doctor import estimates
-from experiments import commands, evaluation_tasks
+from experiments import commands, configs, evaluation_tasks
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations import page, plan, report, results
@@ -56,21 +56,17 @@ def read_settings() -> Settings:
     return settings
 
 
-def write_configs(
-    rows: Sequence[Row], settings: Settings, dry_run: bool = False
-) -> None:
-    """Writes the bert_config.json of every model of the plan.
-
-    Raises:
-      ValueError: if a file holds another config; then none is written.
-    """
+def configs_of(
+    rows: Sequence[Row], settings: Settings
+) -> dict[str, BertConfig]:
+    """Returns the configs of all models of the plan, by path."""
     models = {row.model or settings.base for row in rows}
-    for model in models:
-        ablation_settings.check_config(model, settings)
-    for model in () if dry_run else models:
-        path = ablation_settings.config_file(model, settings)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        ablation_settings.config_of(model, settings).to_json_file(path)
+    return {
+        ablation_settings.config_file(
+            model, settings
+        ): ablation_settings.config_of(model, settings)
+        for model in models
+    }
 
 
 def write_report(
@@ -109,26 +105,18 @@ def main(argv: list[str]) -> None:
     settings = read_settings()
     rows = plan.make(settings.tables, settings.base, settings.num_checkpoints)
     tasks = evaluation_tasks.read(settings, settings.max_seq_length)
-    write_configs(rows, settings, dry_run=True)
+    model_configs = configs_of(rows, settings)
+    configs.check(model_configs)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     clock = commands.Clock(jobs, settings.output_dir)
     if settings.dry_run:
         commands.print_plan(jobs, clock)
         return
-    command = shlex.join(
-        ["python", "-m", "experiments.ablations.run_ablations"]
-    )
-    command += "".join(f" \\\n  {shlex.quote(word)}" for word in argv[1:])
+    command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
     with run_folder.open_run(settings.output_dir):
-        write_configs(rows, settings)
-        for job in commands.run(
-            jobs,
-            settings.output_dir,
-            clock,
-            settings.log_every_seconds,
-            settings.num_processes,
-        ):
+        configs.write(model_configs)
+        for job in commands.run(jobs, clock, settings):
             if job.name.startswith(("pretrained/", "fine_tuned/")):
                 write_report(rows, tasks, settings, clock, command)
         checks = write_report(rows, tasks, settings, clock, command)

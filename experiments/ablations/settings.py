@@ -1,30 +1,22 @@
 """Flags of run_ablations -> Settings, configs of models, checkpoint steps."""
 
 import dataclasses
-import hashlib
-import json
 import math
-import os
 
 from bert_tf.config import BertConfig
 from bert_tf.training.config import MAX_SEED
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
+from experiments.commands import PlanOptions
 from experiments.evaluation_tasks import TaskFiles
-from tfrecords.io import json_files
 from tfrecords.options import REQUIRED, option
 from tfrecords.text.vocab_learning import MAX_ENTRIES
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings(TaskFiles):
+class Settings(PlanOptions, TaskFiles):
     """Settings shared by all runs: the flags of run_ablations."""
 
-    output_dir: str = option(
-        REQUIRED,
-        "Folder for all runs and the report. The same command resumes.",
-        on_disk=True,
-    )
     tables: tuple[str, ...] = option(
         tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."
     )
@@ -43,17 +35,6 @@ class Settings(TaskFiles):
     do_lower_case: bool = option(
         True,
         "Lower-case text and strip accents; false for cased vocabularies.",
-    )
-    dry_run: bool = option(
-        False, "Print the commands and their estimated time, and exit."
-    )
-    num_processes: int = option(
-        1,
-        "Number of commands that run at a time, each on its own cores.",
-        at_least=1,
-    )
-    log_every_seconds: float = option(
-        60.0, "Seconds between progress lines.", at_least=1.0
     )
 
     num_hidden_layers: int = option(
@@ -207,36 +188,6 @@ def config_file(model: Model, settings: Settings) -> str:
     """Returns the path of a model's bert_config.json."""
     suffix = "_causal" if model.is_causal else ""
     return f"{settings.output_dir}/configs/{model.size}{suffix}.json"
-
-
-def config_sha256(model: Model, settings: Settings) -> str:
-    """Returns the sha256 of a config's values, sorted by name."""
-    config = config_of(model, settings).to_dict()
-    content = json.dumps(config, sort_keys=True).encode()
-    return hashlib.sha256(content).hexdigest()
-
-
-def check_config(model: Model, settings: Settings) -> None:
-    """Raises ValueError if a model's config file holds another config.
-
-    Finished runs may have used the file.
-    """
-    path = config_file(model, settings)
-    if not os.path.exists(path):
-        return
-    before = json_files.read(path)
-    now = config_of(model, settings).to_dict()
-    differences = [
-        f"{name} was {before.get(name)}, is now {now.get(name)}"
-        for name in sorted(set(before) | set(now))
-        if before.get(name) != now.get(name)
-    ]
-    if differences:
-        raise ValueError(
-            f"{path} belongs to runs with another config: "
-            f"{'; '.join(differences)}. Choose another --output_dir, or give "
-            "the earlier values."
-        )
 
 
 def step_of(share: float, settings: Settings) -> int:

@@ -18,6 +18,24 @@ _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _FOLDS = 3
 
 
+def files_of(folder: str) -> list[str]:
+    """Returns the paths of the training and dev rows of a task of GLUE.
+
+    Args:
+      folder: folder of the task, named like it.
+    """
+    task = _task(folder)
+    dev = next(name for name in task.files if name.startswith("dev"))
+    return [os.path.join(folder, task.files[name]) for name in ("train", dev)]
+
+
+def has_score(folder: str) -> bool:
+    """Returns whether a task has classes, and dev rows."""
+    return not _task(folder).is_regression and all(
+        map(os.path.exists, files_of(folder))
+    )
+
+
 def tf_idf_score(folder: str) -> float:
     """Returns the dev score; Matthews correlation for CoLA, else accuracy.
 
@@ -27,15 +45,10 @@ def tf_idf_score(folder: str) -> float:
     Raises:
       ValueError: if a file is malformed.
     """
-    task = glue_tables.find(os.path.basename(os.path.normpath(folder)))
-    dev = next(name for name in task.files if name.startswith("dev"))
+    task = _task(folder)
     train_rows, dev_rows = (
-        list(
-            glue_rows.read_rows(
-                task, os.path.join(folder, task.files[name]), is_labelled=True
-            )
-        )
-        for name in ("train", dev)
+        list(glue_rows.read_rows(task, path, is_labelled=True))
+        for path in files_of(folder)
     )
     # Each text of a pair has features of its own.
     features = [
@@ -56,6 +69,10 @@ def tf_idf_score(folder: str) -> float:
     )
     model.fit(train, [row.label for row in train_rows])
     return float(model.score(evaluated, [row.label for row in dev_rows]))
+
+
+def _task(folder: str) -> glue_tables.GlueTask:
+    return glue_tables.find(os.path.basename(os.path.normpath(folder)))
 
 
 def _features(train: Sequence[str], evaluated: Sequence[str]):

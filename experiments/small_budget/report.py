@@ -1,7 +1,6 @@
 """Folders of finished runs -> report.md and curves.png."""
 
 import json
-import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -64,15 +63,32 @@ def read_curve(
     log = os.path.join(folder, "logs", "eval", "steps.jsonl")
     with open(log, encoding="utf-8") as file:
         points = [json.loads(line) for line in file]
-    steps = json_files.read(os.path.join(folder, "run.json"))["num_train_steps"]
+    run = json_files.read(os.path.join(folder, "run.json"))
+    shares = _shares_of_tokens([point["step"] for point in points], run)
     return Curve(
-        np.array([hours * point["step"] / steps for point in points]),
+        hours * shares,
         np.array([point["masked_lm_accuracy"] for point in points]),
         np.array([point["perplexity"] for point in points]),
-        steps,
+        run["num_train_steps"],
         score["masked_lm_accuracy"],
         score["perplexity"],
     )
+
+
+def _shares_of_tokens(steps: Sequence[int], run: Mapping) -> np.ndarray:
+    """Returns the share of a run's tokens that are read at each step.
+
+    Steps of different sequence lengths take different times, and their tokens
+    nearly the same.
+
+    Args:
+      steps: optimizer steps.
+      run: content of the run's run.json.
+    """
+    lengths = [size["max_seq_length"] for size in run["sizes"]]
+    ends = np.cumsum([0, *run["phases"]])
+    tokens = np.cumsum([0, *np.multiply(run["phases"], lengths)])
+    return np.interp(steps, ends, tokens) / tokens[-1]
 
 
 def read_curves(settings: Settings) -> dict[str, list[Curve]]:
@@ -113,14 +129,13 @@ def read_score(
     return done[0]._replace(values=tuple(run.values[0] for run in done))
 
 
-def _spread(values: Sequence[float], show: str) -> str:
-    """Returns mean and standard error; a dash for no values."""
-    if not values:
+def _spread(score: Score | None, show: str) -> str:
+    """Returns mean and standard error; a dash for no score."""
+    if score is None or not score.values:
         return _NONE
-    text = show.format(np.mean(values))
-    if len(values) > 1:
-        error = np.std(values, ddof=1) / math.sqrt(len(values))
-        text += f" ± {show.format(error)}"
+    text = show.format(score.mean)
+    if len(score.values) > 1:
+        text += f" ± {show.format(score.error)}"
     return text
 
 
@@ -130,6 +145,10 @@ def _pretraining_table(
     lines = []
     for name, of_recipe in curves.items():
         hours = settings.long_hours if name == LONG else settings.train_hours
+        accuracy, perplexity = (
+            Score(tuple(getattr(curve, name) for curve in of_recipe), name)
+            for name in ("accuracy", "perplexity")
+        )
         steps = sorted({f"{curve.steps:,}" for curve in of_recipe})
         lines.append(
             [
@@ -137,8 +156,8 @@ def _pretraining_table(
                 f"{hours:g}",
                 str(len(of_recipe)),
                 ", ".join(steps) or _NONE,
-                _spread([c.accuracy for c in of_recipe], "{:.3f}"),
-                _spread([c.perplexity for c in of_recipe], "{:.1f}"),
+                _spread(accuracy, "{:.3f}"),
+                _spread(perplexity, "{:.1f}"),
             ]
         )
     header = ["Recipe", "Hours", "Seeds", "Steps"]
@@ -162,7 +181,7 @@ def _task_table(
             [
                 f"{task.name}, {first.metric}" if first else task.name,
                 f"{task.num_train:,}",
-                *(_spread(s.values if s else (), "{:.3f}") for s in found),
+                *(_spread(score, "{:.3f}") for score in found),
                 _number(tf_idf.get(task.name)),
                 _number(majority),
             ]

@@ -16,20 +16,18 @@ report.md and curves.png are updated after each run; a rerun executes only the
 missing runs.
 """
 
-import dataclasses
 import os
-import shlex
 from collections.abc import Sequence
 
 from absl import flags, logging
 
 from bert_tf.training import run_folder
-from experiments import commands, evaluation_tasks
+from experiments import commands, configs, evaluation_tasks
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import baselines, few_labels, plan, report
 from experiments.small_budget.plan import Settings
 from run_scripts.flags import common_flags
-from tfrecords.io import json_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.text import text_files
 
 FLAGS = flags.FlagValues()
@@ -41,41 +39,60 @@ def read_tasks(settings: Settings) -> list[EvaluationTask]:
     """Returns the tasks, with few labels too if wanted.
 
     Raises:
-      ValueError: if a file is missing or malformed.
+      ValueError: if a file is missing or malformed, or has too few rows.
     """
     tasks = [
         task
         for task in evaluation_tasks.read(settings, _WINDOW)
         if task.kind != "ner_features"
     ]
-    for task in list(tasks):
-        if task.name == "SST-2" and settings.few_labels:
-            folder = f"{settings.output_dir}/few_labels/SST-2"
-            few_labels.write(
-                task.flags["data_dir"],
-                folder,
-                settings.few_labels,
-                settings.seed,
-            )
-            name = f"SST-2 with {settings.few_labels} labels"
-            tasks.append(
-                dataclasses.replace(evaluation_tasks.glue(folder), name=name)
-            )
-    return tasks
+    return tasks + [
+        few_labels.task(
+            task,
+            settings.few_labels_name,
+            f"{settings.output_dir}/few_labels/SST-2",
+            settings.few_labels,
+        )
+        for task in tasks
+        if task.name == "SST-2" and settings.few_labels
+    ]
+
+
+def write_few_labels(
+    tasks: Sequence[EvaluationTask], settings: Settings
+) -> None:
+    """Writes the files of the task with few labels, if there is one."""
+    folders = {task.name: task.flags.get("data_dir") for task in tasks}
+    if settings.few_labels_name in folders:
+        few_labels.write(
+            folders["SST-2"],
+            folders[settings.few_labels_name],
+            settings.few_labels,
+            settings.seed,
+        )
 
 
 def score_baselines(
     tasks: Sequence[EvaluationTask], settings: Settings
 ) -> dict[str, float]:
-    """Returns the scores of TF-IDF by task; keeps those in baselines.json."""
+    """Returns the scores of TF-IDF by task.
+
+    They are kept in baselines.json, each with the digests of its files.
+    """
     path = os.path.join(settings.output_dir, "baselines.json")
-    scores = json_files.read(path) if os.path.exists(path) else {}
+    kept = json_files.read(path) if os.path.exists(path) else {}
+    scores = {}
     for task in tasks:
-        if task.kind == "glue" and task.name not in scores:
+        folder = task.flags.get("data_dir")
+        if not folder or not baselines.has_score(folder):
+            continue
+        digests = list(map(atomic_files.digest, baselines.files_of(folder)))
+        if kept.get(task.name, {}).get("sha256") != digests:
             logging.info("TF-IDF on %s", task.name)
-            folder = task.flags["data_dir"]
-            scores[task.name] = baselines.tf_idf_score(folder)
-            json_files.write(path, scores)
+            score = baselines.tf_idf_score(folder)
+            kept[task.name] = {"score": score, "sha256": digests}
+            json_files.write(path, kept)
+        scores[task.name] = kept[task.name]["score"]
     return scores
 
 
@@ -84,25 +101,22 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     settings = common_flags.config(Settings, FLAGS)
     text_files.expand_inputs(settings.corpus)
-    module = "experiments.small_budget.run_small_budget"
-    command = shlex.join(["python", "-m", module])
-    command += "".join(f" \\\n  {shlex.quote(word)}" for word in argv[1:])
+    command = commands.text_of(
+        "experiments.small_budget.run_small_budget", argv[1:]
+    )
+    tasks = read_tasks(settings)
+    model_configs = plan.configs_of(settings)
+    configs.check(model_configs)
+    jobs = plan.make(tasks, settings)
+    clock = commands.Clock(jobs, settings.output_dir)
+    if settings.dry_run:
+        commands.print_plan(jobs, clock)
+        return
     with run_folder.open_run(settings.output_dir):
-        tasks = read_tasks(settings)
-        plan.write_configs(settings)
-        jobs = plan.make(tasks, settings)
-        clock = commands.Clock(jobs, settings.output_dir)
-        if settings.dry_run:
-            commands.print_plan(jobs, clock)
-            return
+        write_few_labels(tasks, settings)
+        configs.write(model_configs)
         tf_idf = score_baselines(tasks, settings)
-        for job in commands.run(
-            jobs,
-            settings.output_dir,
-            clock,
-            settings.log_every_seconds,
-            settings.num_processes,
-        ):
+        for job in commands.run(jobs, clock, settings):
             if not job.name.startswith("records/"):
                 report.write(tasks, tf_idf, settings, command)
         report.write(tasks, tf_idf, settings, command)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.conversion import formats
-from bert_tf.model import dropout, lora, models
+from bert_tf.model import dropout, layers, lora, models
 from bert_tf.tasks import distillation, pretraining
 from bert_tf.training import model_folders
 
@@ -97,15 +97,36 @@ def test_gradients_match_those_of_tensorflow_also_recomputed(
             )
 
 
-def test_dropout_applies_to_each_sublayer(tiny_config, make_batch):
-    config = dataclasses.replace(tiny_config, norm_first=True)
-    encoder, batch = bert_tf.BertEncoder(config), make_batch(config)
-    first, again, other = (
-        encoder(batch, training=True, dropout_key=key).sequence_output
+@pytest.mark.parametrize("other", ["attention", "feed-forward"])
+def test_dropout_applies_to_each_sublayer(tiny_config, other):
+    config = dataclasses.replace(
+        tiny_config,
+        norm_first=True,
+        hidden_dropout_prob=0.5,
+        attention_probs_dropout_prob=0.0,
+    )
+    layer = layers.EncoderLayer(config, 0)
+    hidden = tf.random.stateless_normal((2, 8, config.hidden_size), (1, 2))
+    mask = tf.ones((2, 8), tf.int32)
+    layer.build(hidden.shape)
+    randomised(layer)
+    # What one sublayer adds; the other one adds 0.
+    last = layer.output_dense
+    if other == "attention":
+        last = layer.attention.output_dense
+    for weight in last.weights:
+        weight.assign(tf.zeros_like(weight))
+    added = layer(hidden, mask, training=False) - hidden
+    first, again, other_key = (
+        layer(hidden, mask, training=True, dropout_key=key) - hidden
         for key in (KEY, KEY, dropout.make_key(7, 4, 0))
     )
+    is_kept = np.abs(first) > 1e-6
+    assert 0.3 < is_kept.mean() < 0.7
+    expected = np.where(is_kept, 2.0 * added, 0.0)
+    np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(first, again)
-    assert np.abs(first - other).max() > 0.1
+    assert (is_kept != (np.abs(other_key) > 1e-6)).any()
 
 
 def test_it_is_written_only_when_set_and_other_formats_refuse_it(

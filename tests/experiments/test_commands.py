@@ -55,7 +55,8 @@ def jobs_of(*scripts):
 
 def run(jobs, folder, **options):
     clock = commands.Clock(jobs, folder)
-    done = commands.run(jobs, folder, clock, **options)
+    options = commands.PlanOptions(output_dir=folder, **options)
+    done = commands.run(jobs, clock, options)
     return [job.name for job in done], clock
 
 
@@ -117,32 +118,36 @@ def test_a_job_done_with_other_flags_is_refused(scripts):
         run([other], scripts)
 
 
-def test_a_job_done_with_another_config_is_refused(scripts):
-    flags = {"bert_config_file": "configs/small.json"}
-    job = Job("part/good", "good", flags, 1.0, config_sha256="aa")
-    run([job], scripts)
-    assert run([job], scripts)[0] == []
-    with pytest.raises(
-        ValueError, match="another configs/small.json: .*was aa, is now bb"
-    ):
-        run([job._replace(config_sha256="bb")], scripts)
-
-
-def test_seconds_include_all_attempts(scripts):
+def test_seconds_include_all_attempts(scripts, monkeypatch):
     (job,) = jobs_of("stopped")
-    seconds = []
-    for _ in range(2):
-        with pytest.raises(commands.stopping.Stopped):
-            run([job], scripts)
+    now = [0.0]
+
+    def sleep(seconds):
+        # Until the job has ended; it is left for the poll.
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        now[0] += 14.0
+
+    monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(commands.time, "sleep", sleep)
+    # Scripts of the same size, written in the same second, share byte code.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    def attempt(code):
+        with open("python/run_scripts/stopped.py", "w") as file:
+            file.write(f"raise SystemExit({code})\n")
+        run([job], scripts)
+
+    left = f"{scripts}/stopped/{job.name}.json"
+    for number, (code, error) in enumerate(
+        ((75, commands.stopping.Stopped), (1, ValueError)), start=1
+    ):
+        with pytest.raises(error):
+            attempt(code)
         assert commands.read_done(scripts, job) is None
-        left = json_files.read(f"{scripts}/stopped/{job.name}.json")
-        seconds.append(left["seconds"])
-    assert seconds[1] > seconds[0] > 0
-    with open("python/run_scripts/stopped.py", "w") as file:
-        file.write("")
-    run([job], scripts)
-    assert commands.read_done(scripts, job)["seconds"] > seconds[1]
-    assert not os.path.exists(f"{scripts}/stopped/{job.name}.json")
+        assert json_files.read(left)["seconds"] == number * 14.0
+    attempt(0)
+    assert commands.read_done(scripts, job)["seconds"] == 3 * 14.0
+    assert not os.path.exists(left)
 
 
 @pytest.mark.skipif(
@@ -193,8 +198,7 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     jobs = jobs_of("good", "good", "bad")
     path = f"{scripts}/done/part/good-0.json"
     os.makedirs(os.path.dirname(path))
-    left = {"seconds": 30.0, "flags": jobs[0].flags}
-    left |= {"config_sha256": None, "diverged": False}
+    left = {"seconds": 30.0, "flags": jobs[0].flags, "diverged": False}
     json_files.write(path, left)
     clock = commands.Clock(jobs, scripts)
     assert clock.factor("good") == 3.0
@@ -229,7 +233,8 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         "clock = commands.Clock(jobs, 'out')\n"
         "try:\n"
         "    with stopping.at_once_on_signal():\n"
-        "        list(commands.run(jobs, 'out', clock))\n"
+        "        options = commands.PlanOptions(output_dir='out')\n"
+        "        list(commands.run(jobs, clock, options))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
     )

@@ -582,6 +582,26 @@ def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
         )
 
 
+def test_results_of_removed_checkpoints_are_not_those_of_a_new_run(
+    folder, tiny_vocab_file, tmp_path
+):
+    losses = []
+    for rate in (0.01, 0.001):
+        shutil.rmtree(tmp_path / "run/checkpoints", ignore_errors=True)
+        pretrain_for(
+            folder,
+            tmp_path / "run",
+            tiny_vocab_file,
+            learning_rate=rate,
+            num_train_steps=2,
+            num_warmup_steps=0,
+            eval_input_file=f"{folder}/held_out",
+        )
+        found = json.loads((tmp_path / "run/eval_results.json").read_text())
+        losses.append(found["loss"])
+    assert losses[0] != losses[1]
+
+
 # Early stopping.
 
 
@@ -610,9 +630,14 @@ def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
         pretrain_for(folder, resumed, tiny_vocab_file, **settings)
     for path in (whole, resumed):
         assert checkpoints.step_of(checkpoints.find(str(path))) == 3
+    without = settings | {"early_stopping_evaluations": None}
+    with pytest.raises(ValueError, match="best has the best model so far"):
+        pretrain_for(folder, whole, tiny_vocab_file, **without)
     settings["early_stopping_evaluations"] = 3
     pretrain_for(folder, whole, tiny_vocab_file, **settings)
     assert checkpoints.newest_step(str(whole)) == 12
+    # Nothing is left to train, so that best/ is not outdated.
+    pretrain_for(folder, whole, tiny_vocab_file, **without)
 
 
 def test_the_best_model_is_that_of_its_evaluation(
@@ -704,6 +729,18 @@ def test_steps_are_timed_without_changing_the_run(
     # Between a millisecond and 20 seconds.
     assert 360 < settings["num_train_steps"] < 7_200_000
     assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
+    untimed = tmp_path / "untimed"
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(
+            folder,
+            untimed,
+            tiny_vocab_file,
+            num_train_steps=settings["num_train_steps"],
+            num_warmup_steps=settings["num_warmup_steps"],
+            stop_at_step=1,
+        )
+    file = "checkpoints/step-00000001/model.safetensors"
+    assert (run_dir / file).read_bytes() == (untimed / file).read_bytes()
 
 
 def test_hours_that_hold_no_step_are_refused(

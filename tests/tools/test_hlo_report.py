@@ -19,8 +19,9 @@ def test_a_step_of_bert_base_can_run_on_a_tpu(lowered, case):
     assert report.most_64_bit <= 3
     assert report.foreign == set()
     assert report.is_static
-    # The doctor's estimate is for several implementations, see there.
-    assert 0.3 < report.kept / report.estimated < 1.3
+    # The doctor's estimate is for several implementations, see there. With
+    # remat it includes a layer's activations, which are not kept.
+    assert 0.2 < report.kept / report.estimated < 1.3
 
 
 @pytest.mark.parametrize("dtype, most", [(tf.uint32, 3), (tf.uint64, 800)])

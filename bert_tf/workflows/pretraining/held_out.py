@@ -191,7 +191,7 @@ class EarlyStopping:
                 f"after step {step}: the held-out perplexity was not lower in "
                 f"--early_stopping_evaluations="
                 f"{config.early_stopping_evaluations}; {self.folder} has the "
-                "best model. To train on, increase or omit the flag",
+                "best model. To train on, increase the flag",
                 0,
             )
 

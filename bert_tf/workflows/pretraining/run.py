@@ -1,6 +1,7 @@
 """PretrainingConfig -> a pre-trained model and its held-out metrics."""
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 import keras
@@ -95,10 +96,7 @@ def _train_and_evaluate(
     is_chief = strategies.is_chief(strategy)
     teacher = None
     if do_train:
-        from bert_tf.workflows.doctor import checks
-
-        opened = [phase.records for phase in phases]
-        checks.refuse_bad_records(config, opened, bert_config, vocab_file)
+        _refuse_bad_records(config, phases, bert_config, vocab_file)
         teacher = _load_teacher(
             *(config, bert_config, phases, strategy),
             vocab_file=vocab_file,
@@ -108,11 +106,12 @@ def _train_and_evaluate(
         if given.train_hours is not None:
             config = _fit_steps(given, phases, bert_config, teacher, strategy)
             phases = data_lib.open_phases(config, bert_config, sha256)
-        settings = _run_settings(config, bert_config, phases, teacher)
-        if given.train_hours is not None:
-            settings["train_hours"] = given.train_hours
+        settings = _run_settings(
+            *(config, bert_config, phases, teacher), given.train_hours
+        )
         # Check before writing anything: the folder may contain another run.
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
+        _check_best_is_kept(config)
         if checkpoints.newest_step(config.output_dir):
             vocab_file, do_lower_case = model_source.find_vocabulary(
                 config,
@@ -172,6 +171,22 @@ def _open_records(
     opened = [*phases, held_out] if held_out else phases
     pretraining.check_pairs([data.records for data in opened])
     return phases, held_out
+
+
+def _refuse_bad_records(
+    config: PretrainingConfig,
+    phases: Sequence[PretrainingData],
+    bert_config: BertConfig,
+    vocab_file: str | None,
+) -> None:
+    """Raises ValueError if the doctor finds an error in the records."""
+    from bert_tf.workflows.doctor import checks
+
+    # The parts of a batch-size ramp have the same records.
+    opened = {phase.digest: phase.records for phase in phases}
+    checks.refuse_bad_records(
+        config, list(opened.values()), bert_config, vocab_file
+    )
 
 
 def _fit_steps(
@@ -275,6 +290,7 @@ def _run_settings(
     bert_config: BertConfig,
     phases: Sequence[PretrainingData],
     teacher: keras.Model | None,
+    train_hours: float | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
     settings = {
@@ -294,8 +310,29 @@ def _run_settings(
         }
     if config.batch_size_ramp:
         settings["batch_sizes"] = [phase.batch_size for phase in phases]
+    if train_hours is not None:
+        settings["train_hours"] = train_hours
     settings |= teachers.settings(teacher)
     return settings | config.decisive_settings()
+
+
+def _check_best_is_kept(config: PretrainingConfig) -> None:
+    """Raises ValueError if further training would leave an old `best/`.
+
+    Whoever reads the folder of the run gets the model in `best/`.
+    """
+    best = os.path.join(config.output_dir, checkpoints.BEST)
+    is_done = (
+        checkpoints.newest_step(config.output_dir) >= config.num_train_steps
+    )
+    if not (config.early_stopping_evaluations or is_done) and os.path.isdir(
+        best
+    ):
+        raise ValueError(
+            f"{best} has the best model so far of a run with "
+            "--early_stopping_evaluations, and is not updated without it. Give "
+            "the flag, or move that folder away."
+        )
 
 
 def _max_length(phases: Sequence[PretrainingData]) -> int:

@@ -1,5 +1,6 @@
 """Hours of training -> number of optimizer steps that fit."""
 
+import gc
 import os
 import time
 
@@ -64,6 +65,7 @@ def find_steps(
     for phase in phases:
         each = _seconds_per_step(task, phase, bert_config, config, strategy)
         seconds += each * phase.num_steps / total
+        gc.collect()  # A step and its function refer to each other.
     steps = int(config.train_hours * 3600 / seconds)
     # That of the chief, in all processes.
     steps = strategies.all_gather(strategy, min(steps, 2**31 - 1))[0]

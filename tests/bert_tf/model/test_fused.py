@@ -214,6 +214,35 @@ def test_custom_and_automatic_gradients_agree():
             np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(4, 5), (2, 3, 50)])
+def test_cross_entropy_and_its_gradient(shape, always_compiled):
+    logits = 5.0 * normal(*shape)
+    labels = tf.argmax(normal(*shape, seed=1), -1, output_type=tf.int32)
+
+    def formula(logits):
+        chosen = tf.gather(logits, labels, axis=-1, batch_dims=len(shape) - 1)
+        return tf.reduce_logsumexp(logits, -1) - chosen
+
+    ours = functools.partial(fused.cross_entropy, labels=labels)
+    check(ours, formula, [logits], 1e-6)
+
+
+def test_cross_entropy_of_extreme_logits():
+    logits = tf.constant([[0.0, 200.0, -300.0]] * 3)
+    each = fused.cross_entropy(logits, tf.range(3))
+    np.testing.assert_array_equal(each, [200.0, 0.0, 500.0])
+
+
+def test_small_cross_entropies_are_exact_whatever_is_added_to_all_logits():
+    logits = np.float64([[0.0, 11.0, 2.0, 1.0]])
+    expected = np.log(np.exp(logits).sum()) - 11.0  # 2e-4.
+    for offset in (0.0, 1000.0):
+        each = fused.cross_entropy(
+            tf.constant(logits + offset, tf.float32), tf.constant([1])
+        )
+        np.testing.assert_allclose(each, [expected], rtol=2e-3)
+
+
 def test_custom_gradients_are_used_only_in_training():
     """Exports would contain them, and other runtimes reject them."""
     for training in (False, True):

@@ -312,7 +312,9 @@ for make in optimizers.OPTIMIZERS.values():
         with keras.name_scope("layer_0"):
             start = np.full((3, 4), 0.5, "float32")
             variable = keras.Variable(start, name="kernel")
-        optimizer = make([variable], lambda step: tf.constant(0.1))
+        optimizer = make(
+            [variable], lambda step: tf.constant(0.1), ema_decay=0.9
+        )
 
     def update(scale):
         replica = tf.distribute.get_replica_context()
@@ -331,8 +333,13 @@ for make in optimizers.OPTIMIZERS.values():
 
     for scale in (0.5, float("inf"), 0.25):
         step(tf.constant(scale))
-    for copy in strategy.experimental_local_results(variable.value):
-        print(optimizer.step.numpy(), *copy.numpy().ravel())
+    def show():
+        for copy in strategy.experimental_local_results(variable.value):
+            print(optimizer.step.numpy(), *copy.numpy().ravel())
+
+    show()
+    with optimizer.averaged():
+        show()
 """
 
 
@@ -344,10 +351,11 @@ def test_replicas_update_equally_and_like_one_device():
         capture_output=True,
         text=True,
     ).stdout.splitlines()
-    assert len(printed) == 2 * len(optimizers.OPTIMIZERS)
+    assert len(printed) == 4 * len(optimizers.OPTIMIZERS)
     for i, make in enumerate(optimizers.OPTIMIZERS.values()):
-        assert printed[2 * i] == printed[2 * i + 1]
-        steps, *weights = printed[2 * i].split()
+        first, second, averages, others = printed[4 * i : 4 * i + 4]
+        assert first == second != averages == others
+        steps, *weights = first.split()
         assert steps == "2"
         # The gradients of the replicas are one and two times the range.
         start = [np.full((3, 4), 0.5, np.float32)]

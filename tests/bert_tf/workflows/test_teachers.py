@@ -153,6 +153,7 @@ def test_layers_are_copied(classifier):
     [
         (("0", "1"), {}, "0,1 should be 1 numbers, one for each layer"),
         (("2",), {}, "from 0 to 1, the last layer of the teacher"),
+        (("0",), {"norm_first": True}, "the teacher has norm_first=False in"),
         (("0",), {"hidden_size": 32}, r"16\) in the teacher and \(\d+, 32\)"),
     ],
 )

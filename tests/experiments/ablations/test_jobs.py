@@ -160,22 +160,6 @@ def test_flags_of_rows_with_a_bilstm_or_without_pre_training(settings):
     assert scratch["vocab_file"] == settings.vocab_path
 
 
-def test_jobs_with_a_config_have_its_sha256(settings):
-    jobs = {job.name: job for job in plan(settings)}
-    for job in jobs.values():
-        has_config = "bert_config_file" in job.flags
-        assert has_config == (job.config_sha256 is not None), job.name
-    dropped = {j.name: j for j in plan(settings, hidden_dropout_prob=0.0)}
-    changed = {
-        name.partition("/")[0]
-        for name, job in jobs.items()
-        if job.config_sha256 != dropped[name].config_sha256
-    }
-    assert changed == {"pretrained", "fine_tuned"}
-    # No flag contains the config.
-    assert all(job.flags == dropped[name].flags for name, job in jobs.items())
-
-
 def test_restarts_have_different_seeds(settings):
     jobs = plan(settings, "6", num_restarts=2)
     seeds = [j.flags["seed"] for j in jobs if j.script == "run_glue"]

@@ -6,11 +6,10 @@ import pathlib
 import shlex
 
 import pytest
-from ablation_examples import make_settings
 
 from bert_tf import config
 from experiments import commands
-from experiments.ablations import plan, run_ablations
+from experiments.ablations import run_ablations
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
 
@@ -90,7 +89,7 @@ def test_impossible_plans_are_refused(words, more, message):
 def replace_commands(monkeypatch, run_job):
     """Calls `run_job(job)` instead of running a job in a process."""
 
-    def run(jobs, output_dir, clock, log_every_seconds, num_processes):
+    def run(jobs, clock, options):
         for job in jobs:
             run_job(job)
             clock.taken[job.name] = 1.0
@@ -174,22 +173,6 @@ def test_a_dropout_that_differs_from_finished_runs_is_refused(
         ):
             run_ablations.main([*words, "--hidden_dropout_prob=0", *more])
     assert path.read_bytes() == before
-
-
-def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
-    settings = make_settings(str(tmp_path))
-    rows = plan.make(["figure5"], settings.base, 1)
-    run_ablations.write_configs(rows[:1], settings)
-    (path,) = (tmp_path / "configs").iterdir()
-    before = path.read_bytes()
-    other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
-    with pytest.raises(ValueError, match="was 0.1, is now 0.0"):
-        run_ablations.write_configs(rows, other)
-    # The missing one is not written either.
-    assert list((tmp_path / "configs").iterdir()) == [path]
-    assert path.read_bytes() == before
-    run_ablations.write_configs(rows, settings)
-    assert len(list((tmp_path / "configs").iterdir())) == 2
 
 
 def test_a_dry_run_prints_commands_and_makes_nothing(words, tmp_path, capsys):

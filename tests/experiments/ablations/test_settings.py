@@ -69,20 +69,3 @@ def test_two_checkpoints_at_the_same_step_are_refused():
             words = str(refusal.value).rstrip(".").split("=")
             check(steps, int(words[-2].split()[0]))
             check(int(words[-1]), points)
-
-
-def test_an_existing_config_must_not_change(tmp_path):
-    model = Model(2, 192, 4)
-    settings = make_settings(str(tmp_path))
-    ablation_settings.check_config(model, settings)  # There is no file yet.
-    path = ablation_settings.config_file(model, settings)
-    (tmp_path / "configs").mkdir()
-    ablation_settings.config_of(model, settings).to_json_file(path)
-    ablation_settings.check_config(model, settings)
-    other = make_settings(str(tmp_path), hidden_dropout_prob=0.0)
-    with pytest.raises(
-        ValueError,
-        match="A-4.json belongs to .*; hidden_dropout_prob was 0.1, is now "
-        "0.0. Choose another --output_dir",
-    ):
-        ablation_settings.check_config(model, other)

@@ -76,6 +76,23 @@ def test_jobs_follow_those_they_need(jobs):
     assert scratch.needs == ("records/NER",)
 
 
+def test_dropout_is_that_of_fine_tuning(jobs, settings):
+    configs = plan.configs_of(settings)
+    dropout = {}
+    for row in ("budget", "paper", "long", "from_scratch"):
+        flags = jobs[f"fine_tuned/{row}/NER/seed-0"].flags
+        config = configs[flags["bert_config_file"]]
+        dropout[row, config.num_hidden_layers] = config.hidden_dropout_prob
+        assert flags["learning_rate"] == 1e-3
+    assert dropout == {
+        ("budget", 2): 0.1,
+        ("paper", 2): 0.1,
+        ("long", 4): 0.1,
+        ("from_scratch", 2): 0.1,
+    }
+    assert config.norm_first  # From scratch: as the budget recipe.
+
+
 def test_recipes_differ_in_what_they_are_compared_for(jobs):
     budget = jobs["pretrained/budget/seed-0"].flags
     paper = jobs["pretrained/paper/seed-0"].flags
@@ -88,7 +105,8 @@ def test_recipes_differ_in_what_they_are_compared_for(jobs):
     assert "/paper-held_out-64/" in paper["eval_input_file"]
     (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
     assert "/budget-held_out-128/" in evaluated_on
-    for name in ("phases", "vocab_file", "precision"):
+    assert budget["phases"] == long["phases"] != paper["phases"]
+    for name in ("vocab_file", "precision"):
         assert budget[name] == paper[name] == long[name]
     records = jobs["records/paper-128"].flags
     assert records["masked_lm_prob"] == 0.15
@@ -99,16 +117,17 @@ def test_recipes_differ_in_what_they_are_compared_for(jobs):
 
 
 def test_few_labels_have_more_epochs(settings):
-    assert [plan.epochs_of(task, settings) for task in TASKS] == [2, 10, 5]
+    assert [plan.epochs_of(task, settings) for task in TASKS] == [2, 10, 10]
 
 
 def test_configs_have_the_size_of_the_vocabulary(settings):
-    plan.write_configs(settings)
-    budget, paper = (
-        plan.BertConfig.from_json_file(plan.config_file(name, settings))
-        for name in (plan.BUDGET, plan.PAPER)
+    configs = plan.configs_of(settings)
+    budget, paper, long = (
+        configs[plan.config_file(name, settings)]
+        for name in (plan.BUDGET, plan.PAPER, plan.LONG)
     )
     assert budget.vocab_size == paper.vocab_size == 203
+    assert (budget.num_hidden_layers, long.num_hidden_layers) == (2, 4)
     assert budget.norm_first and not paper.norm_first
     assert (budget.hidden_dropout_prob, paper.hidden_dropout_prob) == (0, 0.1)
     assert budget.hidden_size == paper.hidden_size
