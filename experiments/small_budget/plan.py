@@ -65,8 +65,16 @@ class Settings(PlanOptions, TaskFiles):
         "Hours of one more run of the budget recipe; 0 for none.",
         at_least=0.0,
     )
+    num_pretrainings: int = option(
+        3,
+        "Pre-trained models of each recipe, with different seeds.",
+        at_least=1,
+    )
     num_seeds: int = option(
-        3, "Number of seeds of each recipe, and of each task.", at_least=1
+        3,
+        "Fine-tunings of each recipe on each task, with different seeds. They "
+        "start from the pre-trained models in turn.",
+        at_least=1,
     )
     few_labels: int = option(
         1000, "Training rows of a second run of SST-2; 0 for none.", at_least=0
@@ -308,8 +316,7 @@ def _fine_tuning(
     if row == SCRATCH:
         flags["vocab_file"] = settings.vocab_file
     else:
-        # The long run has one seed; the seeds of its tasks differ.
-        begin = pretrained_name(row, 0 if row == LONG else index)
+        begin = pretrained_name(row, index % pretrainings_of(row, settings))
         needs += (begin,)
         flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     return Job(name, task.script, flags, _TASK_SECONDS, needs=needs)
@@ -318,6 +325,11 @@ def _fine_tuning(
 def rows_of(settings: Settings) -> list[str]:
     """Returns the kinds of models, in the order of the report."""
     return [BUDGET, PAPER] + [LONG] * bool(settings.long_hours) + [SCRATCH]
+
+
+def pretrainings_of(recipe: str, settings: Settings) -> int:
+    """Returns the number of a recipe's pre-trained models."""
+    return 1 if recipe == LONG else settings.num_pretrainings
 
 
 def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
@@ -331,17 +343,24 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
     for recipe in (BUDGET, PAPER):
         jobs.append(_held_out(recipe, min(_LENGTHS), settings))
         jobs += [_records(recipe, length, settings) for length in _LENGTHS]
-    for index in range(settings.num_seeds):
+    for index in range(settings.num_pretrainings):
         for recipe in (BUDGET, PAPER):
             jobs.append(_pretraining(recipe, index, settings))
             jobs.append(_scoring(recipe, index, settings))
     jobs += [_task_records(task, settings) for task in tasks]
-    rows = rows_of(settings)
-    for row in rows:
-        if row == LONG:
-            jobs.append(_pretraining(LONG, 0, settings))
-            jobs.append(_scoring(LONG, 0, settings))
-        for task in tasks:
-            for index in range(settings.num_seeds):
-                jobs.append(_fine_tuning(row, task, index, settings))
+    # One seed of everything first.
+    jobs += [
+        _fine_tuning(row, task, index, settings)
+        for index in range(settings.num_seeds)
+        for row in (BUDGET, PAPER, SCRATCH)
+        for task in tasks
+    ]
+    if settings.long_hours:
+        jobs.append(_pretraining(LONG, 0, settings))
+        jobs.append(_scoring(LONG, 0, settings))
+        jobs += [
+            _fine_tuning(LONG, task, index, settings)
+            for index in range(settings.num_seeds)
+            for task in tasks
+        ]
     return jobs

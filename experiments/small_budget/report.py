@@ -102,9 +102,9 @@ def read_curves(settings: Settings) -> dict[str, list[Curve]]:
     for row in plan.rows_of(settings):
         if row == SCRATCH:
             continue
-        num_seeds = 1 if row == LONG else settings.num_seeds
         found = [
-            read_curve(row, i, hours[row], settings) for i in range(num_seeds)
+            read_curve(row, i, hours[row], settings)
+            for i in range(plan.pretrainings_of(row, settings))
         ]
         curves[row] = [curve for curve in found if curve]
     return curves

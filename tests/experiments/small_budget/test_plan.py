@@ -1,6 +1,7 @@
 """Jobs of the experiment: their flags are valid, and what they need is made."""
 
 import copy
+import dataclasses
 import importlib
 
 import pytest
@@ -59,7 +60,7 @@ def test_scripts_accept_the_flags_of_their_jobs(jobs):
         values([job.script, *commands.arguments_of(job)])
 
 
-def test_jobs_follow_those_they_need(jobs):
+def test_jobs_follow_those_they_need(jobs, settings):
     made = set()
     for job in jobs.values():
         assert set(job.needs) <= made, job.name
@@ -71,6 +72,16 @@ def test_jobs_follow_those_they_need(jobs):
     long = jobs["fine_tuned/long/NER/seed-2"]
     assert long.flags["init_checkpoint"].endswith("pretrained/long/seed-0")
     assert long.flags["seed"] == begin.flags["seed"]
+    # So do those of other recipes, if they are fewer.
+    few = dataclasses.replace(settings, num_pretrainings=2)
+    few = {job.name: job for job in plan.make(TASKS, few)}
+    assert sum(name.startswith("pretrained/") for name in few) == 2 + 2 + 1
+    for index, start in enumerate((0, 1, 0)):
+        flags = few[f"fine_tuned/paper/NER/seed-{index}"].flags
+        assert flags["init_checkpoint"].endswith(
+            f"pretrained/paper/seed-{start}"
+        )
+        assert flags["seed"] == settings.seed + index
     scratch = jobs["fine_tuned/from_scratch/NER/seed-0"]
     assert "init_checkpoint" not in scratch.flags
     assert scratch.needs == ("records/NER",)

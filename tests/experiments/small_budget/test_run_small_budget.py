@@ -28,6 +28,7 @@ def words(tmp_path_factory, tiny_vocab_file):
         f"--glue_dir={task}",
         f"--output_dir={folder}/out",
         "--num_train_steps=budget:5,paper:10",
+        "--num_pretrainings=1",
         "--num_seeds=1",
         "--few_labels=12",
     ]
