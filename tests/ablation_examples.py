@@ -43,18 +43,18 @@ def make_settings(output_dir, **changes):
         "train_batch_size": 16,
         "fine_tuning_batch_size": 16,
         "seed": 7,
+        "num_seeds": 1,
         "max_eval_steps": 2,
         "held_out_prob": 0.1,
-        "learning_rate": 1e-3,
         "fine_tuning_learning_rate": 1e-4,
     }
     return Settings(**(fields | changes))
 
 
-def write_result(settings, row, task, value, restart=0):
+def write_result(settings, row, task, value, index=0):
     """Writes the results of a fine-tuning with this score."""
     step = ablation_settings.step_of(row.share, settings)
-    name = jobs.result_folder(row, task, step, restart)
+    name = jobs.result_folder(row, task, step, index)
     folder = os.path.join(settings.output_dir, name)
     os.makedirs(folder, exist_ok=True)
     metric = "accuracy" if task.kind == "glue" else "f1"
@@ -65,9 +65,10 @@ def write_result(settings, row, task, value, restart=0):
         json.dump(content, file)
 
 
-def write_perplexity(settings, model, value):
+def write_perplexity(settings, model, value, index=0):
     """Writes the results of a pre-training."""
-    folder = os.path.join(settings.output_dir, "pretrained", model.name)
+    name = jobs.pretraining_name(model, index)
+    folder = os.path.join(settings.output_dir, name)
     os.makedirs(folder, exist_ok=True)
     content = {"step": settings.num_train_steps, "perplexity": value}
     with open(os.path.join(folder, "eval_results.json"), "w") as file:

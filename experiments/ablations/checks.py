@@ -45,16 +45,21 @@ class Check(NamedTuple):
         return self.column in plan.PAPER_COLUMNS[self.table]
 
 
-def percent(value: float) -> str:
-    """Returns a fraction in percent, as the paper writes it."""
-    return f"{100 * value:.1f}"
+def show(score: Score) -> str:
+    """Returns mean and standard error; in percent, except for perplexities."""
+    form = "{:.2f}" if score.metric == "perplexity" else "{:.1%}"
+    mean, error = (
+        form.format(value).removesuffix("%")
+        for value in (score.mean, score.error)
+    )
+    return f"{mean} ± {error}" if len(score.values) > 1 else mean
 
 
 def _judge(more: Score, less: Score) -> str:
     """Returns whether the first score is above the second."""
     difference = more.mean - less.mean
-    # NaN without restarts; no difference is below NaN. Equal scores, such as
-    # those of two runs that predict the majority class, are inconclusive.
+    # NaN with one seed; no difference is below NaN. Equal scores, such as those
+    # of two runs that predict the majority class, are inconclusive.
     error = math.hypot(more.error, less.error)
     if difference == 0 or abs(difference) < _ERRORS * error:
         return TOO_NEAR
@@ -77,13 +82,22 @@ def _compare(
     table: str,
     column: str | None,
     claim: str,
-    more: Score | None,
-    less: Score | None,
+    more: tuple[str, Score | None],
+    less: tuple[str, Score | None],
 ) -> Check:
-    """Returns the check that the first score is above the second."""
+    """Returns the check that the first score is above the second.
+
+    Args:
+      table: see `Check`.
+      column: see `Check`.
+      claim: see `Check`.
+      more: whose score it is, and the score; None if it was not run.
+      less: the same of the other score.
+    """
+    (name, more), (other, less) = more, less
     if more is None or less is None:
         return _not_run(table, column, claim)
-    detail = f"{percent(more.mean)} and {percent(less.mean)}"
+    detail = f"{name}: {show(more)}; {other}: {show(less)}"
     answer = _judge(more, less)
     if answer == TOO_NEAR:
         is_equal = more.mean == less.mean
@@ -107,13 +121,9 @@ def _of(table: str, rows, scores) -> dict[str, Scores]:
 
 def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
     """Table 5: next sentence prediction and bidirectionality help."""
-
-    def of(label, name):
-        return by_label[label].get(name)
-
     for name in names:
         bert, alone, ltr, lstm, scratch = (
-            of(label, name)
+            (label, by_label[label].get(name))
             for label in (
                 plan.BERT,
                 plan.NO_PAIRS,
@@ -146,10 +156,12 @@ def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
             )
         claim = f"Pre-training helps on {name} (a control)."
         yield _compare("5", None, claim, bert, scratch)
-        if bert is not None and bert.baseline is not None:
-            baseline = Score((bert.baseline,), bert.metric, is_constant=True)
+        score = bert[1]
+        if score is not None and score.baseline is not None:
+            baseline = Score((score.baseline,), score.metric, is_constant=True)
             claim = f"BERT beats the majority class on {name} (a control)."
-            yield _compare("5", None, claim, bert, baseline)
+            other = ("majority class", baseline)
+            yield _compare("5", None, claim, bert, other)
 
 
 def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
@@ -167,8 +179,7 @@ def _sizes(by_label: dict[str, Scores], names) -> Iterator[Check]:
         if name != PERPLEXITY:
             pairs = [(after, before) for before, after in pairs]
         rises = [more.mean > less.mean for more, less in pairs]
-        show = "{:.2f}".format if name == PERPLEXITY else percent
-        detail = ", ".join(show(score.mean) for score in of_sizes)
+        detail = ", ".join(map(show, of_sizes))
         detail += f"; {sum(rises)} of {len(rises)} steps"
         detail += _error_note(*of_sizes)
         yield Check("6", name, claim, _judge_all(pairs), detail)
@@ -178,40 +189,46 @@ def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
     """Table 8: the mix matters for features, hardly in fine-tuning."""
     labels = list(by_label)
     ours, masks_alone, random_alone = labels[0], labels[1], labels[-1]
-    spreads: dict[str, float] = {}
+    spreads: dict[str, Score] = {}
     for name in names:
         of_mixes = {label: by_label[label].get(name) for label in labels}
         yield _compare(
             "8",
             name,
             f"Random tokens alone are worse than 80/10/10 on {name}.",
-            of_mixes[ours],
-            of_mixes[random_alone],
+            (ours, of_mixes[ours]),
+            (random_alone, of_mixes[random_alone]),
         )
         claim = f"[MASK] alone is the worst mix on {name}."
         if None in of_mixes.values():
             if kinds[name] == "ner_features":
                 yield _not_run("8", name, claim)
             continue
-        means = {label: score.mean for label, score in of_mixes.items()}
-        spreads[kinds[name]] = max(means.values()) - min(means.values())
+        spreads[kinds[name]] = _spread(of_mixes.values())
         if kinds[name] == "ner_features":
-            worst = min(means, key=means.get)
-            detail = f"the worst is {worst}, {percent(means[worst])}"
+            worst = min(of_mixes, key=lambda label: of_mixes[label].mean)
+            detail = f"{masks_alone}: {show(of_mixes[masks_alone])}; the worst "
+            detail += f"is {worst}: {show(of_mixes[worst])}"
             detail += _error_note(*of_mixes.values())
             last = of_mixes.pop(masks_alone)
             answer = _judge_all((other, last) for other in of_mixes.values())
             yield Check("8", name, claim, answer, detail)
     claim = "The mix matters less in fine-tuning than for features."
-    if {"ner", "ner_features"} <= set(spreads):
-        tuned, features = spreads["ner"], spreads["ner_features"]
-        detail = f"NER spreads over {percent(tuned)} and {percent(features)}"
-        # The standard error of a range of six means is never computed.
-        detail += _UNKNOWN_ERROR
-        answer = YES if tuned < features else NO
-        yield Check("8", "NER", claim, answer, detail)
-    elif "ner_features" in kinds.values():
-        yield _not_run("8", "NER", claim)
+    if "ner_features" in kinds.values():
+        yield _compare(
+            *("8", "NER", claim),
+            ("best minus worst with features", spreads.get("ner_features")),
+            ("fine-tuned", spreads.get("ner")),
+        )
+
+
+def _spread(scores: Iterable[Score]) -> Score:
+    """Returns best minus worst of some scores, for each seed."""
+    scores = list(scores)
+    # While a plan runs, some have fewer seeds.
+    of_seeds = zip(*(score.values for score in scores), strict=False)
+    values = tuple(max(values) - min(values) for values in of_seeds)
+    return Score(values, scores[0].metric)
 
 
 def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
@@ -234,11 +251,12 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
                 "figure5",
                 name if share == 50 else None,
                 f"100 % of the steps are better than {share:.0f} % on {name}.",
-                masked[-1],
-                masked[half - 1],
+                ("100 %", masked[-1]),
+                (f"{share:.0f} %", masked[half - 1]),
             )
         claim = f"Masked LM ends above left-to-right on {name}."
-        yield _compare("figure5", name, claim, masked[-1], causal[-1])
+        ends = zip(points, (masked[-1], causal[-1]), strict=True)
+        yield _compare("figure5", name, claim, *ends)
         claim = f"Masked LM is ahead at most checkpoints on {name}."
         if None in masked + causal:
             yield _not_run("figure5", name, claim)

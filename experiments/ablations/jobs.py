@@ -1,10 +1,12 @@
 """Rows of a plan, tasks, settings -> distinct commands, estimated times."""
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
 from bert_tf.training import checkpoints
 from bert_tf.workflows.doctor import estimates
+from experiments import recipes
 from experiments.ablations import plan
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import COLUMNS, Model, Row
@@ -20,7 +22,6 @@ _CUT = 1.25
 _FORWARD = 1 / 3
 _RECORDS_SECONDS = 60.0
 _EVAL_BATCH_SIZE = 64  # Default of run_pretraining.
-_PREDICTIONS = 0.15  # Devlin et al. 2018, section 3.1.
 _DECIMALS = 4  # For numbers of epochs.
 _VOCABULARY = "vocabulary"  # Name of a job.
 
@@ -43,14 +44,13 @@ def _records(model: Model, settings: Settings) -> Job:
     """Returns the job that makes the records of a model."""
     mask, same, random = model.mask_mix
     name = f"records/{model.records}"
-    flags = {
+    flags = recipes.records() | {
         "input_file": settings.corpus,
         "vocab_file": settings.vocab_path,
         "output_dir": f"{settings.output_dir}/{name}",
         "max_seq_length": settings.max_seq_length,
         "max_predictions_per_seq": _predictions(settings),
         "pairs": model.pairs,
-        "masking_time": "dynamic",
         "mask_mix": f"mask:{mask / 100:g},same:{same / 100:g},"
         f"random:{random / 100:g}",
         "do_lower_case": settings.do_lower_case,
@@ -88,23 +88,36 @@ def _records_name(task: EvaluationTask) -> str:
 
 
 def _predictions(settings: Settings) -> int:
-    return max(1, math.ceil(_PREDICTIONS * settings.max_seq_length))
+    return math.ceil(recipes.masked_lm_prob() * settings.max_seq_length)
+
+
+def pretraining_name(model: Model, index: int) -> str:
+    """Returns the name of a pre-training; `index` is that of the seed."""
+    return f"pretrained/{model.name}/seed-{index}"
 
 
 def _pretraining(
-    model: Model, settings: Settings, are_all_kept: bool, rate: float
+    model: Model,
+    index: int,
+    settings: Settings,
+    are_all_kept: bool,
+    rate: float,
 ) -> Job:
     """Returns the job that pre-trains a model.
 
     Args:
       model: the model.
+      index: index of the seed.
       settings: settings of all runs.
       are_all_kept: whether figure 5 needs all of its checkpoints.
       rate: see `make`.
     """
-    steps, name = settings.num_train_steps, f"pretrained/{model.name}"
+    steps, name = settings.num_train_steps, pretraining_name(model, index)
     records = f"{settings.output_dir}/records/{model.records}"
-    flags = {
+    flags = recipes.pretraining()
+    # All examples have the same length, and the number of steps is given.
+    del flags["phases"], flags["train_hours"]
+    flags |= {
         "input_file": f"{records}/train",
         "eval_input_file": f"{records}/held_out",
         "vocab_file": settings.vocab_path,
@@ -118,10 +131,8 @@ def _pretraining(
         "train_batch_size": settings.train_batch_size,
         "max_eval_steps": settings.max_eval_steps,
         "precision": settings.precision,
-        "seed": settings.seed,
+        "seed": settings.seed + index,
         "do_lower_case": settings.do_lower_case,
-        "learning_rate": settings.learning_rate,
-        "num_warmup_steps": settings.num_warmup_steps,
     }
     # Evaluated at each checkpoint.
     num_evaluated = (
@@ -155,7 +166,7 @@ def epochs_of(task: EvaluationTask, settings: Settings) -> float:
 
 
 def fine_tuning_name(
-    row: Row, task: EvaluationTask, step: int, restart: int
+    row: Row, task: EvaluationTask, step: int, index: int
 ) -> str:
     """Returns the name of a fine-tuning, the same for all rows that share it.
 
@@ -163,19 +174,17 @@ def fine_tuning_name(
       row: row of any table.
       task: task to fine-tune on.
       step: step of the initial checkpoint.
-      restart: index of the seed.
+      index: index of the seed.
     """
     begin = f"{row.model.name}/step-{step}" if row.model else "from_scratch"
     name = task.name.lower().replace(", ", "_").replace("-", "_")
     lstm = "_bilstm" if row.has_bilstm else ""
-    return f"fine_tuned/{begin}/{name}{lstm}/restart-{restart}"
+    return f"fine_tuned/{begin}/{name}{lstm}/seed-{index}"
 
 
-def result_folder(
-    row: Row, task: EvaluationTask, step: int, restart: int
-) -> str:
+def result_folder(row: Row, task: EvaluationTask, step: int, index: int) -> str:
     """Returns the folder of a fine-tuning's scores, in the output folder."""
-    name = fine_tuning_name(row, task, step, restart)
+    name = fine_tuning_name(row, task, step, index)
     if task.kind == "ner_features":
         return f"{name}/{feature_layers(row.model)}"
     return name
@@ -190,23 +199,23 @@ def feature_layers(model: Model) -> str:
 
 
 def _fine_tuning(
-    row: Row, task: EvaluationTask, restart: int, settings: Settings, rate
+    row: Row, task: EvaluationTask, index: int, settings: Settings, rate
 ) -> Job:
     step = ablation_settings.step_of(row.share, settings)
-    name = fine_tuning_name(row, task, step, restart)
+    name = fine_tuning_name(row, task, step, index)
     model = row.model or settings.base
     flags = task.flags | {
         "output_dir": f"{settings.output_dir}/{name}",
         "max_seq_length": settings.max_seq_length,
         "train_batch_size": settings.fine_tuning_batch_size,
         "precision": settings.precision,
-        "seed": settings.seed + restart,
+        "seed": settings.seed + index,
         "keep_checkpoint_max": 1,
         "do_lower_case": settings.do_lower_case,
     }
     needs = ()
     if row.model:
-        needs = (f"pretrained/{model.name}",)
+        needs = (pretraining_name(model, index),)
         begin = f"{needs[0]}/checkpoints/{checkpoints.name(step)}"
         flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     else:
@@ -219,9 +228,10 @@ def _fine_tuning(
     if task.kind == "ner_features":
         # The encoder runs only once, so epochs are cheap.
         epochs = settings.num_train_epochs
-        features = f"{settings.output_dir}/features/{model.name}/step-{step}"
-        if restart:  # The first computes the features.
-            needs += (fine_tuning_name(row, task, step, restart=0),)
+        features = (
+            f"{settings.output_dir}/features/{model.name}/seed-{index}"
+            f"/step-{step}"
+        )
         flags |= {
             "feature_layers": feature_layers(model),
             "features_dir": features,
@@ -278,7 +288,7 @@ def make(
     settings: Settings,
     rate: float,
 ) -> list[Job]:
-    """Returns all jobs, each once, in the order of the rows.
+    """Returns all jobs, each once, in the order of seeds and rows.
 
     Args:
       rows: rows of the tables.
@@ -294,16 +304,16 @@ def make(
     # Even if figure 5 is not among the tables: a later plan may add it.
     figure = plan.make(["figure5"], settings.base, num_checkpoints=1)
     in_figure = {row.model for row in figure}
-    for row in rows:
+    # All rows with one seed, then with the next.
+    for index, row in itertools.product(range(settings.num_seeds), rows):
         if not settings.vocab_file:
             add(_vocabulary(settings))
         if row.model:
             add(_records(row.model, settings))
             is_kept = row.model in in_figure
-            add(_pretraining(row.model, settings, is_kept, rate))
-        for restart in range(settings.num_restarts):
-            for task in tasks_of(row, tasks):
-                if task.kind != "ner_features":
-                    add(_task_records(task, settings))
-                add(_fine_tuning(row, task, restart, settings, rate))
+            add(_pretraining(row.model, index, settings, is_kept, rate))
+        for task in tasks_of(row, tasks):
+            if task.kind != "ner_features":
+                add(_task_records(task, settings))
+            add(_fine_tuning(row, task, index, settings, rate))
     return list(jobs.values())

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from experiments import recipes
 from experiments.ablations import jobs, plan
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Row
@@ -22,7 +23,7 @@ def scale(settings: Settings) -> list[str]:
     )
     limit = settings.max_train_examples
     cut = f", and at most {limit:,} examples" if limit else ""
-    restarts = settings.num_restarts
+    seeds = settings.num_seeds
     return [
         "**Scale.** Runs of this scale check the shape of the paper's tables, "
         "that is the order of the rows, and not the numbers. Each model "
@@ -36,12 +37,12 @@ def scale(settings: Settings) -> list[str]:
         f"Text: `{settings.corpus}`. Epochs of fine-tuning: "
         f"{settings.num_train_epochs:g}{cut}; a score is that of the best "
         "epoch on dev by the task's metric, F1 for MRPC and QQP. "
-        f"Restarts of each fine-tuning: {restarts}"
         + (
-            "; scores are their mean and its standard error."
-            if restarts > 1
-            else ", so that the standard error is unknown: differences of a "
-            "few points may be chance."
+            f"Each row was run with {seeds} seeds, from pre-training on; "
+            "scores are their mean and its standard error."
+            if seeds > 1
+            else "Each row was run with one seed, so that the standard error "
+            "is unknown: differences of a few points may be chance."
         )
         + " Scores are in percent, next to the paper's; a dash means none.",
     ]
@@ -49,29 +50,26 @@ def scale(settings: Settings) -> list[str]:
 
 def _training(settings: Settings) -> list[str]:
     """Returns differences from the training of appendix A.2 and A.3."""
-    warmup = settings.num_warmup_steps / settings.num_train_steps
-    lines = [
-        "Masks differ each time that a text is read, and all sequences have "
-        f"{settings.max_seq_length} tokens; the paper's masks were written "
-        "once, ten for each text, and sequences had 128 tokens, 512 in the "
-        "last tenth of the steps.",
-        f"Peak learning rates: {settings.learning_rate:g} after "
-        f"{100 * warmup:.0f} % of the steps, "
-        f"{settings.fine_tuning_learning_rate:g} in fine-tuning; "
-        "the paper's are 1e-4 after 1 %, and the best of 2e-5 to 5e-5.",
-    ]
-    if settings.hidden_dropout_prob != 0.1:
-        lines.append(
-            f"Dropout is {settings.hidden_dropout_prob:g}; the paper's is 0.1."
-        )
+    flags = recipes.pretraining()
     config = ablation_settings.config_of(settings.base, settings)
-    if config.initializer_range != 0.02:
-        lines.append(
-            "Narrow models start with larger weights, the base model with a "
-            f"standard deviation of {config.initializer_range:g}; the paper's "
-            "is 0.02."
-        )
-    return lines
+    return [
+        "Masks differ each time that a text is read, hide "
+        f"{recipes.masked_lm_prob():.0%} of the tokens, and all sequences have "
+        f"{settings.max_seq_length} tokens; the paper's masks were written "
+        "once, ten for each text, with 15 % of the tokens, and sequences had "
+        "128 tokens, 512 in the last tenth of the steps.",
+        "Optimizer and schedule are those of `budget_cpu.flags`: matrices of "
+        f"the layers have Muon at {flags['muon_learning_rate']}, other weights "
+        f"AdamW at {flags['learning_rate']}, both after "
+        f"{float(flags['warmup_proportion']):.0%} of the steps; the paper has "
+        "AdamW at 1e-4 after 1 %. In fine-tuning the rate is "
+        f"{settings.fine_tuning_learning_rate:g}, the paper's the best of 2e-5 "
+        "to 5e-5.",
+        "Layers are pre-LN without dropout, as in `budget_bert_config.json`, "
+        "and the weights of the base model start with a standard deviation of "
+        f"{config.initializer_range:.3g}; the paper's are post-LN with a "
+        "dropout of 0.1, and start with 0.02.",
+    ]
 
 
 def differences(

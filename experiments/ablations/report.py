@@ -12,7 +12,7 @@ from experiments.ablations.checks import (
     TOO_NEAR,
     YES,
     Check,
-    percent,
+    show,
 )
 from experiments.ablations.plan import PERPLEXITY, TABLES, Row
 from experiments.ablations.results import Score, Scores
@@ -45,11 +45,7 @@ def cell(score: Score | None) -> str:
     """Returns the table cell of a score; a dash if it is missing."""
     if score is None:
         return "-"
-    show = "{:.2f}".format if score.metric == "perplexity" else percent
-    text = show(score.mean)
-    if len(score.values) > 1:
-        text += f" ± {show(score.error)}"
-    return text + " †" * _is_below_baseline(score)
+    return show(score) + " †" * _is_below_baseline(score)
 
 
 def line(cells: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""Folders of finished runs -> scores of rows, means over restarts."""
+"""Folders of finished runs -> scores of rows, means over seeds."""
 
 import math
 import os
@@ -9,7 +9,7 @@ import numpy as np
 
 from experiments.ablations import jobs
 from experiments.ablations import settings as ablation_settings
-from experiments.ablations.plan import PERPLEXITY, Row
+from experiments.ablations.plan import PERPLEXITY, Model, Row
 from experiments.ablations.settings import Settings
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import json_files
@@ -20,10 +20,10 @@ _FACTORS = {"squad": 0.01}
 
 
 class Score(NamedTuple):
-    """Score of a task over restarts.
+    """Score of a task over seeds.
 
     Attributes:
-      values: one for each finished restart; fractions, or perplexities.
+      values: one for each finished seed; fractions, or perplexities.
       metric: name of the metric.
       baseline: score of the majority-class (for NER: most-frequent-tag)
         baseline; None if not known.
@@ -37,12 +37,12 @@ class Score(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """Mean over restarts."""
+        """Mean over seeds."""
         return float(np.mean(self.values))
 
     @property
     def error(self) -> float:
-        """Standard error of the mean; NaN for one restart, 0 for a constant."""
+        """Standard error of the mean; NaN for one seed, 0 for a constant."""
         if self.is_constant:
             return 0.0
         if len(self.values) < 2:
@@ -90,26 +90,35 @@ def of_row(
             of_run(
                 os.path.join(
                     settings.output_dir,
-                    jobs.result_folder(row, task, step, restart),
+                    jobs.result_folder(row, task, step, index),
                 ),
                 task.kind,
             )
-            for restart in range(settings.num_restarts)
+            for index in range(settings.num_seeds)
         ]
         done = [run for run in runs if run]
         if done:
             values = tuple(run.values[0] for run in done)
             scores[task.name] = done[0]._replace(values=values)
-    path = row.model and os.path.join(
-        settings.output_dir, "pretrained", row.model.name, RESULTS
-    )
-    if path and row.table == "6" and os.path.exists(path):
-        results = json_files.read(path)
-        # The file is rewritten at every checkpoint.
-        if results["step"] == settings.num_train_steps:
-            value = results["perplexity"]
-            scores[PERPLEXITY] = Score((value,), "perplexity")
+    if row.table == "6":
+        values = _perplexities(row.model, settings)
+        if values:
+            scores[PERPLEXITY] = Score(values, "perplexity")
     return scores
+
+
+def _perplexities(model: Model, settings: Settings) -> tuple[float, ...]:
+    """Returns the perplexities of a model's finished pre-trainings."""
+    values = []
+    for index in range(settings.num_seeds):
+        name = jobs.pretraining_name(model, index)
+        path = os.path.join(settings.output_dir, name, RESULTS)
+        if os.path.exists(path):
+            results = json_files.read(path)
+            # The file is rewritten at every checkpoint.
+            if results["step"] == settings.num_train_steps:
+                values.append(results["perplexity"])
+    return tuple(values)
 
 
 def of_rows(

@@ -3,8 +3,9 @@
 import dataclasses
 import math
 
-from bert_tf.config import BertConfig
+from bert_tf.config import SMALL_INIT, BertConfig
 from bert_tf.training.config import MAX_SEED
+from experiments import recipes
 from experiments.ablations import plan
 from experiments.ablations.plan import Model
 from experiments.commands import PlanOptions
@@ -46,13 +47,6 @@ class Settings(PlanOptions, TaskFiles):
     num_attention_heads: int = option(
         4, "Number of attention heads of the base model (A).", at_least=1
     )
-    hidden_dropout_prob: float = option(
-        0.1,
-        "Dropout rate of hidden states and attention; 0 for runs that read "
-        "most text only once.",
-        at_least=0.0,
-        at_most=0.9,
-    )
 
     max_seq_length: int = option(
         128,
@@ -73,15 +67,15 @@ class Settings(PlanOptions, TaskFiles):
     )
     seed: int = option(
         12345,
-        "Seed of weights, data order and dropout.",
+        "First seed, of weights and data order.",
         at_least=1,
         at_most=MAX_SEED,
     )
-    learning_rate: float = option(
-        6e-4,
-        "Peak learning rate of pre-training, after a tenth of the steps; 1e-4 "
-        "in the paper, whose models are larger.",
-        at_least=0.0,
+    num_seeds: int = option(
+        2,
+        "Runs of each row with different seeds, from pre-training on; with 1, "
+        "standard errors are unknown.",
+        at_least=1,
     )
     held_out_prob: float = option(
         0.01,
@@ -112,12 +106,6 @@ class Settings(PlanOptions, TaskFiles):
         "epochs; if exceeded, epochs are reduced. 0 for no limit.",
         at_least=0,
     )
-    num_restarts: int = option(
-        1,
-        "Number of runs of each fine-tuning, with different seeds; 5 in the "
-        "paper.",
-        at_least=1,
-    )
 
     @property
     def base(self) -> Model:
@@ -130,11 +118,6 @@ class Settings(PlanOptions, TaskFiles):
     def vocab_path(self) -> str:
         """Path of the vocabulary in use, given or learned."""
         return self.vocab_file or f"{self.output_dir}/vocab.txt"
-
-    @property
-    def num_warmup_steps(self) -> int:
-        """Warmup steps of each pre-training."""
-        return max(1, self.num_train_steps // 10)
 
 
 def check(settings: Settings) -> None:
@@ -162,24 +145,17 @@ def check(settings: Settings) -> None:
 
 
 def config_of(model: Model, settings: Settings) -> BertConfig:
-    """Returns the config of a model.
-
-    Narrow models start with larger weights: the paper's initializer_range of
-    0.02 suits a hidden size of 768. At 128 the attention output would be too
-    small a part of the residual sum, and models would only predict token
-    frequencies for thousands of steps.
-    """
-    scale = max(1.0, math.sqrt(768 / model.hidden_size))
-    return BertConfig(
+    """Returns the config of a model: the recipe's, but for its size."""
+    return dataclasses.replace(
+        recipes.config(),
         vocab_size=settings.vocab_size,
         hidden_size=model.hidden_size,
         num_hidden_layers=model.num_hidden_layers,
         num_attention_heads=model.num_attention_heads,
         intermediate_size=4 * model.hidden_size,
         max_position_embeddings=settings.max_seq_length,
-        initializer_range=round(0.02 * scale, 4),
-        hidden_dropout_prob=settings.hidden_dropout_prob,
-        attention_probs_dropout_prob=settings.hidden_dropout_prob,
+        # That of the recipe is already the number for its width.
+        initializer_range=SMALL_INIT,
         is_causal=model.is_causal,
     )
 

@@ -7,21 +7,17 @@ model size, text, sequence lengths and hours. The long run has a deeper model.
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Sequence
 
-from absl import flags as absl_flags
-
-import run_scripts
 from bert_tf.config import BertConfig
 from bert_tf.training.config import MAX_SEED
+from experiments import recipes
 from experiments.commands import Job, PlanOptions
 from experiments.evaluation_tasks import EvaluationTask, TaskFiles
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import vocab
 
 BUDGET, PAPER, LONG, SCRATCH = "budget", "paper", "long", "from scratch"
-_RECIPES = pathlib.Path(run_scripts.__file__).parent / "recipes"
 _LENGTHS = (64, 128)  # Sequence lengths of pre-training.
 _LONG_LAYERS = 4  # Well-Read Students' mini (Turc et al. 2019).
 _MASKED = 0.15  # Devlin et al. 2018, section 3.1.
@@ -115,20 +111,10 @@ class Settings(PlanOptions, TaskFiles):
         return int(given[recipe]) if recipe in given else None
 
 
-def read_recipe(name: str) -> dict[str, str]:
-    """Returns the flags of a file in run_scripts/recipes, by name."""
-    path = _RECIPES / f"{name}.flags"
-    words = absl_flags.FlagValues().read_flags_from_files(
-        [f"--flagfile={path}"]
-    )
-    return dict(word.removeprefix("--").split("=", 1) for word in words)
-
-
 def configs_of(settings: Settings) -> dict[str, BertConfig]:
     """Returns the configs of the recipes, by path."""
-    budget = BertConfig.from_json_file(_RECIPES / "budget_bert_config.json")
     size = len(vocab.read(settings.vocab_file))
-    budget = dataclasses.replace(budget, vocab_size=size)
+    budget = dataclasses.replace(recipes.config(), vocab_size=size)
     deeper = dataclasses.replace(budget, num_hidden_layers=_LONG_LAYERS)
     tuned, deeper_tuned = (
         dataclasses.replace(
@@ -164,8 +150,7 @@ def fine_tuning_config_file(row: str, settings: Settings) -> str:
 def _records(recipe: str, length: int, settings: Settings) -> Job:
     """Returns the job that makes the records of a recipe, of one length."""
     if recipe == BUDGET:
-        flags = read_recipe("budget_records")
-        share = float(flags["masked_lm_prob"])
+        flags, share = recipes.records(), recipes.masked_lm_prob()
     else:
         flags, share = {"dupe_factor": 1}, _MASKED
     return _make_records(f"{recipe}-{length}", length, share, flags, settings)
@@ -206,9 +191,7 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     records = [_records(training, n, settings) for n in _LENGTHS]
     # Short, as in both phases: later positions are learnt in the second.
     held_out = _held_out(training, min(_LENGTHS), settings)
-    flags = (
-        dict(_PAPER_TRAINING) if recipe == PAPER else read_recipe("budget_cpu")
-    )
+    flags = dict(_PAPER_TRAINING) if recipe == PAPER else recipes.pretraining()
     flags |= {
         "input_file": ",".join(
             f"{job.flags['output_dir']}/train" for job in records

@@ -88,7 +88,10 @@ def test_claims_that_do_not_hold_are_reported_with_numbers():
         if check.claim == "Without next sentence prediction SST-2 is lower."
     ]
     assert check.answer == NO
-    assert check.detail == f"92.7 and 93.0{UNKNOWN}"
+    assert check.detail == (
+        "BERT (masked LM, next sentence): 92.7; no next sentence: 93.0"
+        f"{UNKNOWN}"
+    )
     rows, scores = of_paper("6")
     scores[2]["SST-2"] = share(80.0)
     check = ablation_checks.make(rows, scores, KINDS)[1]
@@ -98,14 +101,14 @@ def test_claims_that_do_not_hold_are_reported_with_numbers():
     )
 
 
-def test_equal_scores_are_inconclusive_even_without_restarts():
+def test_equal_scores_are_inconclusive_even_with_one_seed():
     rows, scores = of_paper("5")
     for found in scores:
         found["SST-2"] = Score((0.5,), "accuracy", 0.5)
     checks = ablation_checks.make(rows, scores, KINDS)
     found = [check for check in checks if "SST-2" in check.claim]
     assert {check.answer for check in found} == {TOO_NEAR}
-    assert found[0].detail == f"50.0 and 50.0; equal{UNKNOWN}"
+    assert found[0].detail.endswith(f": 50.0; equal{UNKNOWN}")
 
 
 def test_differences_within_two_standard_errors_are_inconclusive():
@@ -114,7 +117,10 @@ def test_differences_within_two_standard_errors_are_inconclusive():
     scores[1]["SST-2"] = Score((0.91, 0.94, 0.92), "accuracy")
     check = ablation_checks.make(rows, scores, KINDS)[0]
     assert check.answer == TOO_NEAR
-    assert check.detail == "93.0 and 92.3; within two standard errors"
+    assert check.detail == (
+        "BERT (masked LM, next sentence): 93.0 ± 0.6; no next sentence: "
+        "92.3 ± 0.9; within two standard errors"
+    )
     # The opposite of an inconclusive claim is inconclusive, too.
     scores[2]["SST-2"], scores[3]["SST-2"] = (
         scores[i]["SST-2"] for i in (0, 1)
@@ -169,6 +175,34 @@ def test_one_lower_score_is_no_and_differences_by_chance_are_too_near():
         scores = [{name: spread(mean, half)} for mean in means]
         claim = f"[MASK] alone is the worst mix on {name}."
         assert answers(rows, scores)[claim] == answer
+
+
+@pytest.mark.parametrize(
+    ("tuned", "answer"), [(94.0, YES), (90.0, TOO_NEAR), (80.0, NO)]
+)
+def test_the_mix_matters_less_if_the_difference_of_the_seeds_says_so(
+    tuned, answer
+):
+    rows = plan.make(["8"], BASE, 1)
+    lowest = {"NER": tuned, "NER, feature-based": 90.0}
+    scores = [
+        {
+            name: spread(low if i == 3 else 95.0, 0.5 if i == 0 else 0.1)
+            for name, low in lowest.items()
+        }
+        for i, _ in enumerate(rows)
+    ]
+    (check,) = [
+        check
+        for check in ablation_checks.make(rows, scores, KINDS)
+        if check.claim.startswith("The mix matters less")
+    ]
+    assert check.answer == answer
+    # Seeds of 95.5 and 94.5 for one mix, 95.1 and 94.9 for others: of each seed
+    # the best minus the worst, 5.4 and 5.0.
+    assert check.detail.startswith(
+        "best minus worst with features: 5.2 ± 0.2; fine-tuned: "
+    )
 
 
 def test_most_checkpoints_are_more_than_half_of_them():

@@ -97,14 +97,37 @@ def test_a_job_needs_the_jobs_whose_output_it_reads(settings):
         assert records is None or records in written, job.name
 
 
-def test_only_one_of_the_restarts_computes_features(settings):
-    jobs = {job.name: job for job in plan(settings, num_restarts=2)}
-    taggers = {n: job for n, job in jobs.items() if "features_dir" in job.flags}
-    first, second = [
-        {n for n in taggers if n.endswith(f"restart-{i}")} for i in range(2)
-    ]
-    assert {name for n in second for name in jobs[n].needs} >= first
-    assert first and not any(set(jobs[n].needs) & set(taggers) for n in first)
+def test_each_seed_has_models_and_features_of_its_own(settings):
+    jobs = plan(settings, num_seeds=2)
+    alone = plan(settings)
+    # All rows with the first seed come first.
+    assert jobs[: len(alone)] == alone
+    models = [job for job in jobs if job.script == "run_pretraining"]
+    assert [job.flags["seed"] for job in models] == [7] * 13 + [8] * 13
+    # Their records are the same.
+    assert len({job.flags["input_file"] for job in models}) == 7
+    assert len({job.flags["output_dir"] for job in models}) == 26
+    for job in jobs:
+        if "init_checkpoint" in job.flags:
+            seed = job.name.rpartition("/")[2]
+            assert f"/{seed}/checkpoints/" in job.flags["init_checkpoint"]
+            assert f"/{seed}/" in job.flags.get("features_dir", f"/{seed}/")
+            assert job.flags["seed"] == 7 + int(seed[-1])
+
+
+def test_pre_training_follows_the_budget_recipe(settings):
+    jobs = {job.name: job.flags for job in plan(settings)}
+    flags = jobs["pretrained/L-4_H-64_A-4_next_sentence_80-10-10/seed-0"]
+    assert (flags["optimizer"], flags["adam_beta_2"]) == ("muon", "0.98")
+    assert (flags["train_batch_size"], flags["num_train_steps"]) == (16, 100)
+    assert not {"phases", "train_hours"} & set(flags)
+    flags = jobs["records/next_sentence_80-10-10"]
+    assert flags["masking_time"] == "dynamic"
+    # A quarter of 32 tokens.
+    assert (flags["masked_lm_prob"], flags["max_predictions_per_seq"]) == (
+        "0.25",
+        8,
+    )
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -120,9 +143,9 @@ def test_scripts_accept_the_flags_of_their_jobs(settings, precision):
 
 def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
     jobs = {job.name: job for job in plan(settings)}
-    base = jobs["pretrained/L-4_H-64_A-4_next_sentence_80-10-10"].flags
-    ltr = jobs["pretrained/L-4_H-64_A-4_left_to_right"].flags
-    other = jobs["pretrained/L-4_H-64_A-4_none_80-10-10"].flags
+    base = jobs["pretrained/L-4_H-64_A-4_next_sentence_80-10-10/seed-0"].flags
+    ltr = jobs["pretrained/L-4_H-64_A-4_left_to_right/seed-0"].flags
+    other = jobs["pretrained/L-4_H-64_A-4_none_80-10-10/seed-0"].flags
     assert base["save_checkpoints_steps"] == 25
     kept = [x["keep_checkpoint_max"] for x in (base, ltr, other)]
     assert kept == [4, 4, 1]
@@ -132,11 +155,13 @@ def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
         if "left_to_right" in name and "/sst_2/" in name
     ]
     assert steps == ["step-100", "step-25", "step-50", "step-75"]
-    name = "fine_tuned/L-4_H-64_A-4_left_to_right/step-25/sst_2/restart-0"
+    name = "fine_tuned/L-4_H-64_A-4_left_to_right/step-25/sst_2/seed-0"
     assert (
         jobs[name]
         .flags["init_checkpoint"]
-        .endswith("/L-4_H-64_A-4_left_to_right/checkpoints/step-00000025")
+        .endswith(
+            "/L-4_H-64_A-4_left_to_right/seed-0/checkpoints/step-00000025"
+        )
     )
     # A plan with table 5 only keeps them too, for a later figure.
     first = {job.name: job for job in plan(settings, "5")}
@@ -153,18 +178,11 @@ def test_the_last_checkpoint_is_at_the_last_step(settings):
 def test_flags_of_rows_with_a_bilstm_or_without_pre_training(settings):
     jobs = {job.name: job for job in plan(settings, "5")}
     lstm = "fine_tuned/L-4_H-64_A-4_left_to_right/step-100/sst_2_bilstm"
-    assert jobs[f"{lstm}/restart-0"].flags["bilstm_units"] == 64
-    scratch = jobs["fine_tuned/from_scratch/sst_2/restart-0"].flags
+    assert jobs[f"{lstm}/seed-0"].flags["bilstm_units"] == 64
+    scratch = jobs["fine_tuned/from_scratch/sst_2/seed-0"].flags
     assert "init_checkpoint" not in scratch
     assert scratch["bert_config_file"].endswith("/configs/L-4_H-64_A-4.json")
     assert scratch["vocab_file"] == settings.vocab_path
-
-
-def test_restarts_have_different_seeds(settings):
-    jobs = plan(settings, "6", num_restarts=2)
-    seeds = [j.flags["seed"] for j in jobs if j.script == "run_glue"]
-    assert sorted(set(seeds)) == [7, 8]
-    assert len(seeds) == 12
 
 
 def test_epochs_are_limited_by_max_train_examples(settings):
@@ -177,7 +195,7 @@ def test_epochs_are_limited_by_max_train_examples(settings):
 def test_larger_and_left_to_right_models_take_longer(settings):
     jobs = {j.name: j for j in plan(settings, num_train_steps=10000)}
     base, ltr, large = (
-        jobs[f"pretrained/{name}"].seconds
+        jobs[f"pretrained/{name}/seed-0"].seconds
         for name in (
             "L-4_H-64_A-4_next_sentence_80-10-10",
             "L-4_H-64_A-4_left_to_right",

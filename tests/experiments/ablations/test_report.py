@@ -65,13 +65,14 @@ def test_the_report_has_the_scale_and_the_claims_that_do_not_hold(rows):
     assert "- Left-to-right models classify by their last token" in text
     assert "Claims of the paper that do not hold here:" in text
     assert (
-        "- Without next sentence prediction SST-2 is lower. Here: 50.0 and 50.1"
+        "- Without next sentence prediction SST-2 is lower. Here: BERT (masked "
+        "LM, next sentence): 50.0; no next sentence: 50.1; standard error "
         in text
     )
     assert (
         "| Without next sentence prediction SST-2 is lower. | "
-        "the paper's | **no** | "
-        "50.0 and 50.1; standard error unknown |" in text
+        "the paper's | **no** | BERT (masked LM, next sentence): 50.0; no next "
+        "sentence: 50.1; standard error unknown |" in text
     )
     # SST-2 is not in table 8 of the paper.
     assert (
@@ -87,9 +88,9 @@ def test_the_report_has_the_scale_and_the_claims_that_do_not_hold(rows):
     assert text.endswith("```sh\npython -m x\n```\n")
 
 
-def test_scores_of_restarts_have_a_standard_error(rows):
+def test_scores_of_seeds_have_a_standard_error(rows):
     scores = [{"SST-2": Score((0.5, 0.54), "accuracy")} for _ in rows]
-    text = report(rows, scores, num_restarts=2)
+    text = report(rows, scores, num_seeds=2)
     assert "| 52.0 ± 2.0 |" in text
     assert "their mean and its standard error" in text
 
@@ -125,9 +126,12 @@ def test_inconclusive_claims_are_neither_yes_nor_no():
         {"SST-2": Score((0.5, 0.54 + i / 10_000), "accuracy")}
         for i, _ in enumerate(rows)
     ]
-    text = report(rows, scores, num_restarts=2)
+    text = report(rows, scores, num_seeds=2)
     assert "Of 7 claims of the paper, 0 hold here, 0 do not, 3 are too" in text
-    assert "| the paper's | too near | 52.0 and 52.0; within" in text
+    assert (
+        "| the paper's | too near | BERT (masked LM, next sentence): 52.0 ± "
+        "2.0; no next sentence: 52.0 ± 2.0; within two standard errors |"
+    ) in text
     assert "Claims of the paper that do not hold here:" not in text
 
 

@@ -16,17 +16,17 @@ from experiments.ablations.results import Score
 BASE = Model(4, 64, 4)
 
 
-def test_scores_are_means_over_finished_restarts(tmp_path):
-    settings = make_settings(str(tmp_path), num_restarts=3)
+def test_scores_are_means_over_finished_seeds(tmp_path):
+    settings = make_settings(str(tmp_path), num_seeds=3)
     row = plan.make(["5"], BASE, 4)[0]
-    write_result(settings, row, TASKS[0], 0.5, restart=0)
-    write_result(settings, row, TASKS[0], 0.7, restart=2)
+    write_result(settings, row, TASKS[0], 0.5, index=0)
+    write_result(settings, row, TASKS[0], 0.7, index=2)
     scores = results.of_row(row, TASKS, settings)
     assert set(scores) == {"SST-2"}
     assert scores["SST-2"].values == (0.5, 0.7)
     assert scores["SST-2"].metric == "accuracy"
     assert scores["SST-2"].mean == pytest.approx(0.6)
-    # A standard deviation of 0.1414, over two restarts.
+    # A standard deviation of 0.1414, over two seeds.
     assert scores["SST-2"].error == pytest.approx(0.1)
 
 
@@ -48,9 +48,7 @@ def test_scores_of_feature_based_taggers_are_found(
     settings = make_settings(str(tmp_path))
     row = plan.make(["8"], BASE, 4)[0]
     write_result(settings, row, TASKS[3], 0.3)
-    assert list(
-        tmp_path.glob("**/restart-0/concat_last_four/eval_results.json")
-    )
+    assert list(tmp_path.glob("**/seed-0/concat_last_four/eval_results.json"))
     scores = results.of_row(row, TASKS, settings)
     assert scores["NER, feature-based"].values == (0.3,)
 
@@ -106,5 +104,10 @@ def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
         if PERPLEXITY in of_row
     ]
     assert rows_with_scores == [("L-4_H-64_A-4", 12.5)]
+    more = make_settings(str(tmp_path), num_seeds=3)
+    write_perplexity(more, BASE, 13.5, index=2)
+    scores = results.of_rows(rows, TASKS, more)
+    (found,) = [score for score in scores if score]
+    assert found == {PERPLEXITY: Score((12.5, 13.5), "perplexity")}
     later = make_settings(str(tmp_path), num_train_steps=200)
     assert not any(results.of_rows(rows, TASKS, later))

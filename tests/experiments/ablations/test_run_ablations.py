@@ -43,6 +43,7 @@ def words(tmp_path_factory, tiny_vocab_file):
         "--held_out_prob=0.2",
         "--fine_tuning_batch_size=8",
         "--num_train_epochs=1",
+        "--num_seeds=1",
     ]
 
 
@@ -55,7 +56,7 @@ def test_settings_are_the_flags(words, tiny_vocab_file):
     folder = words[4].partition("=")[2]
     settings = read_settings(words, "--num_train_steps=50", "--nodo_lower_case")
     assert settings.vocab_file == settings.vocab_path == tiny_vocab_file
-    assert (settings.vocab_size, settings.num_warmup_steps) == (203, 5)
+    assert (settings.vocab_size, settings.num_train_steps) == (203, 50)
     assert settings.do_lower_case is False
     learnt = read_settings([w for w in words if "vocab_file" not in w])
     assert learnt.vocab_path == f"{folder}/vocab.txt"
@@ -132,7 +133,7 @@ def test_a_plan_is_run_and_reported(words, ran):
         assert not check["is_from_paper"]
     assert (folder / "report.png").stat().st_size > 10000
     path = folder / (
-        "fine_tuned/L-1_H-16_A-2_left_to_right/step-2/sst_2/restart-0"
+        "fine_tuned/L-1_H-16_A-2_left_to_right/step-2/sst_2/seed-0"
     )
     found = config.BertConfig.from_json_file(path / "best/bert_config.json")
     assert found.is_causal
@@ -158,7 +159,7 @@ def test_the_report_is_written_after_each_run(words, monkeypatch, tmp_path):
     assert seen == [*first, "report", *second, "report", "report"]
 
 
-def test_a_dropout_that_differs_from_finished_runs_is_refused(
+def test_a_size_that_differs_from_finished_runs_is_refused(
     words, monkeypatch, tmp_path
 ):
     replace_commands(monkeypatch, lambda job: None)
@@ -169,9 +170,9 @@ def test_a_dropout_that_differs_from_finished_runs_is_refused(
     before = path.read_bytes()
     for more in ([], ["--dry_run"]):
         with pytest.raises(
-            ValueError, match="hidden_dropout_prob was 0.1, is now 0.0"
+            ValueError, match="max_position_embeddings was 32, is now 33"
         ):
-            run_ablations.main([*words, "--hidden_dropout_prob=0", *more])
+            run_ablations.main([*words, "--max_seq_length=33", *more])
     assert path.read_bytes() == before
 
 

@@ -10,17 +10,19 @@ def test_configs_have_the_sizes_of_their_models():
     config = ablation_settings.config_of(Model(3, 768, 12), settings)
     assert (config.num_hidden_layers, config.hidden_size) == (3, 768)
     assert (config.num_attention_heads, config.intermediate_size) == (12, 3072)
-    assert config.initializer_range == 0.02
+    assert config.norm_first and config.hidden_dropout_prob == 0.0
     assert config.max_position_embeddings == 32
     assert not config.is_causal
 
 
 def test_narrow_models_start_with_larger_weights():
     settings = make_settings("runs")
-    narrow = ablation_settings.config_of(Model(2, 192, 4), settings)
-    assert narrow.initializer_range == 0.04
-    wide = ablation_settings.config_of(Model(2, 1024, 16), settings)
-    assert wide.initializer_range == 0.02
+    ranges = [
+        ablation_settings.config_of(Model(2, width, 2), settings)
+        for width in (40, 160)
+    ]
+    # sqrt(2 / (5 H))
+    assert [config.initializer_range for config in ranges] == [0.1, 0.05]
 
 
 def test_a_left_to_right_model_has_a_separate_config():
