@@ -331,19 +331,22 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
             jobs.append(_pretraining(recipe, index, settings))
             jobs.append(_scoring(recipe, index, settings))
     jobs += [_task_records(task, settings) for task in tasks]
-    # One seed of everything first.
-    jobs += [
-        _fine_tuning(row, task, index, settings)
-        for index in range(settings.num_seeds)
-        for row in (BUDGET, PAPER, SCRATCH)
-        for task in tasks
-    ]
+    jobs += _fine_tunings([BUDGET, PAPER], tasks, settings)
+    jobs += _fine_tunings([SCRATCH], tasks, settings)
     if settings.long_hours:
         jobs.append(_pretraining(LONG, 0, settings))
         jobs.append(_scoring(LONG, 0, settings))
-        jobs += [
-            _fine_tuning(LONG, task, index, settings)
-            for index in range(settings.num_seeds)
-            for task in tasks
-        ]
+        jobs += _fine_tunings([LONG], tasks, settings)
     return jobs
+
+
+def _fine_tunings(
+    rows: Sequence[str], tasks: Sequence[EvaluationTask], settings: Settings
+) -> list[Job]:
+    """Returns the fine-tunings of some kinds of models, one seed first."""
+    return [
+        _fine_tuning(row, task, index, settings)
+        for index in range(settings.num_seeds)
+        for row in rows
+        for task in tasks
+    ]
