@@ -1,7 +1,4 @@
-"""Names of recipes for a small budget -> flags and config of a run.
-
-The files are those of run_scripts/recipes.
-"""
+"""Names of files in run_scripts/recipes -> flags and configs of runs."""
 
 import pathlib
 
@@ -13,29 +10,23 @@ from bert_tf.config import BertConfig
 _FOLDER = pathlib.Path(run_scripts.__file__).parent / "recipes"
 
 
-def pretraining() -> dict[str, str]:
-    """Returns the flags of budget_cpu.flags, by name."""
-    return _read("budget_cpu")
-
-
-def records() -> dict[str, str]:
-    """Returns the flags of budget_records.flags, by name."""
-    return _read("budget_records")
+def read(name: str) -> dict[str, str]:
+    """Returns the values of a recipe's flags; "true" of those without one."""
+    words = absl_flags.FlagValues().read_flags_from_files(
+        [f"--flagfile={_FOLDER / f'{name}.flags'}"]
+    )
+    flags = {}
+    for word in words:
+        flag, _, value = word.removeprefix("--").partition("=")
+        flags[flag] = value or "true"
+    return flags
 
 
 def masked_lm_prob() -> float:
-    """Returns the fraction of the tokens that are masked."""
-    return float(records()["masked_lm_prob"])
+    """Returns the fraction of tokens masked in budget_records.flags."""
+    return float(read("budget_records")["masked_lm_prob"])
 
 
-def config() -> BertConfig:
-    """Returns the config of budget_bert_config.json."""
-    return BertConfig.from_json_file(_FOLDER / "budget_bert_config.json")
-
-
-def _read(name: str) -> dict[str, str]:
-    path = _FOLDER / f"{name}.flags"
-    words = absl_flags.FlagValues().read_flags_from_files(
-        [f"--flagfile={path}"]
-    )
-    return dict(word.removeprefix("--").split("=", 1) for word in words)
+def config(name: str = "budget") -> BertConfig:
+    """Returns the config of NAME_bert_config.json."""
+    return BertConfig.from_json_file(_FOLDER / f"{name}_bert_config.json")

@@ -44,7 +44,7 @@ def _records(model: Model, settings: Settings) -> Job:
     """Returns the job that makes the records of a model."""
     mask, same, random = model.mask_mix
     name = f"records/{model.records}"
-    flags = recipes.records() | {
+    flags = recipes.read("budget_records") | {
         "input_file": settings.corpus,
         "vocab_file": settings.vocab_path,
         "output_dir": f"{settings.output_dir}/{name}",
@@ -114,7 +114,7 @@ def _pretraining(
     """
     steps, name = settings.num_train_steps, pretraining_name(model, index)
     records = f"{settings.output_dir}/records/{model.records}"
-    flags = recipes.pretraining()
+    flags = recipes.read("budget_cpu")
     # All examples have the same length, and the number of steps is given.
     del flags["phases"], flags["train_hours"]
     flags |= {

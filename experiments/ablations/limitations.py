@@ -50,7 +50,7 @@ def scale(settings: Settings) -> list[str]:
 
 def _training(settings: Settings) -> list[str]:
     """Returns differences from the training of appendix A.2 and A.3."""
-    flags = recipes.pretraining()
+    flags = recipes.read("budget_cpu")
     config = ablation_settings.config_of(settings.base, settings)
     return [
         "Masks differ each time that a text is read, hide "

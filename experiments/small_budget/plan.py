@@ -29,12 +29,11 @@ _PAPER_TRAINING = {
     "train_batch_size": 32,
     "phases": "64:0.9,128:0.1",  # Appendix A.2, where they are 128 and 512.
 }
-# Of fine-tuning: chosen on dev with one budget model. Dropout is the paper's,
-# as in Geiping and Goldstein 2022 after pre-training without it.
+# Of fine-tuning: chosen on dev with one budget model. With dropout, as in
+# Geiping and Goldstein 2022 after pre-training without it.
 _EPOCHS = {"SST-2": 2, "CoLA": 5, "MNLI": 5, "SQuAD": 3, "NER": 10}
 _FEW_EPOCHS = 10
 _RATES = {"glue": 3e-4, "squad": 5e-4, "ner": 1e-3}
-_DROPOUT = 0.1
 _NUM_EVALUATIONS = 20
 _RECORDS_SECONDS, _TASK_SECONDS = 30.0, 300.0
 
@@ -114,15 +113,13 @@ class Settings(PlanOptions, TaskFiles):
 def configs_of(settings: Settings) -> dict[str, BertConfig]:
     """Returns the configs of the recipes, by path."""
     size = len(vocab.read(settings.vocab_file))
-    budget = dataclasses.replace(recipes.config(), vocab_size=size)
-    deeper = dataclasses.replace(budget, num_hidden_layers=_LONG_LAYERS)
-    tuned, deeper_tuned = (
-        dataclasses.replace(
-            config,
-            hidden_dropout_prob=_DROPOUT,
-            attention_probs_dropout_prob=_DROPOUT,
-        )
-        for config in (budget, deeper)
+    budget, tuned = (
+        dataclasses.replace(recipes.config(name), vocab_size=size)
+        for name in ("budget", "budget_fine_tuning")
+    )
+    deeper, deeper_tuned = (
+        dataclasses.replace(config, num_hidden_layers=_LONG_LAYERS)
+        for config in (budget, tuned)
     )
     paper = dataclasses.replace(tuned, norm_first=False)
     return {
@@ -150,7 +147,8 @@ def fine_tuning_config_file(row: str, settings: Settings) -> str:
 def _records(recipe: str, length: int, settings: Settings) -> Job:
     """Returns the job that makes the records of a recipe, of one length."""
     if recipe == BUDGET:
-        flags, share = recipes.records(), recipes.masked_lm_prob()
+        flags = recipes.read("budget_records")
+        share = recipes.masked_lm_prob()
     else:
         flags, share = {"dupe_factor": 1}, _MASKED
     return _make_records(f"{recipe}-{length}", length, share, flags, settings)
@@ -191,7 +189,9 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     records = [_records(training, n, settings) for n in _LENGTHS]
     # Short, as in both phases: later positions are learnt in the second.
     held_out = _held_out(training, min(_LENGTHS), settings)
-    flags = dict(_PAPER_TRAINING) if recipe == PAPER else recipes.pretraining()
+    flags = (
+        dict(_PAPER_TRAINING) if recipe == PAPER else recipes.read("budget_cpu")
+    )
     flags |= {
         "input_file": ",".join(
             f"{job.flags['output_dir']}/train" for job in records

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from experiments import commands
+from experiments import commands, recipes
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import plan
 from experiments.small_budget.plan import Settings
@@ -102,6 +102,17 @@ def test_dropout_is_that_of_fine_tuning(jobs, settings):
         ("from_scratch", 2): 0.1,
     }
     assert config.norm_first  # From scratch: as the budget recipe.
+
+
+@pytest.mark.parametrize(
+    ("task", "recipe"), [("SST-2", "sst_2"), ("NER", "ner")]
+)
+def test_fine_tuning_follows_its_recipe(jobs, task, recipe):
+    flags = jobs[f"fine_tuned/budget/{task}/seed-0"].flags
+    of_recipe = recipes.read(recipe)
+    for name in ("learning_rate", "num_train_epochs", "max_seq_length"):
+        assert float(of_recipe[name]) == flags[name]
+    assert of_recipe["do_train"] == "true"
 
 
 def test_recipes_differ_in_what_they_are_compared_for(jobs):
