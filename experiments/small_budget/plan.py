@@ -115,7 +115,7 @@ def configs_of(settings: Settings) -> dict[str, BertConfig]:
     size = len(vocab.read(settings.vocab_file))
     budget, tuned = (
         dataclasses.replace(recipes.config(name), vocab_size=size)
-        for name in ("budget", "budget_fine_tuning")
+        for name in ("budget", "budget_dropout")
     )
     deeper, deeper_tuned = (
         dataclasses.replace(config, num_hidden_layers=_LONG_LAYERS)
