@@ -182,11 +182,14 @@ def _refuse_bad_records(
     """Raises ValueError if the doctor finds an error in the records."""
     from bert_tf.workflows.doctor import checks
 
+    digests = [phase.digest for phase in phases]
     # The parts of a batch-size ramp have the same records.
-    opened = {phase.digest: phase.records for phase in phases}
-    checks.refuse_bad_records(
-        config, list(opened.values()), bert_config, vocab_file
-    )
+    opened = [
+        phase.records
+        for index, phase in enumerate(phases)
+        if phase.digest not in digests[:index]
+    ]
+    checks.refuse_bad_records(config, opened, bert_config, vocab_file)
 
 
 def _fit_steps(
