@@ -79,6 +79,14 @@ def of_run(folder: str, kind: str) -> Score | None:
     return Score((factor * results[dev][metric],), metric, baseline)
 
 
+def over_seeds(runs: Iterable[Score | None]) -> Score | None:
+    """Returns the scores of finished runs as one; None if none is finished."""
+    done = [run for run in runs if run]
+    if not done:
+        return None
+    return done[0]._replace(values=tuple(run.values[0] for run in done))
+
+
 def of_row(
     row: Row, tasks: Iterable[EvaluationTask], settings: Settings
 ) -> Scores:
@@ -96,10 +104,9 @@ def of_row(
             )
             for index in range(settings.num_seeds)
         ]
-        done = [run for run in runs if run]
-        if done:
-            values = tuple(run.values[0] for run in done)
-            scores[task.name] = done[0]._replace(values=values)
+        score = over_seeds(runs)
+        if score:
+            scores[task.name] = score
     if row.table == "6":
         values = _perplexities(row.model, settings)
         if values:

@@ -114,7 +114,7 @@ def read_score(
     row: str, task: EvaluationTask, settings: Settings
 ) -> Score | None:
     """Returns the dev scores of a task's finished runs; None without any."""
-    runs = [
+    return results.over_seeds(
         results.of_run(
             os.path.join(
                 settings.output_dir, plan.fine_tuned_name(row, task, index)
@@ -122,11 +122,7 @@ def read_score(
             task.kind,
         )
         for index in range(settings.num_seeds)
-    ]
-    done = [run for run in runs if run]
-    if not done:
-        return None
-    return done[0]._replace(values=tuple(run.values[0] for run in done))
+    )
 
 
 def _spread(score: Score | None, show: str) -> str:
