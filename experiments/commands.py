@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from bert_tf.training import reporting, stopping
+from bert_tf.training import reporting, run_folder, stopping
 from tfrecords.io import json_files
 from tfrecords.options import REQUIRED, Options, option
 
@@ -81,16 +81,11 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     if not os.path.exists(path):
         return None
     done = json_files.read(path)
-    flags = done["flags"]
-    differences = [
-        f"--{name} was {flags.get(name)}, is now {job.flags.get(name)}"
-        for name in sorted(set(flags) | set(job.flags))
-        if flags.get(name) != job.flags.get(name)
-    ]
-    if differences:
+    changed = run_folder.differences(done["flags"], job.flags)
+    if changed:
         raise ValueError(
             f"{job.name} in {output_dir} was done with other flags: "
-            f"{'; '.join(differences)}. Choose another --output_dir, or give "
+            f"{'; '.join(changed)}. Choose another --output_dir, or give "
             "the earlier flags."
         )
     return done

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 
 from bert_tf.config import BertConfig
+from bert_tf.training import run_folder
 from tfrecords.io import json_files
 
 
@@ -18,16 +19,12 @@ def check(configs: Mapping[str, BertConfig]) -> None:
     for path, config in configs.items():
         if not os.path.exists(path):
             continue
-        before, now = json_files.read(path), config.to_dict()
-        differences = [
-            f"{name} was {before.get(name)}, is now {now.get(name)}"
-            for name in sorted(set(before) | set(now))
-            if before.get(name) != now.get(name)
-        ]
-        if differences:
+        before = json_files.read(path)
+        changed = run_folder.differences(before, config.to_dict())
+        if changed:
             raise ValueError(
                 f"{path} belongs to runs with another config: "
-                f"{'; '.join(differences)}. Choose another --output_dir, or "
+                f"{'; '.join(changed)}. Choose another --output_dir, or "
                 "give the earlier values."
             )
 

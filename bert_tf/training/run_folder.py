@@ -4,7 +4,7 @@ import contextlib
 import errno
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import filelock
 from absl import logging
@@ -201,18 +201,22 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    written = json_files.read(path)
-    differences = [
-        f"  {name}: was {written.get(name)!r}, is now {settings.get(name)!r}"
-        for name in sorted(set(written) | set(settings))
-        if written.get(name) != settings.get(name)
-    ]
-    if differences:
+    changed = differences(json_files.read(path), settings)
+    if changed:
         raise ValueError(
-            f"{output_dir} contains a run with other settings:\n"
-            + "\n".join(differences)
+            f"{output_dir} contains a run with other settings:\n  "
+            + "\n  ".join(changed)
             + "\nChoose another --output_dir, or the settings of that run."
         )
+
+
+def differences(before: Mapping, now: Mapping) -> list[str]:
+    """Returns a text for each name whose value differs or is only in one."""
+    return [
+        f"{name}: was {before.get(name)!r}, is now {now.get(name)!r}"
+        for name in sorted({*before, *now})
+        if before.get(name) != now.get(name)
+    ]
 
 
 def check_setting(output_dir: str, name: str, value) -> None:

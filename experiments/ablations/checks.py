@@ -47,12 +47,9 @@ class Check(NamedTuple):
 
 def show(score: Score) -> str:
     """Returns mean and standard error; in percent, except for perplexities."""
-    form = "{:.2f}" if score.metric == "perplexity" else "{:.1%}"
-    mean, error = (
-        form.format(value).removesuffix("%")
-        for value in (score.mean, score.error)
-    )
-    return f"{mean} ± {error}" if len(score.values) > 1 else mean
+    if score.metric == "perplexity":
+        return score.show("{:.2f}")
+    return score.show("{:.1%}").replace("%", "")
 
 
 def _judge(more: Score, less: Score) -> str:

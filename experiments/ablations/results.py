@@ -49,6 +49,15 @@ class Score(NamedTuple):
             return math.nan
         return float(np.std(self.values, ddof=1) / math.sqrt(len(self.values)))
 
+    def show(self, form: str) -> str:
+        """Returns the mean and, of more than one seed, the standard error.
+
+        Args:
+          form: how to write a number, such as `{:.3f}`.
+        """
+        mean, error = form.format(self.mean), form.format(self.error)
+        return f"{mean} ± {error}" if len(self.values) > 1 else mean
+
 
 # Scores of a row, by the name of a task or `PERPLEXITY`.
 Scores = dict[str, Score]

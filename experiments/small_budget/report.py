@@ -125,14 +125,9 @@ def read_score(
     )
 
 
-def _spread(score: Score | None, show: str) -> str:
+def _show(score: Score | None, form: str) -> str:
     """Returns mean and standard error; a dash for no score."""
-    if score is None or not score.values:
-        return _NONE
-    text = show.format(score.mean)
-    if len(score.values) > 1:
-        text += f" ± {show.format(score.error)}"
-    return text
+    return score.show(form) if score and score.values else _NONE
 
 
 def _pretraining_table(
@@ -152,8 +147,8 @@ def _pretraining_table(
                 f"{hours:g}",
                 str(len(of_recipe)),
                 ", ".join(steps) or _NONE,
-                _spread(accuracy, "{:.3f}"),
-                _spread(perplexity, "{:.1f}"),
+                _show(accuracy, "{:.3f}"),
+                _show(perplexity, "{:.1f}"),
             ]
         )
     header = ["Recipe", "Hours", "Seeds", "Steps"]
@@ -177,7 +172,7 @@ def _task_table(
             [
                 f"{task.name}, {first.metric}" if first else task.name,
                 f"{task.num_train:,}",
-                *(_spread(score, "{:.3f}") for score in found),
+                *(_show(score, "{:.3f}") for score in found),
                 _number(tf_idf.get(task.name)),
                 _number(majority),
             ]

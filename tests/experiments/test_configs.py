@@ -19,7 +19,7 @@ def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
     more = {str(tmp_path / "more.json"): other, str(path): other}
     with pytest.raises(
         ValueError,
-        match="small.json belongs to .*: hidden_dropout_prob was 0.1, is now "
+        match="small.json belongs to .*: hidden_dropout_prob: was 0.1, is now "
         "0.0. Choose another --output_dir",
     ):
         configs.write(more)

@@ -170,7 +170,7 @@ def test_a_size_that_differs_from_finished_runs_is_refused(
     before = path.read_bytes()
     for more in ([], ["--dry_run"]):
         with pytest.raises(
-            ValueError, match="max_position_embeddings was 32, is now 33"
+            ValueError, match="max_position_embeddings: was 32, is now 33"
         ):
             run_ablations.main([*words, "--max_seq_length=33", *more])
     assert path.read_bytes() == before
