@@ -97,7 +97,8 @@ class TrainingConfig(Options):
     )
     final_learning_rate: float = option(
         0.0,
-        "Learning rate at the end of the run, unless it is constant.",
+        "Learning rate at the end of the run; not with the constant schedule. "
+        "--muon_learning_rate ends at the same fraction of its peak.",
         at_least=0.0,
     )
     weight_decay_rate: float = option(
@@ -113,7 +114,8 @@ class TrainingConfig(Options):
     optimizer: str = option(
         "adamw",
         "adamw, as in the original; lamb, for very large batches; or muon, for "
-        "pre-training in few steps.",
+        "pre-training in few steps, for instance with "
+        "--muon_learning_rate=5e-3 --learning_rate=1.5e-3.",
         choices=("adamw", "lamb", "muon"),
     )
     muon_learning_rate: float | None = option(

@@ -483,12 +483,14 @@ class PretrainingConfig(DistillationConfig):
     num_warmup_steps: int | None = option(
         None,
         "Optimizer steps in which the learning rate rises to its peak. "
-        "Default: 10000; with --train_hours a tenth of the steps.",
+        "Default: 10000, for the paper's million steps; with --train_hours a "
+        "tenth of the steps.",
         at_least=0,
     )
     warmup_proportion: float | None = option(
         None,
-        "Instead of --num_warmup_steps: the fraction of the optimizer steps.",
+        "Instead of --num_warmup_steps: fraction of the optimizer steps in "
+        "which the learning rate rises to its peak.",
         at_least=0.0,
         at_most=1.0,
     )

@@ -73,7 +73,9 @@ class Settings(Options):
         choices=MASKING_TIMES,
     )
     max_predictions_per_seq: int = option(
-        20, "Maximum number of masked tokens in an example."
+        20,
+        "Maximum number of masked tokens in an example: at least "
+        "--max_seq_length times --masked_lm_prob, or fewer are masked.",
     )
     masked_lm_prob: float = option(
         0.15, "Fraction of tokens to mask.", at_least=0.0, at_most=1.0
