@@ -110,13 +110,15 @@ class Clock:
 
     Attributes:
       jobs: jobs of the plan.
+      num_processes: number of jobs that run at a time.
       taken: seconds of each job by its name; None if it is not done.
       diverged: names of jobs that diverged.
     """
 
-    def __init__(self, jobs: Sequence[Job], output_dir: str):
+    def __init__(self, jobs: Sequence[Job], options: PlanOptions):
         self.jobs = jobs
-        done = {job.name: read_done(output_dir, job) for job in jobs}
+        self.num_processes = options.num_processes
+        done = {job.name: read_done(options.output_dir, job) for job in jobs}
         self.taken = {
             name: one["seconds"] if one else None for name, one in done.items()
         }
@@ -145,12 +147,13 @@ class Clock:
         return taken / sum(job.seconds for job in done)
 
     def rest(self) -> float:
-        """Returns the estimated seconds of the jobs that are not done."""
-        return sum(
+        """Returns the estimated seconds until all jobs are done."""
+        seconds = sum(
             job.seconds * self.factor(job.script)
             for job in self.jobs
             if self.taken[job.name] is None and not self.is_lost(job)
         )
+        return seconds / self.num_processes
 
     def line(self) -> str:
         """Returns the progress of the plan, for the log."""

@@ -10,7 +10,7 @@ from experiments.ablations import plan, report
 from experiments.ablations import settings as ablation_settings
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES, Check
 from experiments.ablations.plan import PERPLEXITY, Row
-from experiments.ablations.results import Scores
+from experiments.ablations.results import Score, Scores
 from experiments.ablations.settings import Settings
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
@@ -22,6 +22,7 @@ _OF_ANSWERS = {
     TOO_NEAR: "#b8860b",
     NOT_RUN: "#999999",
 }
+_PERCENT = 0.01
 _PAPER = {"linestyle": "--", "linewidth": 1, "marker": "o", "markersize": 3}
 
 
@@ -47,8 +48,7 @@ def _dots(axes, pairs, names: Sequence[str], reference: bool) -> None:
                 continue
             value = 100 * (score.mean - (first.mean if reference else 0))
             shift = 0.6 * (index / max(1, len(pairs) - 1) - 0.5)
-            error = 100 * score.error if len(score.values) > 1 else 0.0
-            points.append((column + shift, value, error))
+            points.append((column + shift, value, 100 * score.error))
         if points:
             x, y, errors = zip(*points, strict=True)
             axes.errorbar(
@@ -74,11 +74,22 @@ def _set_sizes(axes, pairs) -> range:
     return positions
 
 
+def _curve(
+    axes, x: Sequence, scores: Sequence[Score | None], unit=1.0, **style
+) -> None:
+    """Draws means and standard errors, in a unit; nothing where one lacks."""
+    numbers = [
+        (score.mean / unit, score.error / unit) if score else (np.nan, np.nan)
+        for score in scores
+    ]
+    means, errors = zip(*numbers, strict=True)
+    axes.errorbar(x, means, errors, marker="o", **style)
+
+
 def _perplexities(axes, pairs) -> None:
     positions = _set_sizes(axes, pairs)
     ours = [scores.get(PERPLEXITY) for _, scores in pairs]
-    means = [np.nan if score is None else score.mean for score in ours]
-    axes.plot(positions, means, color=_COLORS[0], marker="o", label="here")
+    _curve(axes, positions, ours, color=_COLORS[0], label="here")
     paper = [row.paper[PERPLEXITY] for row, _ in pairs]
     axes.plot(positions, paper, color=_COLORS[4], label="paper", **_PAPER)
     axes.set_yscale("log")
@@ -88,12 +99,9 @@ def _perplexities(axes, pairs) -> None:
 def _sizes(axes, pairs, names) -> None:
     positions = _set_sizes(axes, pairs)
     for index, name in enumerate(names):
-        means = [
-            100 * scores[name].mean if name in scores else np.nan
-            for _, scores in pairs
-        ]
+        ours = [scores.get(name) for _, scores in pairs]
         color = _COLORS[index % len(_COLORS)]
-        axes.plot(positions, means, color=color, marker="o", label=name)
+        _curve(axes, positions, ours, _PERCENT, color=color, label=name)
         if name in pairs[0][0].paper:
             paper = [row.paper[name] for row, _ in pairs]
             axes.plot(
@@ -103,27 +111,24 @@ def _sizes(axes, pairs, names) -> None:
 
 
 def _steps(axes, pairs, names, settings) -> None:
-    for index, name in enumerate(names):
-        for label, style in (
-            (plan.MASKED_LM, "-"),
-            (plan.LEFT_TO_RIGHT, ":"),
-        ):
-            points = [
-                (
-                    ablation_settings.step_of(row.share, settings),
-                    100 * scores[name].mean,
-                )
-                for row, scores in pairs
-                if row.label == label and name in scores
-            ]
-            if points:
-                axes.plot(
-                    *zip(*points, strict=True),
-                    color=_COLORS[index % len(_COLORS)],
-                    linestyle=style,
-                    marker="o",
-                    label=f"{name}, {label}",
-                )
+    for label, linestyle in ((plan.MASKED_LM, "-"), (plan.LEFT_TO_RIGHT, ":")):
+        of_label = [
+            (row, scores) for row, scores in pairs if row.label == label
+        ]
+        steps = [
+            ablation_settings.step_of(row.share, settings)
+            for row, _ in of_label
+        ]
+        for index, name in enumerate(names):
+            _curve(
+                axes,
+                steps,
+                [scores.get(name) for _, scores in of_label],
+                _PERCENT,
+                color=_COLORS[index % len(_COLORS)],
+                linestyle=linestyle,
+                label=f"{name}, {label}",
+            )
     axes.set_xlabel("pre-training steps")
     axes.set_ylabel("dev score, %")
 

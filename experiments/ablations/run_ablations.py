@@ -109,7 +109,7 @@ def main(argv: list[str]) -> None:
     configs.check(model_configs)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
-    clock = commands.Clock(jobs, settings.output_dir)
+    clock = commands.Clock(jobs, settings)
     if settings.dry_run:
         commands.print_plan(jobs, clock)
         return

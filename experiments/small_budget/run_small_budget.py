@@ -108,7 +108,7 @@ def main(argv: list[str]) -> None:
     model_configs = plan.configs_of(settings)
     configs.check(model_configs)
     jobs = plan.make(tasks, settings)
-    clock = commands.Clock(jobs, settings.output_dir)
+    clock = commands.Clock(jobs, settings)
     if settings.dry_run:
         commands.print_plan(jobs, clock)
         return

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import signal
@@ -54,8 +55,8 @@ def jobs_of(*scripts):
 
 
 def run(jobs, folder, **options):
-    clock = commands.Clock(jobs, folder)
     options = commands.PlanOptions(output_dir=folder, **options)
+    clock = commands.Clock(jobs, options)
     done = commands.run(jobs, clock, options)
     return [job.name for job in done], clock
 
@@ -198,11 +199,14 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     os.makedirs(os.path.dirname(path))
     left = {"seconds": 30.0, "flags": jobs[0].flags, "diverged": False}
     json_files.write(path, left)
-    clock = commands.Clock(jobs, scripts)
+    options = commands.PlanOptions(output_dir=scripts)
+    clock = commands.Clock(jobs, options)
     assert clock.factor("good") == 3.0
     assert clock.factor("bad") == 1.0
     assert clock.rest() == 30.0 + 10.0
     assert clock.line() == "1 of 3 commands done, about 0:40 left"
+    both = dataclasses.replace(options, num_processes=2)
+    assert commands.Clock(jobs, both).rest() == 20.0
 
 
 @pytest.mark.slow
@@ -228,10 +232,10 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         f"os.environ['PYTHONPATH'] = {str(tmp_path / 'python')!r}\n"
         f"os.chdir({str(tmp_path)!r})\n"
         "jobs = [Job('slow', 'slow', {}, 60.0)]\n"
-        "clock = commands.Clock(jobs, 'out')\n"
+        "options = commands.PlanOptions(output_dir='out')\n"
+        "clock = commands.Clock(jobs, options)\n"
         "try:\n"
         "    with stopping.at_once_on_signal():\n"
-        "        options = commands.PlanOptions(output_dir='out')\n"
         "        list(commands.run(jobs, clock, options))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
