@@ -91,8 +91,9 @@ class TrainingConfig(Options):
         "linear",
         "How the learning rate falls after the warmup. linear, as in the "
         "original: along the line from the peak at step 0 to the final rate "
-        "at the last step; constant: not at all; cosine and one_cycle: from "
-        "the peak at the end of the warmup, along a cosine or a line.",
+        "at the last step, to which it drops when the warmup ends; constant: "
+        "not at all; cosine and one_cycle: from the peak at the end of the "
+        "warmup, along a cosine or a line (Hugging Face's linear schedule).",
         choices=LEARNING_RATE_SCHEDULES,
     )
     final_learning_rate: float = option(

@@ -493,7 +493,7 @@ def check_batch(
     replicas = strategy.num_replicas_in_sync
     if batch_size % (replicas * accumulation_steps):
         raise ValueError(
-            f"train_batch_size={batch_size} is not a multiple of "
+            f"A batch of {batch_size} examples is not a multiple of "
             f"{replicas} replicas x gradient_accumulation_steps="
             f"{accumulation_steps}. Choose a multiple."
         )

@@ -8,8 +8,10 @@ r"""Text, tasks -> tables 5, 6, 8 and figure 5 of the paper, as one report.
       --output_dir=runs/ablations
 
 Devlin et al. 2018, section 5 and appendix C: the effect of next sentence
-prediction, bidirectionality, model size, masking mix and training steps. Each
-run is a separate command; rows of several tables share runs; --num_processes=2
+prediction, bidirectionality, model size, masking mix and training steps.
+Models are pre-trained with run_scripts/recipes/budget_records.flags and
+budget_cpu.flags (Muon, pre-LN), but for lengths and steps. Each run is a
+separate command; rows of several tables share runs; --num_processes=2
 runs two at a time. --dry_run prints all commands and their estimated time,
 which depends on sizes, steps and examples. report.md, report.png and
 results.json are updated after each run. A rerun executes only the missing runs;

@@ -57,7 +57,8 @@ class Settings(PlanOptions, TaskFiles):
     )
     long_hours: float = option(
         0.0,
-        "Hours of one more run of the budget recipe; 0 for none.",
+        f"Hours of one more run of the budget recipe, with {_LONG_LAYERS} "
+        "layers; 0 for none.",
         at_least=0.0,
     )
     num_pretrainings: int = option(

@@ -506,7 +506,7 @@ def test_a_ramp_resumes_exactly_and_must_divide(
     name = "checkpoints/step-00000006/state.json"
     assert (whole / name).read_bytes() == (stopped / name).read_bytes()
     with pytest.raises(
-        ValueError, match="train_batch_size=4 is not a multiple"
+        ValueError, match="batch of 4 examples is not a multiple"
     ):
         pretrain_for(
             folder,

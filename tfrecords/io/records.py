@@ -186,6 +186,11 @@ class Records:
                     f"No records at {path!r}; give the folder that a make_*_"
                     "records script wrote, or a glob of TFRecord files."
                 )
+            for name in filter(os.path.isdir, paths):
+                raise ValueError(
+                    f"{name!r} in {path!r} is a folder. Give one folder that a "
+                    "make_*_records script wrote, or only TFRecord files."
+                )
             opened = cls(paths)
             if not len(opened):
                 raise ValueError(

@@ -380,8 +380,9 @@ def assign_partitions(
     if num_held_out >= len(table):
         raise ValueError(
             f"held_out_prob={held_out_prob} leaves none of {len(table)} "
-            "documents to train on. Add documents, or set it to 0; blank lines "
-            "separate documents."
+            "documents to train on. Add documents, or set it to 0. In the "
+            "format text each file is a document; in the format sentences "
+            "blank lines separate them."
         )
     rng = random_numbers.Stream(random_seed, random_numbers.HELD_OUT).at()
     is_held_out = np.zeros(len(table), bool)

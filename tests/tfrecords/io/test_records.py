@@ -70,6 +70,12 @@ def test_our_shards_given_as_files_have_our_feature_names(folder):
     assert len(found) == 10
 
 
+def test_a_folder_among_files_is_named(folder, tmp_path):
+    paths = f"{folder},{tmp_path}/*.tfrecord"
+    with pytest.raises(ValueError, match="is a folder. Give one folder that"):
+        records.Records.open(paths)
+
+
 def test_a_glob_without_matches_is_named(tmp_path):
     with pytest.raises(ValueError, match="No records at .*give the folder"):
         records.Records.open(str(tmp_path / "none*"))
