@@ -148,6 +148,11 @@ class BertConfig:
         if self.initializer_range == SMALL_INIT:
             value = math.sqrt(2 / (5 * self.hidden_size))
             object.__setattr__(self, "initializer_range", value)
+        elif isinstance(self.initializer_range, str):
+            raise ValueError(
+                f"BERT config: initializer_range is {self.initializer_range!r};"
+                f" it should be a number, or {SMALL_INIT!r}. Correct it."
+            )
         for name, kind in _KINDS.items():
             self._check_kind(name, kind)
         if self.hidden_size % self.num_attention_heads:

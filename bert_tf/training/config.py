@@ -12,6 +12,8 @@ POLICIES = {
 }
 # Environment variable of TensorFlow, for processes in which no weights change.
 FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+# Largest decay rate of a moving average; closer to 1, float32 loses digits.
+_MAX_DECAY = 0.999999
 # The largest seed that keras.utils.set_random_seed accepts.
 MAX_SEED = 2**32 - 1
 # See `optimizers.WarmupDecay`.
@@ -30,8 +32,8 @@ _DECISIVE = (
     "layerwise_lr_decay",
     "precision",
 )
-# Fields that do, too, but are in run.json only unless they are the default:
-# earlier runs have no such entries.
+# Fields that affect them, too. run.json has them only if they are not the
+# default, so that runs begun before these options existed can resume.
 _DECISIVE_UNLESS_DEFAULT = (
     "learning_rate_schedule",
     "final_learning_rate",
@@ -43,6 +45,20 @@ _DECISIVE_UNLESS_DEFAULT = (
     "dropout",
     "use_one_hot_embeddings",
 )
+
+
+def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
+    """Raises ValueError if no schedule of this kind ends at this rate."""
+    if not 0 <= final <= peak:
+        raise ValueError(
+            f"final_learning_rate={final} should be between 0 and the peak, "
+            f"learning_rate={peak}."
+        )
+    if final and schedule == "constant":
+        raise ValueError(
+            f"final_learning_rate={final} does not apply to "
+            "learning_rate_schedule=constant. Omit one of the two."
+        )
 
 
 def inference_policy(precision: str) -> str:
@@ -126,15 +142,19 @@ class TrainingConfig(Options):
         "weights. Default: --learning_rate.",
     )
     adam_beta_1: float = option(
-        0.9, "Decay rate of Adam's first moment, below 1.", at_least=0.0
+        0.9,
+        "Decay rate of Adam's first moment.",
+        at_least=0.0,
+        at_most=_MAX_DECAY,
     )
     adam_beta_2: float = option(
         0.999,
-        "Decay rate of Adam's second moment, below 1; 0.98 for short runs.",
+        "Decay rate of Adam's second moment; 0.98 for short runs.",
         at_least=0.0,
+        at_most=_MAX_DECAY,
     )
     adam_epsilon: float = option(
-        1e-6, "Added to the root of Adam's second moment, above 0."
+        1e-6, "Added to the root of Adam's second moment.", at_least=1e-30
     )
     correct_bias: bool | None = option(
         None,
@@ -150,8 +170,9 @@ class TrainingConfig(Options):
     )
     ema_decay: float | None = option(
         None,
-        "Decay of a moving average of the weights, above 0 and below 1, such "
-        "as 0.999. Evaluations and saved models then have the averages.",
+        "Decay of a moving average of the weights, above 0, such as 0.999. "
+        "Evaluations and saved models then have the averages.",
+        at_most=_MAX_DECAY,
     )
     seed: int = option(
         12345,
@@ -261,7 +282,6 @@ class TrainingConfig(Options):
 
     # Names of options whose values, unless None, are above 0.
     _above_zero = (
-        "adam_epsilon",
         "clip_norm",
         "ema_decay",
         "layerwise_lr_decay",
@@ -275,11 +295,12 @@ class TrainingConfig(Options):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"--{name}={value} should be above 0.")
-        for name in ("adam_beta_1", "adam_beta_2", "ema_decay"):
-            if not (getattr(self, name) or 0) < 1:
-                raise ValueError(
-                    f"--{name}={getattr(self, name)} should be below 1."
-                )
+        if self.learning_rate is not None:
+            check_final_learning_rate(
+                self.learning_rate,
+                self.learning_rate_schedule,
+                self.final_learning_rate,
+            )
         if self.muon_learning_rate is not None and (
             self.optimizer != "muon" or self.learning_rate == 0
         ):

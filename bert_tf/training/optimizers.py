@@ -9,12 +9,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.config import LEARNING_RATE_SCHEDULES, TrainingConfig
+from bert_tf.training.config import (
+    LEARNING_RATE_SCHEDULES,
+    TrainingConfig,
+    check_final_learning_rate,
+)
 
-ADAM_EPSILON = 1e-6  # optimization.py: create_optimizer.
-BETA_1 = 0.9  # Appendix A.2.
-BETA_2 = 0.999
-WEIGHT_DECAY_RATE = 0.01
 # Of the reference implementation of Jordan et al. 2024.
 MUON_MOMENTUM = 0.95
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -83,24 +83,15 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             raise ValueError(
                 f"num_warmup_steps={num_warmup_steps} exceeds "
                 f"num_train_steps={num_train_steps}; the rate would never "
-                "reach its peak. Lower --num_warmup_steps or raise "
-                "--num_train_steps."
+                "reach its peak. Lower --num_warmup_steps, or train for more "
+                "steps."
             )
         if schedule not in LEARNING_RATE_SCHEDULES:
             raise ValueError(
                 f"learning_rate_schedule={schedule} should be one of "
                 f"{', '.join(LEARNING_RATE_SCHEDULES)}."
             )
-        if not 0 <= final_learning_rate <= learning_rate:
-            raise ValueError(
-                f"final_learning_rate={final_learning_rate} should be between "
-                f"0 and the peak, learning_rate={learning_rate}."
-            )
-        if final_learning_rate and schedule == "constant":
-            raise ValueError(
-                f"final_learning_rate={final_learning_rate} does not apply to "
-                "learning_rate_schedule=constant. Omit one of the two."
-            )
+        check_final_learning_rate(learning_rate, schedule, final_learning_rate)
         self.learning_rate = learning_rate
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
@@ -230,10 +221,10 @@ class AdamW(tf.Module):
         variables: Sequence[keras.Variable],
         learning_rate: Callable[[tf.Tensor], tf.Tensor],
         *,
-        weight_decay_rate: float = WEIGHT_DECAY_RATE,
-        beta_1: float = BETA_1,
-        beta_2: float = BETA_2,
-        epsilon: float = ADAM_EPSILON,
+        weight_decay_rate: float = 0.01,  # Appendix A.2, as the betas.
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-6,  # optimization.py: create_optimizer.
         correct_bias: bool = False,
         layerwise_lr_decay: float = 1.0,
         ema_decay: float | None = None,
@@ -245,7 +236,7 @@ class AdamW(tf.Module):
             weight_decay_rate if decays(variable) else 0.0
             for variable in variables
         ]
-        self.is_spared = [not decays(variable) for variable in variables]
+        self.is_undecayed = [not decays(variable) for variable in variables]
         self.rate_factors = layerwise_factors(self.paths, layerwise_lr_decay)
         self.learning_rate = learning_rate
         self.beta_1, self.beta_2 = beta_1, beta_2
@@ -362,7 +353,7 @@ class AdamW(tf.Module):
             updates = tf.cast(self.step + 1, tf.float32)
             # 1 - beta^t, without cancellation at small t.
             factor, squares = (
-                -tf.math.expm1(updates * math.log(beta))
+                -tf.math.expm1(updates * math.log(beta)) if beta else 1.0
                 for beta in (self.beta_1, self.beta_2)
             )
             root = tf.sqrt(squares)
@@ -425,7 +416,7 @@ class Lamb(AdamW):
 
     def _update(self, i: int, gradient, rate, kernel) -> None:
         """Updates weight i."""
-        if self.is_spared[i]:
+        if self.is_undecayed[i]:
             super()._update(i, gradient, rate, kernel)
             return
         variable = self.variables_to_train[i]
@@ -453,7 +444,7 @@ def _trust(weight: tf.Tensor, change: tf.Tensor) -> tf.Tensor:
     return tf.where(is_zero, 1.0, norm / safe_norm)
 
 
-def is_inner_matrix(variable: keras.Variable) -> bool:
+def is_hidden_matrix(variable: keras.Variable) -> bool:
     """Returns whether a weight is a matrix of an encoder layer."""
     parts = variable.path.split("/")
     in_layer = any(part.startswith("layer_") for part in parts)
@@ -491,7 +482,7 @@ class Muon(AdamW):
     ):
         super().__init__(variables, learning_rate, **kwargs)
         self.rate_factors = [
-            factor * (matrix_factor if is_inner_matrix(variable) else 1.0)
+            factor * (matrix_factor if is_hidden_matrix(variable) else 1.0)
             for factor, variable in zip(
                 self.rate_factors, variables, strict=True
             )
@@ -500,7 +491,7 @@ class Muon(AdamW):
 
     @staticmethod
     def _has_second_moment(variable: keras.Variable) -> bool:
-        return not is_inner_matrix(variable)
+        return not is_hidden_matrix(variable)
 
     def _update(self, i: int, gradient, rate, kernel) -> None:
         """Updates weight i."""

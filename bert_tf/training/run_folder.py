@@ -16,6 +16,9 @@ LOCK = "run.lock"
 FILE = "run.json"
 # Which step was evaluated, and its results.
 EVALUATED = (os.path.join("logs", "evaluated.json"), "eval_results.json")
+# Entries of run.json from which others were computed: a run that has only the
+# others is the same.
+_ORIGINS = ("train_hours",)
 
 
 @contextlib.contextmanager
@@ -201,7 +204,9 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    changed = differences(json_files.read(path), settings)
+    before = json_files.read(path)
+    kept = {name: before[name] for name in _ORIGINS if name in before}
+    changed = differences(before, kept | settings)
     if changed:
         raise ValueError(
             f"{output_dir} contains a run with other settings:\n  "

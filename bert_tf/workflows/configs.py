@@ -387,6 +387,11 @@ class NerConfig(FineTuningConfig):
                 f"--lora_rank={self.lora_rank}: with --feature_layers no "
                 "weight of the encoder is trained. Omit one of the two."
             )
+        if self.feature_layers is not None and self.optimizer == "muon":
+            raise ValueError(
+                "--optimizer=muon: with --feature_layers no matrix of the "
+                "layers is trained. Omit one of the two."
+            )
         if self.feature_layers is not None and self.teacher is not None:
             raise ValueError(
                 f"--teacher={self.teacher}: with --feature_layers the model is "

@@ -173,6 +173,8 @@ def _check(config) -> None:
             f"--grid={config.grid} has its own values for "
             f"--{', --'.join(given)}. Omit these flags, or --grid."
         )
+    for trial in plan(config):
+        dataclasses.replace(config, **trial.setting)  # Checks the settings.
     if os.path.exists(os.path.join(config.output_dir, run_folder.FILE)):
         raise ValueError(
             f"{config.output_dir} contains a single run. Choose another "

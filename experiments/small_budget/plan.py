@@ -93,6 +93,11 @@ class Settings(PlanOptions, TaskFiles):
                     f"--num_train_steps={word} should be budget, paper or "
                     "long, a colon and a number above 0, such as budget:6000."
                 )
+            if name == LONG and not self.long_hours:
+                raise ValueError(
+                    f"--num_train_steps={word} needs --long_hours above 0. "
+                    "Add it, or omit the steps."
+                )
             names.append(name)
         if len(set(names)) < len(names):
             raise ValueError(

@@ -151,6 +151,8 @@ def test_small_init_is_a_function_of_the_width(tmp_path):
     path.write_text(json.dumps(values | {"initializer_range": "small_init"}))
     narrow = config.BertConfig.from_json_file(path)
     assert narrow.initializer_range == pytest.approx(math.sqrt(2 / 640))
+    with pytest.raises(ValueError, match="is 'big'; it should be a number, or"):
+        config.BertConfig.from_name("base", initializer_range="big")
     wide = config.BertConfig.from_name("base", initializer_range="small_init")
     assert wide.initializer_range == pytest.approx(0.0228, abs=1e-4)
     # Written as a number, which all other formats know.

@@ -180,6 +180,7 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
         ("--bucket_lengths=9", "--bucket_lengths: only for fine-tuning"),
         ("--feature_layers=", "is empty: give one or more of embedd"),
         ("--input_mode=stream", "--input_mode=stream: with --feature_layers"),
+        ("--optimizer=muon", "--optimizer=muon: with --feature_layers no mat"),
         ("--steps_per_loop=2", "batches differ in length"),
         ("--nodo_train", "trains, and selects the best model"),
         ("--init_checkpoint=", "needs an encoder: give --init_checkpoint"),

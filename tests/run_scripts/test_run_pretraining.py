@@ -10,6 +10,7 @@ import tensorflow as tf
 from safetensors.numpy import load_file
 
 from bert_tf.training import checkpoints, stopping
+from bert_tf.workflows import run_history
 from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import time_budget
 from bert_tf.workflows.pretraining.run import pretrain
@@ -714,6 +715,31 @@ def test_hours_fix_the_steps_of_an_exact_run(
         pretrain_for(
             folder, by_hours, tiny_vocab_file, **settings | {"train_hours": 9.0}
         )
+    # run.flags repeats the run, in its folder, too.
+    flags = run_history.read_flags(str(by_hours)).flags
+    assert flags["num_train_steps"] == "6" and "train_hours" not in flags
+    assert flags["num_warmup_steps"] == "3"
+    pretrain_for(
+        folder,
+        by_hours,
+        tiny_vocab_file,
+        num_train_steps=6,
+        num_warmup_steps=3,
+    )
+
+
+def test_a_warmup_longer_than_the_run_is_found_before_anything_is_written(
+    folder, tiny_vocab_file, tmp_path
+):
+    with pytest.raises(ValueError, match="num_warmup_steps=7 exceeds"):
+        pretrain_for(
+            folder,
+            tmp_path / "run",
+            tiny_vocab_file,
+            num_train_steps=6,
+            num_warmup_steps=7,
+        )
+    assert not (tmp_path / "run").exists()
 
 
 def test_steps_are_timed_without_changing_the_run(

@@ -272,4 +272,6 @@ def step_of(
         precision=config.precision,
         accumulation_steps=config.gradient_accumulation_steps,
         remat=config.remat,
+        optimizer=config.optimizer,
+        has_averages=config.ema_decay is not None,
     )

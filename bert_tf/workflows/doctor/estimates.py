@@ -26,7 +26,7 @@ from bert_tf.conversion import checkpoint
 # tiny and small, 1.18 and 2.34 GB.
 _RUNTIME_BYTES = 0.8e9
 # Weight, gradient and AdamW's two moments, in float32.
-_BYTES_PER_WEIGHT = 16
+_BYTES_PER_WEIGHT = 4 * 4
 # Time of a step in addition to its matrix products, fitted to
 # `benchmarks.scaling`: 63 settings from tiny to large, with 64 to 32,768 tokens
 # in bfloat16 on 2 cores. The estimates are within -31 % and +19 % of these, and
@@ -55,6 +55,8 @@ class Step:
       accumulation_steps: number of micro-batches, run one after the other.
       remat: whether activations inside a layer are recomputed.
       num_labels: number of classes.
+      optimizer: name of the optimizer.
+      has_averages: whether it keeps moving averages of the weights.
     """
 
     config: BertConfig
@@ -66,12 +68,21 @@ class Step:
     accumulation_steps: int = 1
     remat: bool = False
     num_labels: int = 2
+    optimizer: str = "adamw"
+    has_averages: bool = False
 
 
 def num_weights(step: Step) -> int:
     """Returns the number of trainable weights."""
     shapes = checkpoint.shapes(step.config, step.task, step.num_labels)
     return sum(math.prod(shape) for shape in shapes.values())
+
+
+def _layer_weights(config: BertConfig) -> int:
+    """Returns the number of weights in the matrices of a layer."""
+    # Query, key, value, output; the two feed-forward layers.
+    hidden, inner = config.hidden_size, config.intermediate_size
+    return 4 * hidden**2 + 2 * hidden * inner
 
 
 def memory(step: Step) -> dict[str, float]:
@@ -99,12 +110,17 @@ def memory(step: Step) -> dict[str, float]:
     masked = rows * step.max_predictions_per_seq
     # Logits, their softmax and gradient, in float32.
     logits = 3 * 4 * masked * config.vocab_size
-    gradients = 4 * weights if step.accumulation_steps > 1 else 0
-    copies = 2 * weights if step.precision != "float32" else 0
+    of_weights = _BYTES_PER_WEIGHT * weights
+    if step.accumulation_steps > 1:
+        of_weights += 4 * weights  # The sum of the gradients.
+    if step.precision != "float32":
+        of_weights += 2 * weights
+    if step.has_averages:
+        of_weights += 4 * weights
+    if step.optimizer == "muon":  # No second moment of the layers' matrices.
+        of_weights -= 4 * config.num_hidden_layers * _layer_weights(config)
     return {
-        "weights, gradients and two moments": _BYTES_PER_WEIGHT * weights
-        + gradients
-        + copies,
+        "weights, gradients and optimizer": of_weights,
         "activations": layers + logits,
         "TensorFlow": _RUNTIME_BYTES,
     }
@@ -117,12 +133,10 @@ def products(step: Step) -> float:
     lookups are not matrix products.
     """
     config = step.config
-    hidden, inner = config.hidden_size, config.intermediate_size
+    hidden = config.hidden_size
     tokens = step.batch_size * step.max_seq_length
-    # Query, key, value, output; the two feed-forward layers; scores, and their
-    # product with the values.
-    layer = 4 * hidden**2 + 2 * hidden * inner
-    layer += 2 * step.max_seq_length * hidden
+    # The matrices; scores, and their product with the values.
+    layer = _layer_weights(config) + 2 * step.max_seq_length * hidden
     terms = config.num_hidden_layers * tokens * layer
     terms *= _REMAT_PRODUCTS if step.remat else 1.0
     terms += step.batch_size * hidden * (hidden + step.num_labels)

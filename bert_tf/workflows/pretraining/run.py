@@ -14,6 +14,7 @@ from bert_tf.training import (
     checkpoints,
     loop,
     model_folders,
+    optimizers,
     run_folder,
     strategies,
 )
@@ -97,19 +98,29 @@ def _train_and_evaluate(
     teacher = None
     if do_train:
         _refuse_bad_records(config, phases, bert_config, vocab_file)
-        teacher = _load_teacher(
-            *(config, bert_config, phases, strategy),
+        teacher = teachers.load(
+            phases[0].task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=_max_length(phases),
             vocab_file=vocab_file,
             vocabulary_sha256=sha256,
             do_lower_case=do_lower_case,
         )
         if given.train_hours is not None:
-            config = _fit_steps(given, phases, bert_config, teacher, strategy)
+            config = _fit_steps(
+                given, config, phases, bert_config, teacher, strategy
+            )
             phases = data_lib.open_phases(config, bert_config, sha256)
         settings = _run_settings(
-            *(config, bert_config, phases, teacher), given.train_hours
+            config, bert_config, phases, teacher, given.train_hours
         )
-        # Check before writing anything: the folder may contain another run.
+        # Check before writing anything: the folder may contain another run,
+        # or the warmup may be longer than the run.
+        optimizers.make_schedule(
+            config, config.num_train_steps, config.num_warmup_steps
+        )
         run_folder.check(config.output_dir, settings, is_chief=is_chief)
         _check_best_is_kept(config)
         if checkpoints.newest_step(config.output_dir):
@@ -119,7 +130,10 @@ def _train_and_evaluate(
                 made_with.do_lower_case,
             )
         if is_chief:
-            run_history.write_flags("run_pretraining", config.output_dir, given)
+            # With the number of steps that fits the hours, if these are given.
+            run_history.write_flags(
+                "run_pretraining", config.output_dir, config
+            )
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)
@@ -182,18 +196,16 @@ def _refuse_bad_records(
     """Raises ValueError if the doctor finds an error in the records."""
     from bert_tf.workflows.doctor import checks
 
-    digests = [phase.digest for phase in phases]
-    # The parts of a batch-size ramp have the same records.
-    opened = [
-        phase.records
-        for index, phase in enumerate(phases)
-        if phase.digest not in digests[:index]
-    ]
-    checks.refuse_bad_records(config, opened, bert_config, vocab_file)
+    # The phases of a batch-size ramp share their records.
+    opened = {id(phase.records): phase.records for phase in phases}
+    checks.refuse_bad_records(
+        config, list(opened.values()), bert_config, vocab_file
+    )
 
 
 def _fit_steps(
     given: PretrainingConfig,
+    config: PretrainingConfig,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     teacher: keras.Model | None,
@@ -202,10 +214,17 @@ def _fit_steps(
     """Returns the config with the steps that fit its `train_hours`.
 
     A run that has begun keeps its number of steps.
+
+    Args:
+      given: config with `train_hours`.
+      config: the same with the steps of `phases`, which are enough to time.
+      phases: data of the run.
+      bert_config: config of the model.
+      teacher: teacher of the run, if any.
+      strategy: strategy of the run.
     """
     if steps := time_budget.steps_of_begun_run(given):
         return given.with_steps(steps)
-    config = given.with_steps(_ENOUGH_TO_TIME)
     steps = time_budget.find_steps(
         teachers.with_losses(phases[0].task, teacher, given),
         _loop_phases(phases, bert_config, config),
@@ -214,24 +233,6 @@ def _fit_steps(
         strategy,
     )
     return given.with_steps(steps)
-
-
-def _load_teacher(
-    config: PretrainingConfig,
-    bert_config: BertConfig,
-    phases: Sequence[PretrainingData],
-    strategy: tf.distribute.Strategy,
-    **vocabulary,
-) -> keras.Model | None:
-    """Returns the teacher of a run on these phases; see `teachers.load`."""
-    return teachers.load(
-        phases[0].task,
-        config,
-        bert_config,
-        strategy,
-        max_seq_length=_max_length(phases),
-        **vocabulary,
-    )
 
 
 def _with_objective(

@@ -75,9 +75,17 @@ def test_choices_are_complete():
             "--save_checkpoints_minutes=0 should",
         ),
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
-        ({"adam_epsilon": 0.0}, "--adam_epsilon=0.0 should be above 0"),
-        ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be below 1"),
-        ({"ema_decay": 1.0}, "--ema_decay=1.0 should be below 1"),
+        ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be at most 0.99999"),
+        ({"ema_decay": 1.0}, "--ema_decay=1.0 should be at most 0.999999"),
+        ({"adam_epsilon": 1e-50}, "--adam_epsilon=1e-50 should be at least"),
+        (
+            {"learning_rate": 1e-4, "final_learning_rate": 1e-3},
+            "final_learning_rate=0.001 should be between 0 and the peak",
+        ),
+        (
+            {"final_learning_rate": 1e-5, "learning_rate_schedule": "constant"},
+            "does not apply to learning_rate_schedule=constant",
+        ),
         ({"ema_decay": 0.0}, "--ema_decay=0.0 should be above 0"),
         (
             {"muon_learning_rate": 0.0, "optimizer": "muon"},

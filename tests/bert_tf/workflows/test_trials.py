@@ -229,6 +229,10 @@ def test_invalid_flags_are_rejected(flags, tmp_path):
     others = [flag for flag in flags if not flag.startswith(by_grid)]
     with pytest.raises(ValueError, match="own values for --learning_rate. Om"):
         run(*others, "--grid=paper", "--learning_rate=5e-5")
+    # Above 2e-5, a rate of the grid: found before the first run.
+    with pytest.raises(ValueError, match="final_learning_rate=3e-05 should be"):
+        run(*others, "--grid=paper", "--final_learning_rate=3e-5")
+    assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")
     with pytest.raises(ValueError, match="contains a single run. Choose"):

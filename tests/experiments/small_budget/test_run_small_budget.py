@@ -71,6 +71,7 @@ def test_runs_are_made_and_reported_once(words, monkeypatch):
         ("--num_train_steps=budget", "--num_train_steps=budget should be"),
         ("--num_train_steps=mine:5", "--num_train_steps=mine:5 should be"),
         ("--num_train_steps=budget:0", "--num_train_steps=budget:0 should be"),
+        ("--num_train_steps=long:5", "--num_train_steps=long:5 needs --long_h"),
         ("--num_train_steps=budget:5,budget:7", "name each recipe once"),
         ("--few_labels=17", "--few_labels=17: .*train.tsv has 16 rows"),
         ("--corpus=nothing*.txt", "nothing.*txt"),

@@ -57,7 +57,7 @@ def test_bytes_and_times_of_four_chips():
     assert WEIGHTS == 1_981_915_704 and round(64 * ROW / 1e9, 1) == 3.8
     assert lines[1] == (
         "arithmetic: 5.8 GB of the 34.4 GB of a replica (weights, gradients "
-        "and two moments 2.0 GB, activations 3.8 GB)"
+        "and optimizer 2.0 GB, activations 3.8 GB)"
     )
     # 1.79e13 / (4 x 275e12) = 0.01627 s; a million of them are 4.52 hours.
     assert f"{FLOPS:.4g}" == "1.79e+13"

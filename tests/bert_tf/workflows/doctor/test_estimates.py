@@ -90,10 +90,23 @@ def test_settings_that_save_memory_lower_the_estimate():
         changed = estimates.memory(dataclasses.replace(plain, **change))
         assert changed[activations] <= factor * base * 1.01, change
     assert list(estimates.memory(plain)) == [
-        "weights, gradients and two moments",
+        "weights, gradients and optimizer",
         activations,
         "TensorFlow",
     ]
+
+
+def test_memory_depends_on_the_optimizer():
+    step = step_of("base")
+    name = "weights, gradients and optimizer"
+    base = estimates.memory(step)[name]
+    averaged = dataclasses.replace(step, has_averages=True)
+    weights = estimates.num_weights(step)
+    assert estimates.memory(averaged)[name] - base == 4 * weights
+    # 12 layers of 12 H^2 weights without second moments.
+    muon = dataclasses.replace(step, optimizer="muon")
+    saved = base - estimates.memory(muon)[name]
+    assert saved == 4 * 12 * 12 * 768**2
 
 
 def test_remat_needs_a_third_more_flops():
