@@ -9,11 +9,13 @@ import math
 import os
 from collections.abc import Sequence
 
+from experiments.commands import Job, PlanOptions
 from tfrecords.options import Options, option
 from tfrecords.tasks import glue_rows, glue_tables, ner_files, squad_files
 
 # Estimated word pieces per word; [CLS] and [SEP].
 _PIECES, _SPECIAL = 1.3, 2
+_RECORDS_SECONDS = 60.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,34 @@ class EvaluationTask:
     num_train: int
     num_dev: int
     num_tokens: float
+
+    @property
+    def records_name(self) -> str:
+        """Name of the job that makes its records."""
+        return f"records/{self.script}/{self.name}".replace(" ", "_")
+
+    def records_job(
+        self,
+        options: PlanOptions,
+        vocab_file: str,
+        max_seq_length: int,
+        **flags,
+    ) -> Job:
+        """Returns the job that makes its records.
+
+        Args:
+          options: the output folder of all jobs.
+          vocab_file: vocabulary of the models.
+          max_seq_length: tokens in a row or window.
+          **flags: more flags of the script.
+        """
+        flags |= self.flags | {
+            "vocab_file": vocab_file,
+            "output_dir": f"{options.output_dir}/{self.records_name}",
+            "max_seq_length": max_seq_length,
+        }
+        script = f"{self.script.replace('run_', 'make_')}_records"
+        return Job(self.records_name, script, flags, _RECORDS_SECONDS)
 
 
 def read(files: TaskFiles, max_seq_length: int) -> list[EvaluationTask]:

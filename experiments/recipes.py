@@ -1,11 +1,15 @@
 """Names of files in run_scripts/recipes -> flags and configs of runs."""
 
+import os
 import pathlib
+from collections.abc import Mapping
 
 from absl import flags as absl_flags
 
 import run_scripts
 from bert_tf.config import BertConfig
+from bert_tf.training import run_folder
+from tfrecords.io import json_files
 
 _FOLDER = pathlib.Path(run_scripts.__file__).parent / "recipes"
 
@@ -30,3 +34,32 @@ def masked_lm_prob() -> float:
 def config(name: str = "budget") -> BertConfig:
     """Returns the config of NAME_bert_config.json."""
     return BertConfig.from_json_file(_FOLDER / f"{name}_bert_config.json")
+
+
+def check_configs(configs: Mapping[str, BertConfig]) -> None:
+    """Raises ValueError if one of the files holds another config.
+
+    Finished runs may have used the file.
+
+    Args:
+      configs: path -> config.
+    """
+    for path, config in configs.items():
+        if not os.path.exists(path):
+            continue
+        before = json_files.read(path)
+        changed = run_folder.differences(before, config.to_dict())
+        if changed:
+            raise ValueError(
+                f"{path} belongs to runs with another config: "
+                f"{'; '.join(changed)}. Choose another --output_dir, or "
+                "give the earlier values."
+            )
+
+
+def write_configs(configs: Mapping[str, BertConfig]) -> None:
+    """Writes the files; if `check_configs` raises an error, it writes none."""
+    check_configs(configs)
+    for path, config in configs.items():
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        config.to_json_file(path)

@@ -4,7 +4,6 @@ import json
 import os
 
 from experiments.ablations import jobs
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.settings import Settings
 from experiments.evaluation_tasks import EvaluationTask
 
@@ -53,7 +52,7 @@ def make_settings(output_dir, **changes):
 
 def write_result(settings, row, task, value, index=0):
     """Writes the results of a fine-tuning with this score."""
-    step = ablation_settings.step_of(row.share, settings)
+    step = settings.step_of(row.share)
     name = jobs.result_folder(row, task, step, index)
     folder = os.path.join(settings.output_dir, name)
     os.makedirs(folder, exist_ok=True)

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from experiments.ablations import plan
 from experiments.ablations.plan import PERPLEXITY, Row
-from experiments.ablations.results import Score, Scores
+from experiments.ablations.results import Scores
+from experiments.dev_scores import Score
 
 # A smaller difference, in standard errors, may be due to chance.
 _ERRORS = 2.0

@@ -8,7 +8,6 @@ from bert_tf.training import checkpoints
 from bert_tf.workflows.doctor import estimates
 from experiments import recipes
 from experiments.ablations import plan
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import COLUMNS, Model, Row
 from experiments.ablations.settings import Settings
 from experiments.commands import Job
@@ -67,24 +66,12 @@ def _records(model: Model, settings: Settings) -> Job:
 
 def _task_records(task: EvaluationTask, settings: Settings) -> Job:
     """Returns the job that makes the records of a task."""
-    name = _records_name(task)
-    flags = task.flags | {
-        "vocab_file": settings.vocab_path,
-        "output_dir": f"{settings.output_dir}/{name}",
-        "max_seq_length": settings.max_seq_length,
-        "do_lower_case": settings.do_lower_case,
-    }
-    return Job(
-        name,
-        f"{task.script.replace('run_', 'make_')}_records",
-        flags,
-        _RECORDS_SECONDS,
-        needs=_needs_vocabulary(settings),
-    )
-
-
-def _records_name(task: EvaluationTask) -> str:
-    return f"records/{task.script}/{task.name}"
+    return task.records_job(
+        settings,
+        settings.vocab_path,
+        settings.max_seq_length,
+        do_lower_case=settings.do_lower_case,
+    )._replace(needs=_needs_vocabulary(settings))
 
 
 def _predictions(settings: Settings) -> int:
@@ -121,12 +108,10 @@ def _pretraining(
         "input_file": f"{records}/train",
         "eval_input_file": f"{records}/held_out",
         "vocab_file": settings.vocab_path,
-        "bert_config_file": ablation_settings.config_file(model, settings),
+        "bert_config_file": settings.config_file(model),
         "output_dir": f"{settings.output_dir}/{name}",
         "num_train_steps": steps,
-        "save_checkpoints_steps": ablation_settings.checkpoint_interval(
-            settings
-        ),
+        "save_checkpoints_steps": settings.checkpoint_interval,
         "keep_checkpoint_max": settings.num_checkpoints if are_all_kept else 1,
         "train_batch_size": settings.train_batch_size,
         "max_eval_steps": settings.max_eval_steps,
@@ -139,7 +124,7 @@ def _pretraining(
         settings.num_checkpoints * settings.max_eval_steps * _EVAL_BATCH_SIZE
     )
     step = estimates.Step(
-        config=ablation_settings.config_of(model, settings),
+        config=settings.config_of(model),
         task="pretraining",
         precision=settings.precision,
         batch_size=settings.train_batch_size,
@@ -201,7 +186,7 @@ def feature_layers(model: Model) -> str:
 def _fine_tuning(
     row: Row, task: EvaluationTask, index: int, settings: Settings, rate
 ) -> Job:
-    step = ablation_settings.step_of(row.share, settings)
+    step = settings.step_of(row.share)
     name = fine_tuning_name(row, task, step, index)
     model = row.model or settings.base
     flags = task.flags | {
@@ -212,6 +197,8 @@ def _fine_tuning(
         "seed": settings.seed + index,
         "keep_checkpoint_max": 1,
         "do_lower_case": settings.do_lower_case,
+        "do_train": True,
+        "do_eval": True,
     }
     needs = ()
     if row.model:
@@ -219,7 +206,7 @@ def _fine_tuning(
         begin = f"{needs[0]}/checkpoints/{checkpoints.name(step)}"
         flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     else:
-        config_file = ablation_settings.config_file(model, settings)
+        config_file = settings.config_file(model)
         flags["bert_config_file"] = config_file
         flags["vocab_file"] = settings.vocab_path
     if row.has_bilstm:
@@ -237,16 +224,11 @@ def _fine_tuning(
             "features_dir": features,
             "lstm_units": model.hidden_size,
             "precision": "float32",  # No other is supported.
-            "do_train": True,
-            "do_eval": True,
         }
     else:
-        records = _records_name(task)
-        needs += (records,)
+        needs += (task.records_name,)
         flags |= {
-            "do_train": True,
-            "do_eval": True,
-            "records_dir": f"{settings.output_dir}/{records}",
+            "records_dir": f"{settings.output_dir}/{task.records_name}",
             "learning_rate": settings.fine_tuning_learning_rate,
         }
     flags["num_train_epochs"] = epochs
@@ -267,7 +249,7 @@ def _fine_tuning_seconds(
     rows = epochs * task.num_train + dev_rows
     length = math.ceil(_CUT * task.num_tokens)
     step = estimates.Step(
-        config=ablation_settings.config_of(model, settings),
+        config=settings.config_of(model),
         task="classification",
         precision=settings.precision,
         batch_size=settings.fine_tuning_batch_size,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from experiments import recipes
 from experiments.ablations import jobs, plan
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
 from experiments.evaluation_tasks import EvaluationTask
@@ -51,7 +50,7 @@ def scale(settings: Settings) -> list[str]:
 def _training(settings: Settings) -> list[str]:
     """Returns differences from the training of appendix A.2 and A.3."""
     flags = recipes.read("budget_cpu")
-    config = ablation_settings.config_of(settings.base, settings)
+    config = settings.config_of(settings.base)
     return [
         "Masks differ each time that a text is read, hide "
         f"{recipes.masked_lm_prob():.0%} of the tokens, and all sequences have "

@@ -7,11 +7,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from experiments.ablations import plan, report
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES, Check
 from experiments.ablations.plan import PERPLEXITY, Row
-from experiments.ablations.results import Score, Scores
+from experiments.ablations.results import Scores
 from experiments.ablations.settings import Settings
+from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
 
@@ -115,10 +115,7 @@ def _steps(axes, pairs, names, settings) -> None:
         of_label = [
             (row, scores) for row, scores in pairs if row.label == label
         ]
-        steps = [
-            ablation_settings.step_of(row.share, settings)
-            for row, _ in of_label
-        ]
+        steps = [settings.step_of(row.share) for row, _ in of_label]
         for index, name in enumerate(names):
             _curve(
                 axes,

@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 
 from bert_tf.training import reporting
+from experiments import dev_scores
 from experiments.ablations import limitations, plan
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.checks import (
     NO,
     NOT_RUN,
@@ -15,8 +15,9 @@ from experiments.ablations.checks import (
     show,
 )
 from experiments.ablations.plan import PERPLEXITY, TABLES, Row
-from experiments.ablations.results import Score, Scores
+from experiments.ablations.results import Scores
 from experiments.ablations.settings import Settings
+from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
 
@@ -46,16 +47,6 @@ def cell(score: Score | None) -> str:
     if score is None:
         return "-"
     return show(score) + " †" * _is_below_baseline(score)
-
-
-def line(cells: Sequence[str]) -> str:
-    """Returns a line of a Markdown table."""
-    return f"| {' | '.join(cells)} |"
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Returns a Markdown table."""
-    return [line(header), line(["---"] * len(header)), *map(line, rows)]
 
 
 def _header(task: EvaluationTask, scores: Sequence[Scores]) -> str:
@@ -93,7 +84,7 @@ def _table(name: str, rows, scores, tasks) -> list[str]:
     for column in paper:
         metric = _PAPER_METRICS.get(column, "accuracy")
         header.append(f"paper: {column}" + (f", {metric}" if metric else ""))
-    return table(header, lines)
+    return dev_scores.table(header, lines)
 
 
 def _of_paper(row: Row, column: str) -> str:
@@ -108,7 +99,7 @@ def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
     ours, _ = _columns("figure5", rows, scores, tasks)
     labels = (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
     points = {
-        (row.label, ablation_settings.step_of(row.share, settings)): of_row
+        (row.label, settings.step_of(row.share)): of_row
         for row, of_row in zip(rows, scores, strict=True)
     }
     steps = sorted({step for _, step in points})
@@ -125,7 +116,7 @@ def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
         ]
         for step in steps
     ]
-    return table(header, lines)
+    return dev_scores.table(header, lines)
 
 
 def _count(checks: Sequence[Check], source: str) -> str:
@@ -206,7 +197,7 @@ def text(
         else:
             lines += _table(name, *of_table, tasks)
         own = [check for check in checks if check.table == name]
-        lines += [""] + table(
+        lines += [""] + dev_scores.table(
             ["claim", "source", "here", ""],
             [
                 (

@@ -20,19 +20,15 @@ so does a command with more --tables.
 
 import dataclasses
 import os
-from collections.abc import Sequence
 
 from absl import flags, logging
 
-from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from bert_tf.workflows.doctor import estimates
-from experiments import commands, configs, evaluation_tasks
+from experiments import commands, evaluation_tasks, recipes
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations import page, plan, report, results
-from experiments.ablations import settings as ablation_settings
-from experiments.ablations.plan import Row
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
@@ -50,25 +46,11 @@ def read_settings() -> Settings:
         other.
     """
     settings = common_flags.config(Settings, FLAGS)
-    ablation_settings.check(settings)
     text_files.expand_inputs(settings.corpus)
     if settings.vocab_file:
         vocab_size = len(vocab.read(settings.vocab_file))
         settings = dataclasses.replace(settings, vocab_size=vocab_size)
     return settings
-
-
-def configs_of(
-    rows: Sequence[Row], settings: Settings
-) -> dict[str, BertConfig]:
-    """Returns the configs of all models of the plan, by path."""
-    models = {row.model or settings.base for row in rows}
-    return {
-        ablation_settings.config_file(
-            model, settings
-        ): ablation_settings.config_of(model, settings)
-        for model in models
-    }
 
 
 def write_report(
@@ -107,8 +89,9 @@ def main(argv: list[str]) -> None:
     settings = read_settings()
     rows = plan.make(settings.tables, settings.base, settings.num_checkpoints)
     tasks = evaluation_tasks.read(settings, settings.max_seq_length)
-    model_configs = configs_of(rows, settings)
-    configs.check(model_configs)
+    models = {row.model or settings.base for row in rows}
+    configs = {settings.config_file(m): settings.config_of(m) for m in models}
+    recipes.check_configs(configs)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     clock = commands.Clock(jobs, settings)
@@ -117,7 +100,7 @@ def main(argv: list[str]) -> None:
         return
     command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
     with run_folder.open_run(settings.output_dir):
-        configs.write(model_configs)
+        recipes.write_configs(configs)
         for job in commands.run(jobs, clock, settings):
             if job.name.startswith(("pretrained/", "fine_tuned/")):
                 write_report(rows, tasks, settings, clock, command)

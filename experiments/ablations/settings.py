@@ -1,4 +1,4 @@
-"""Flags of run_ablations -> Settings, configs of models, checkpoint steps."""
+"""Flags of run_ablations -> Settings: configs of models, checkpoint steps."""
 
 import dataclasses
 import math
@@ -119,61 +119,50 @@ class Settings(PlanOptions, TaskFiles):
         """Path of the vocabulary in use, given or learned."""
         return self.vocab_file or f"{self.output_dir}/vocab.txt"
 
+    def __post_init__(self):
+        super().__post_init__()
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"--hidden_size={self.hidden_size} is not a multiple of "
+                f"--num_attention_heads={self.num_attention_heads}."
+            )
+        steps, checkpoints = self.num_train_steps, self.num_checkpoints
+        interval = self.checkpoint_interval
+        if (checkpoints - 1) * interval >= steps:
+            raise ValueError(
+                f"--num_train_steps={steps} and --num_checkpoints="
+                f"{checkpoints}: with one every {interval} steps, the last "
+                "ones would have the same step. Use --num_checkpoints="
+                f"{math.ceil(steps / interval)} or --num_train_steps="
+                f"{checkpoints * interval}."
+            )
 
-def check(settings: Settings) -> None:
-    """Checks that the settings are consistent.
+    @property
+    def checkpoint_interval(self) -> int:
+        """Steps from one checkpoint of figure 5 to the next."""
+        return math.ceil(self.num_train_steps / self.num_checkpoints)
 
-    Raises:
-      ValueError: if heads do not divide the hidden size, or two checkpoints
-        would have the same step.
-    """
-    if settings.hidden_size % settings.num_attention_heads:
-        raise ValueError(
-            f"--hidden_size={settings.hidden_size} is not a multiple of "
-            f"--num_attention_heads={settings.num_attention_heads}."
+    def step_of(self, share: float) -> int:
+        """Returns the step of the checkpoint after a fraction of the steps."""
+        number = round(share * self.num_checkpoints)
+        return min(self.num_train_steps, number * self.checkpoint_interval)
+
+    def config_of(self, model: Model) -> BertConfig:
+        """Returns the config of a model: the recipe's, but for its size."""
+        return dataclasses.replace(
+            recipes.config(),
+            vocab_size=self.vocab_size,
+            hidden_size=model.hidden_size,
+            num_hidden_layers=model.num_hidden_layers,
+            num_attention_heads=model.num_attention_heads,
+            intermediate_size=4 * model.hidden_size,
+            max_position_embeddings=self.max_seq_length,
+            # That of the recipe is already the number for its width.
+            initializer_range=SMALL_INIT,
+            is_causal=model.is_causal,
         )
-    steps, checkpoints = settings.num_train_steps, settings.num_checkpoints
-    interval = checkpoint_interval(settings)
-    if (checkpoints - 1) * interval >= steps:
-        raise ValueError(
-            f"--num_train_steps={steps} and --num_checkpoints={checkpoints}: "
-            f"with one every {interval} steps, the last ones would have the "
-            "same step. Use --num_checkpoints="
-            f"{math.ceil(steps / interval)} or --num_train_steps="
-            f"{checkpoints * interval}."
-        )
 
-
-def config_of(model: Model, settings: Settings) -> BertConfig:
-    """Returns the config of a model: the recipe's, but for its size."""
-    return dataclasses.replace(
-        recipes.config(),
-        vocab_size=settings.vocab_size,
-        hidden_size=model.hidden_size,
-        num_hidden_layers=model.num_hidden_layers,
-        num_attention_heads=model.num_attention_heads,
-        intermediate_size=4 * model.hidden_size,
-        max_position_embeddings=settings.max_seq_length,
-        # That of the recipe is already the number for its width.
-        initializer_range=SMALL_INIT,
-        is_causal=model.is_causal,
-    )
-
-
-def config_file(model: Model, settings: Settings) -> str:
-    """Returns the path of a model's bert_config.json."""
-    suffix = "_causal" if model.is_causal else ""
-    return f"{settings.output_dir}/configs/{model.size}{suffix}.json"
-
-
-def step_of(share: float, settings: Settings) -> int:
-    """Returns the step of the checkpoint after a fraction of the steps."""
-    return min(
-        settings.num_train_steps,
-        round(share * settings.num_checkpoints) * checkpoint_interval(settings),
-    )
-
-
-def checkpoint_interval(settings: Settings) -> int:
-    """Returns the steps from one checkpoint of figure 5 to the next."""
-    return math.ceil(settings.num_train_steps / settings.num_checkpoints)
+    def config_file(self, model: Model) -> str:
+        """Returns the path of a model's bert_config.json."""
+        suffix = "_causal" if model.is_causal else ""
+        return f"{self.output_dir}/configs/{model.size}{suffix}.json"

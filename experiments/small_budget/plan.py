@@ -268,26 +268,11 @@ def epochs_of(task: EvaluationTask, settings: Settings) -> int:
     return _EPOCHS.get(task.name, 3)
 
 
-def _task_records_name(task: EvaluationTask) -> str:
-    return f"records/{task.name}".replace(" ", "_")
-
-
-def _task_records(task: EvaluationTask, settings: Settings) -> Job:
-    name = _task_records_name(task)
-    flags = task.flags | {
-        "vocab_file": settings.vocab_file,
-        "output_dir": f"{settings.output_dir}/{name}",
-        "max_seq_length": max(_LENGTHS),
-    }
-    script = f"{task.script.replace('run_', 'make_')}_records"
-    return Job(name, script, flags, _RECORDS_SECONDS)
-
-
 def _fine_tuning(
     row: str, task: EvaluationTask, index: int, settings: Settings
 ) -> Job:
     name = fine_tuned_name(row, task, index)
-    needs = (_task_records_name(task),)
+    needs = (task.records_name,)
     flags = task.flags | {
         "records_dir": f"{settings.output_dir}/{needs[0]}",
         "output_dir": f"{settings.output_dir}/{name}",
@@ -336,7 +321,10 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
         for recipe in (BUDGET, PAPER):
             jobs.append(_pretraining(recipe, index, settings))
             jobs.append(_scoring(recipe, index, settings))
-    jobs += [_task_records(task, settings) for task in tasks]
+    jobs += [
+        task.records_job(settings, settings.vocab_file, max(_LENGTHS))
+        for task in tasks
+    ]
     jobs += _fine_tunings([BUDGET, PAPER], tasks, settings)
     jobs += _fine_tunings([SCRATCH], tasks, settings)
     if settings.long_hours:

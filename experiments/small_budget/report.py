@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.ablations import report as tables
-from experiments.ablations import results
-from experiments.ablations.results import Score
+from experiments import dev_scores
+from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import plan
 from experiments.small_budget.plan import BUDGET, LONG, PAPER, SCRATCH, Settings
@@ -56,7 +55,7 @@ def read_curve(
         os.path.join(settings.output_dir, name_of(recipe, index))
         for name_of in (plan.pretrained_name, plan.scored_name)
     )
-    path = os.path.join(scored, results.RESULTS)
+    path = os.path.join(scored, dev_scores.RESULTS)
     if not os.path.exists(path):
         return None
     score = json_files.read(path)
@@ -114,8 +113,8 @@ def read_score(
     row: str, task: EvaluationTask, settings: Settings
 ) -> Score | None:
     """Returns the dev scores of a task's finished runs; None without any."""
-    return results.over_seeds(
-        results.of_run(
+    return dev_scores.over_seeds(
+        dev_scores.of_run(
             os.path.join(
                 settings.output_dir, plan.fine_tuned_name(row, task, index)
             ),
@@ -153,7 +152,7 @@ def _pretraining_table(
         )
     header = ["Recipe", "Hours", "Seeds", "Steps"]
     header += ["Masked-LM accuracy", "Perplexity"]
-    return tables.table(header, lines)
+    return dev_scores.table(header, lines)
 
 
 def _task_table(
@@ -178,7 +177,7 @@ def _task_table(
             ]
         )
     header = ["Task, metric on dev", "Rows or windows", *rows]
-    return tables.table([*header, "TF-IDF", "Majority"], lines)
+    return dev_scores.table([*header, "TF-IDF", "Majority"], lines)
 
 
 def _number(value: float | None) -> str:

@@ -16,15 +16,18 @@ report.md and curves.png are updated after each run; a rerun executes only the
 missing runs.
 """
 
+import dataclasses
 import os
+import shutil
 from collections.abc import Sequence
 
+import numpy as np
 from absl import flags, logging
 
 from bert_tf.training import run_folder
-from experiments import commands, configs, evaluation_tasks
+from experiments import commands, evaluation_tasks, recipes
 from experiments.evaluation_tasks import EvaluationTask
-from experiments.small_budget import baselines, few_labels, plan, report
+from experiments.small_budget import baselines, plan, report
 from experiments.small_budget.plan import Settings
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, json_files
@@ -46,30 +49,63 @@ def read_tasks(settings: Settings) -> list[EvaluationTask]:
         for task in evaluation_tasks.read(settings, _WINDOW)
         if task.kind != "ner_features"
     ]
-    return tasks + [
-        few_labels.task(
-            task,
-            settings.few_labels_name,
-            f"{settings.output_dir}/few_labels/SST-2",
-            settings.few_labels,
+    if settings.few_labels:
+        tasks += [
+            with_few_labels(task, settings)
+            for task in tasks
+            if task.name == "SST-2"
+        ]
+    return tasks
+
+
+def with_few_labels(
+    given: EvaluationTask, settings: Settings
+) -> EvaluationTask:
+    """Returns the task with some of its rows, before its files are written.
+
+    Raises:
+      ValueError: if it has fewer rows, or no dev file.
+    """
+    folder, num_rows = given.flags["data_dir"], settings.few_labels
+    if num_rows > given.num_train:
+        raise ValueError(
+            f"--few_labels={num_rows}: {folder}/train.tsv has "
+            f"{given.num_train} rows. Use fewer, or 0."
         )
-        for task in tasks
-        if task.name == "SST-2" and settings.few_labels
-    ]
+    if not os.path.exists(os.path.join(folder, "dev.tsv")):
+        raise ValueError(
+            f"--few_labels={num_rows} needs {folder}/dev.tsv, which does not "
+            "exist. Add it, or use 0."
+        )
+    return dataclasses.replace(
+        given,
+        name=settings.few_labels_name,
+        num_train=num_rows,
+        flags=given.flags
+        | {"data_dir": f"{settings.output_dir}/few_labels/{given.name}"},
+    )
 
 
 def write_few_labels(
     tasks: Sequence[EvaluationTask], settings: Settings
 ) -> None:
-    """Writes the files of the task with few labels, if there is one."""
+    """Writes the files of the task with few labels, if there is one.
+
+    Its training rows are drawn at random; dev is that of the complete task.
+    """
     folders = {task.name: task.flags.get("data_dir") for task in tasks}
-    if settings.few_labels_name in folders:
-        few_labels.write(
-            folders["SST-2"],
-            folders[settings.few_labels_name],
-            settings.few_labels,
-            settings.seed,
-        )
+    if settings.few_labels_name not in folders:
+        return
+    source, target = folders["SST-2"], folders[settings.few_labels_name]
+    with open(os.path.join(source, "train.tsv"), "rb") as file:
+        header, *rows = filter(None, file.read().split(b"\n"))
+    rng = np.random.default_rng(settings.seed)
+    chosen = np.sort(rng.permutation(len(rows))[: settings.few_labels])
+    os.makedirs(target, exist_ok=True)
+    shutil.copy(os.path.join(source, "dev.tsv"), target)
+    path = os.path.join(target, "train.tsv")
+    with atomic_files.atomic_file(path, "wb") as file:
+        file.write(b"\n".join([header, *(rows[i] for i in chosen), b""]))
 
 
 def score_baselines(
@@ -105,8 +141,8 @@ def main(argv: list[str]) -> None:
         "experiments.small_budget.run_small_budget", argv[1:]
     )
     tasks = read_tasks(settings)
-    model_configs = plan.configs_of(settings)
-    configs.check(model_configs)
+    configs = plan.configs_of(settings)
+    recipes.check_configs(configs)
     jobs = plan.make(tasks, settings)
     clock = commands.Clock(jobs, settings)
     if settings.dry_run:
@@ -114,7 +150,7 @@ def main(argv: list[str]) -> None:
         return
     with run_folder.open_run(settings.output_dir):
         write_few_labels(tasks, settings)
-        configs.write(model_configs)
+        recipes.write_configs(configs)
         tf_idf = score_baselines(tasks, settings)
         for job in commands.run(jobs, clock, settings):
             if not job.name.startswith("records/"):

@@ -5,7 +5,7 @@ from experiments.ablations import checks as ablation_checks
 from experiments.ablations import plan
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES
 from experiments.ablations.plan import PERPLEXITY, Model
-from experiments.ablations.results import Score
+from experiments.dev_scores import Score
 
 BASE = Model(12, 768, 12)
 UNKNOWN = "; standard error unknown"

@@ -7,7 +7,6 @@ from ablation_examples import TASKS, make_settings
 from experiments import commands
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations import plan as ablation_plan
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Model, Row
 from run_scripts import (
     make_glue_records,
@@ -171,7 +170,7 @@ def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
 def test_the_last_checkpoint_is_at_the_last_step(settings):
     settings = dataclasses.replace(settings, num_train_steps=102)
     rows = ablation_plan.make(["figure5"], BASE, 4)
-    steps = [ablation_settings.step_of(row.share, settings) for row in rows[:4]]
+    steps = [settings.step_of(row.share) for row in rows[:4]]
     assert steps == [26, 52, 78, 102]
 
 

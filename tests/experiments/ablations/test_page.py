@@ -6,7 +6,7 @@ from matplotlib import image
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import page, plan
 from experiments.ablations.plan import PERPLEXITY, Model
-from experiments.ablations.results import Score
+from experiments.dev_scores import Score
 
 KINDS = {task.name: task.kind for task in TASKS}
 

@@ -5,7 +5,7 @@ from experiments.ablations import checks as ablation_checks
 from experiments.ablations import plan
 from experiments.ablations import report as ablation_report
 from experiments.ablations.plan import PERPLEXITY, Model
-from experiments.ablations.results import Score
+from experiments.dev_scores import Score
 
 BASE = Model(4, 64, 4)
 KINDS = {task.name: task.kind for task in TASKS}

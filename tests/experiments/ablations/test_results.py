@@ -1,4 +1,3 @@
-import json
 import math
 
 import pytest
@@ -11,7 +10,7 @@ from ablation_examples import (
 
 from experiments.ablations import plan, results
 from experiments.ablations.plan import PERPLEXITY, Model
-from experiments.ablations.results import Score
+from experiments.dev_scores import Score
 
 BASE = Model(4, 64, 4)
 
@@ -58,26 +57,6 @@ def test_the_majority_class_baseline_is_read(tmp_path):
     row = plan.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.7)
     assert results.of_row(row, TASKS, settings)["SST-2"].baseline == 0.5
-
-
-def write_scores(folder, best_metric, **scores):
-    content = {"best_metric": best_metric, "dev": {"loss": 1.0} | scores}
-    content |= {"trivial": {"dev": {name: x / 2 for name, x in scores.items()}}}
-    (folder / "eval_results.json").write_text(json.dumps(content))
-
-
-def test_glue_tasks_with_accuracy_show_accuracy_like_the_paper(tmp_path):
-    """MRPC and QQP, whose best model is selected by F1."""
-    write_scores(tmp_path, "f1", accuracy=0.7, f1=0.8)
-    score = results.of_run(str(tmp_path), "glue")
-    assert score == Score((0.7,), "accuracy", baseline=0.35)
-    write_scores(tmp_path, "matthews_correlation", matthews_correlation=0.4)
-    score = results.of_run(str(tmp_path), "glue")
-    assert score == Score((0.4,), "matthews_correlation", baseline=0.2)
-    # The accuracy of tags includes the words outside of entities.
-    write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
-    score = results.of_run(str(tmp_path), "ner")
-    assert score == Score((0.6,), "entity_f1", baseline=0.3)
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):

@@ -1,13 +1,14 @@
+import itertools
+
 import pytest
 from ablation_examples import make_settings
 
-from experiments.ablations import settings as ablation_settings
 from experiments.ablations.plan import Model
 
 
 def test_configs_have_the_sizes_of_their_models():
     settings = make_settings("runs")
-    config = ablation_settings.config_of(Model(3, 768, 12), settings)
+    config = settings.config_of(Model(3, 768, 12))
     assert (config.num_hidden_layers, config.hidden_size) == (3, 768)
     assert (config.num_attention_heads, config.intermediate_size) == (12, 3072)
     assert config.norm_first and config.hidden_dropout_prob == 0.0
@@ -17,10 +18,7 @@ def test_configs_have_the_sizes_of_their_models():
 
 def test_narrow_models_start_with_larger_weights():
     settings = make_settings("runs")
-    ranges = [
-        ablation_settings.config_of(Model(2, width, 2), settings)
-        for width in (40, 160)
-    ]
+    ranges = [settings.config_of(Model(2, width, 2)) for width in (40, 160)]
     # sqrt(2 / (5 H))
     assert [config.initializer_range for config in ranges] == [0.1, 0.05]
 
@@ -28,15 +26,15 @@ def test_narrow_models_start_with_larger_weights():
 def test_a_left_to_right_model_has_a_separate_config():
     settings = make_settings("runs")
     causal = Model(2, 192, 4, is_causal=True)
-    assert ablation_settings.config_of(causal, settings).is_causal
-    path = ablation_settings.config_file(causal, settings)
+    assert settings.config_of(causal).is_causal
+    path = settings.config_file(causal)
     assert path == "runs/configs/L-2_H-192_A-4_causal.json"
 
 
 def test_a_fraction_of_the_steps_maps_to_a_checkpoint():
     settings = make_settings("runs", num_train_steps=10, num_checkpoints=3)
-    assert ablation_settings.checkpoint_interval(settings) == 4
-    steps = [ablation_settings.step_of(i / 3, settings) for i in (1, 2, 3)]
+    assert settings.checkpoint_interval == 4
+    steps = [settings.step_of(i / 3) for i in (1, 2, 3)]
     assert steps == [4, 8, 10]
 
 
@@ -45,8 +43,8 @@ def test_two_checkpoints_at_the_same_step_are_refused():
         settings = make_settings(
             "runs", num_train_steps=steps, num_checkpoints=points
         )
-        ablation_settings.check(settings)
-        return settings
+        taken = {settings.step_of(i / points) for i in range(1, points + 1)}
+        assert len(taken) == points and max(taken) == steps
 
     with pytest.raises(
         ValueError,
@@ -54,20 +52,15 @@ def test_two_checkpoints_at_the_same_step_are_refused():
         "--num_checkpoints=5 or --num_train_steps=14",
     ):
         check(10, 7)
-    for steps in range(1, 60):
-        for points in range(1, 60):
-            settings = make_settings(
-                "runs", num_train_steps=steps, num_checkpoints=points
-            )
-            different = {
-                ablation_settings.step_of(i / points, settings)
-                for i in range(1, points + 1)
-            }
-            if len(different) == points:
-                check(steps, points)
-                continue
-            with pytest.raises(ValueError) as refusal:
-                check(steps, points)
-            words = str(refusal.value).rstrip(".").split("=")
-            check(steps, int(words[-2].split()[0]))
-            check(int(words[-1]), points)
+    for steps, points in itertools.product(range(1, 60), range(1, 60)):
+        interval = -(-steps // points)
+        taken = {min(steps, i * interval) for i in range(1, points + 1)}
+        if len(taken) == points:
+            check(steps, points)
+            continue
+        with pytest.raises(ValueError) as refusal:
+            check(steps, points)
+        # The two ways out.
+        words = str(refusal.value).rstrip(".").split("=")
+        check(steps, int(words[-2].split()[0]))
+        check(int(words[-1]), points)

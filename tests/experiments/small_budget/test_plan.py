@@ -84,7 +84,7 @@ def test_jobs_follow_those_they_need(jobs, settings):
         assert flags["seed"] == settings.seed + index
     scratch = jobs["fine_tuned/from_scratch/NER/seed-0"]
     assert "init_checkpoint" not in scratch.flags
-    assert scratch.needs == ("records/NER",)
+    assert scratch.needs == ("records/run_ner/NER",)
 
 
 def test_dropout_is_that_of_fine_tuning(jobs, settings):

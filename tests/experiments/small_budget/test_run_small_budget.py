@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from experiments import commands
-from experiments.small_budget import run_small_budget
+from experiments.small_budget import plan, run_small_budget
 
 TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
 
@@ -111,3 +111,58 @@ def test_baselines_are_those_of_the_files(words, tmp_path):
     assert scores == [{"CoLA": 1.0}, {"CoLA": -1.0}]
     (folder / "dev.tsv").unlink()
     assert run_small_budget.score_baselines([task], settings) == {}
+
+
+@pytest.fixture
+def sst(tmp_path):
+    folder = tmp_path / "SST-2"
+    folder.mkdir()
+    texts = [b"a\x85b", "c\u2028d".encode(), b"e\rf", b"\xff", b"g"]
+    rows = [b"%s %d\t%d" % (text, i, i % 2) for i in range(4) for text in texts]
+    train = b"\n".join([b"sentence\tlabel", *rows[:7], b"", *rows[7:], b""])
+    (folder / "train.tsv").write_bytes(train)
+    (folder / "dev.tsv").write_bytes(b"sentence\tlabel\nx\t1\ny\t0\n")
+    return folder
+
+
+def settings_of(folder, **changes):
+    given = {"few_labels": 5, "seed": 3, "glue_dir": (str(folder),)}
+    return plan.Settings(
+        corpus="x",
+        vocab_file="v",
+        output_dir=f"{folder}/out",
+        **given | changes,
+    )
+
+
+def test_few_labels_are_rows_of_the_task_in_their_order(sst):
+    settings = settings_of(sst)
+    tasks = run_small_budget.read_tasks(settings)
+    full, few = tasks
+    assert (few.name, few.num_train) == ("SST-2 with 5 labels", 5)
+    assert few.num_dev == full.num_dev == 2
+    folder = pathlib.Path(few.flags["data_dir"])
+    assert few.flags == full.flags | {"data_dir": str(folder)}
+    run_small_budget.write_few_labels(tasks, settings)
+    # Rows end at line feeds only; an empty line is none.
+    written = (folder / "train.tsv").read_bytes()
+    header, *found, end = written.split(b"\n")
+    given = (sst / "train.tsv").read_bytes().split(b"\n")
+    assert (header, end, len(found)) == (given[0], b"", 5)
+    positions = [given.index(row) for row in found]
+    assert positions == sorted(set(positions)) and b"" not in found
+    dev = (folder / "dev.tsv").read_bytes()
+    assert dev == (sst / "dev.tsv").read_bytes()
+    run_small_budget.write_few_labels(tasks, settings)
+    assert (folder / "train.tsv").read_bytes() == written
+
+
+def test_few_labels_need_rows_and_a_dev_file(sst):
+    with pytest.raises(ValueError, match="--few_labels=25: .* has 20 rows"):
+        run_small_budget.read_tasks(settings_of(sst, few_labels=25))
+    (sst / "dev.tsv").unlink()
+    with pytest.raises(ValueError, match="--few_labels=5 needs .*dev.tsv"):
+        run_small_budget.read_tasks(settings_of(sst))
+    (sst / "train.tsv").unlink()
+    with pytest.raises(ValueError, match="--glue_dir=.*SST-2 has no train.tsv"):
+        run_small_budget.read_tasks(settings_of(sst))

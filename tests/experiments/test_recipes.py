@@ -1,18 +1,16 @@
-"""Configs of an experiment's models: never those of finished runs replaced."""
-
 import dataclasses
 
 import pytest
 
 from bert_tf.config import BertConfig
-from experiments import configs
+from experiments import recipes
 
 
 def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
     config = BertConfig(vocab_size=30)
     path = tmp_path / "configs" / "small.json"
-    configs.check({str(path): config})  # There is no file yet.
-    configs.write({str(path): config})
+    recipes.check_configs({str(path): config})  # There is no file yet.
+    recipes.write_configs({str(path): config})
     assert BertConfig.from_json_file(path) == config
     before = path.read_bytes()
     other = dataclasses.replace(config, hidden_dropout_prob=0.0)
@@ -22,8 +20,8 @@ def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
         match="small.json belongs to .*: hidden_dropout_prob: was 0.1, is now "
         "0.0. Choose another --output_dir",
     ):
-        configs.write(more)
+        recipes.write_configs(more)
     # The missing one is not written either.
     assert path.read_bytes() == before
     assert not (tmp_path / "more.json").exists()
-    configs.write({str(path): config})
+    recipes.write_configs({str(path): config})
