@@ -102,7 +102,7 @@ def arguments_of(job: Job) -> list[str]:
     return [f"--{name}={value}" for name, value in job.flags.items()]
 
 
-class Clock:
+class Progress:
     """Progress of a plan, and the estimated time of the rest.
 
     Estimates are corrected, for each script, by the ratio of actual to
@@ -162,11 +162,11 @@ class Clock:
         return f"{done} of {len(self.jobs)} commands done, about {rest} left"
 
 
-def print_plan(jobs: Sequence[Job], clock: Clock) -> None:
+def print_plan(jobs: Sequence[Job], progress: Progress) -> None:
     """Prints each command with its estimated time, and the total."""
     for job in jobs:
-        taken = clock.taken[job.name]
-        seconds = taken or job.seconds * clock.factor(job.script)
+        taken = progress.taken[job.name]
+        seconds = taken or job.seconds * progress.factor(job.script)
         words = "took" if taken else "about"
         print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
         command = ["python", "-m", f"run_scripts.{job.script}"]
@@ -175,7 +175,7 @@ def print_plan(jobs: Sequence[Job], clock: Clock) -> None:
     for job in jobs:
         counts[job.script] = counts.get(job.script, 0) + 1
     parts = ", ".join(f"{n} {script}" for script, n in counts.items())
-    print(f"# {len(jobs)} commands: {parts}; {clock.line()}")
+    print(f"# {len(jobs)} commands: {parts}; {progress.line()}")
 
 
 class _Process:
@@ -238,13 +238,13 @@ class _Process:
             )
         return True
 
-    def write_done(self, clock: Clock) -> None:
+    def write_done(self, progress: Progress) -> None:
         """Writes its file in `done/`."""
         job, seconds = self.job, self.seconds()
         done_file = _done_file(self.output_dir, job)
         has_diverged = self.process.returncode == stopping.DIVERGED_EXIT_CODE
         if has_diverged:
-            clock.diverged.add(job.name)
+            progress.diverged.add(job.name)
             logging.warning(
                 "%s diverged; the report has a dash for all results that "
                 "depend on it. Remove %s to try it again.",
@@ -259,7 +259,7 @@ class _Process:
         _write(done_file, done)
         if self.earlier:
             os.remove(self.attempts)
-        clock.taken[job.name] = seconds
+        progress.taken[job.name] = seconds
         logging.info("%s took %s", job.name, reporting.format_seconds(seconds))
 
 
@@ -289,7 +289,7 @@ def _shares(num_processes: int) -> list[list[int]]:
 
 
 def run(
-    jobs: Sequence[Job], clock: Clock, options: PlanOptions
+    jobs: Sequence[Job], progress: Progress, options: PlanOptions
 ) -> Iterator[Job]:
     """Runs the missing jobs; yields each job when it is done.
 
@@ -297,23 +297,23 @@ def run(
 
     Args:
       jobs: jobs of the plan, each after those it needs.
-      clock: progress of the plan.
+      progress: progress of the plan.
       options: its `output_dir` gets `logs/` and `done/`.
 
     Raises:
       ValueError: with the last lines of its log, if a job fails.
       stopping.Stopped: on SIGTERM, after the jobs have saved checkpoints.
     """
-    waiting = [job for job in jobs if clock.taken[job.name] is None]
+    waiting = [job for job in jobs if progress.taken[job.name] is None]
     free = _shares(options.num_processes)
     running: list[_Process] = []
     logged = time.monotonic()
     try:
         while True:
-            waiting = [job for job in waiting if not clock.is_lost(job)]
-            ready = [job for job in waiting if clock.is_ready(job)]
+            waiting = [job for job in waiting if not progress.is_lost(job)]
+            ready = [job for job in waiting if progress.is_ready(job)]
             for job in ready[: len(free)]:
-                logging.info("%s; %s", job.name, clock.line())
+                logging.info("%s; %s", job.name, progress.line())
                 running.append(_Process(job, options.output_dir, free.pop(0)))
                 waiting.remove(job)
             if not running:
@@ -321,9 +321,9 @@ def run(
             time.sleep(_POLL_SECONDS)
             if time.monotonic() - logged >= options.log_every_seconds:
                 logged = time.monotonic()
-                _log(running, clock)
+                _log(running, progress)
             for one in [one for one in running if one.is_done()]:
-                one.write_done(clock)
+                one.write_done(progress)
                 running.remove(one)
                 free.append(one.cores)
                 yield one.job
@@ -331,13 +331,13 @@ def run(
         _stop(running)
 
 
-def _log(running: Sequence[_Process], clock: Clock) -> None:
+def _log(running: Sequence[_Process], progress: Progress) -> None:
     for one in running:
-        expected = one.job.seconds * clock.factor(one.job.script)
+        expected = one.job.seconds * progress.factor(one.job.script)
         logging.info(
             "%s  %s of about %s; %s",
             one.job.name,
             reporting.format_seconds(one.seconds()),
             reporting.format_seconds(expected),
-            clock.line(),
+            progress.line(),
         )

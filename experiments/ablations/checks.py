@@ -11,9 +11,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from experiments.ablations import plan
-from experiments.ablations.plan import PERPLEXITY, Row
+from experiments.ablations import tables
 from experiments.ablations.results import Scores
+from experiments.ablations.tables import PERPLEXITY, Row
 from experiments.dev_scores import Score
 
 # A smaller difference, in standard errors, may be due to chance.
@@ -27,7 +27,7 @@ class Check(NamedTuple):
     """A claim and whether it holds.
 
     Attributes:
-      table: a key of `plan.TABLES`.
+      table: a key of `tables.TABLES`.
       column: a task or `PERPLEXITY`; None for a control.
       claim: a sentence.
       answer: `YES`, `NO`, `TOO_NEAR` or `NOT_RUN`.
@@ -43,7 +43,7 @@ class Check(NamedTuple):
     @property
     def is_from_paper(self) -> bool:
         """Whether the paper makes this claim; otherwise it is ours."""
-        return self.column in plan.PAPER_COLUMNS[self.table]
+        return self.column in tables.PAPER_COLUMNS[self.table]
 
 
 def show(score: Score) -> str:
@@ -123,11 +123,11 @@ def _tasks(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
         bert, alone, ltr, lstm, scratch = (
             (label, by_label[label].get(name))
             for label in (
-                plan.BERT,
-                plan.NO_PAIRS,
-                plan.LTR,
-                plan.LTR_BILSTM,
-                plan.FROM_SCRATCH,
+                tables.BERT,
+                tables.NO_PAIRS,
+                tables.LTR,
+                tables.LTR_BILSTM,
+                tables.FROM_SCRATCH,
             )
         )
         compare = functools.partial(_compare, "5", name)
@@ -238,7 +238,7 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
                 for row, of_row in zip(rows, scores, strict=True)
                 if row.table == "figure5" and row.label == label
             ]
-            for label in (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
+            for label in (tables.MASKED_LM, tables.LEFT_TO_RIGHT)
         }
         masked, causal = points.values()
         if len(masked) > 1:
@@ -282,7 +282,7 @@ def make(
     """
 
     def names(table: str) -> list[str]:
-        wanted = plan.COLUMNS[table]
+        wanted = tables.COLUMNS[table]
         return [name for name, kind in kinds.items() if kind in wanted]
 
     checks: dict[str, Iterable[Check]] = {
@@ -291,7 +291,7 @@ def make(
         "8": _mixes(_of("8", rows, scores), names("8"), kinds),
         "figure5": _steps(rows, scores, names("figure5")),
     }
-    tables = {row.table for row in rows}
+    of_rows = {row.table for row in rows}
     return [
-        check for name in checks if name in tables for check in checks[name]
+        check for name in checks if name in of_rows for check in checks[name]
     ]

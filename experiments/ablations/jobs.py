@@ -7,16 +7,16 @@ from collections.abc import Iterable, Sequence
 from bert_tf.training import checkpoints
 from bert_tf.workflows.doctor import estimates
 from experiments import recipes
-from experiments.ablations import plan
-from experiments.ablations.plan import COLUMNS, Model, Row
+from experiments.ablations import tables
 from experiments.ablations.settings import Settings
+from experiments.ablations.tables import COLUMNS, Model, Row
 from experiments.commands import Job
 from experiments.evaluation_tasks import EvaluationTask
 
 # Fixed time of a process: imports, tracing, last batches.
 _START_SECONDS = 25.0
 # Length of bucketed batches, relative to the mean length of rows.
-_CUT = 1.25
+_LENGTH_FACTOR = 1.25
 # An evaluation step is the forward pass, a third of a training step.
 _FORWARD = 1 / 3
 _RECORDS_SECONDS = 60.0
@@ -87,7 +87,7 @@ def _pretraining(
     model: Model,
     index: int,
     settings: Settings,
-    are_all_kept: bool,
+    keeps_all_checkpoints: bool,
     rate: float,
 ) -> Job:
     """Returns the job that pre-trains a model.
@@ -96,7 +96,7 @@ def _pretraining(
       model: the model.
       index: index of the seed.
       settings: settings of all runs.
-      are_all_kept: whether figure 5 needs all of its checkpoints.
+      keeps_all_checkpoints: whether figure 5 needs all of its checkpoints.
       rate: see `make`.
     """
     steps, name = settings.num_train_steps, pretraining_name(model, index)
@@ -112,7 +112,9 @@ def _pretraining(
         "output_dir": f"{settings.output_dir}/{name}",
         "num_train_steps": steps,
         "save_checkpoints_steps": settings.checkpoint_interval,
-        "keep_checkpoint_max": settings.num_checkpoints if are_all_kept else 1,
+        "keep_checkpoint_max": settings.num_checkpoints
+        if keeps_all_checkpoints
+        else 1,
         "train_batch_size": settings.train_batch_size,
         "max_eval_steps": settings.max_eval_steps,
         "precision": settings.precision,
@@ -247,7 +249,7 @@ def _fine_tuning_seconds(
     # Evaluated after each epoch, and once more at the end.
     dev_rows = _FORWARD * task.num_dev * (math.ceil(epochs) + 1)
     rows = epochs * task.num_train + dev_rows
-    length = math.ceil(_CUT * task.num_tokens)
+    length = math.ceil(_LENGTH_FACTOR * task.num_tokens)
     step = estimates.Step(
         config=settings.config_of(model),
         task="classification",
@@ -284,7 +286,7 @@ def make(
         jobs.setdefault(job.name, job)
 
     # Even if figure 5 is not among the tables: a later plan may add it.
-    figure = plan.make(["figure5"], settings.base, num_checkpoints=1)
+    figure = tables.make(["figure5"], settings.base, num_checkpoints=1)
     in_figure = {row.model for row in figure}
     # All rows with one seed, then with the next.
     for index, row in itertools.product(range(settings.num_seeds), rows):

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from experiments import recipes
-from experiments.ablations import jobs, plan
-from experiments.ablations.plan import Row
+from experiments.ablations import jobs, tables
 from experiments.ablations.settings import Settings
+from experiments.ablations.tables import Row
 from experiments.evaluation_tasks import EvaluationTask
 
 # Appendix A.2 of the paper: 256 sequences; 128 tokens in 90 % of the steps.
@@ -31,7 +31,7 @@ def scale(settings: Settings) -> list[str]:
         f"{tokens / 1e6:.2g} million in total; the paper's read "
         f"{_PAPER_TOKENS / tokens:,.0f} times as many. The base model is "
         f"{base.size} with {settings.vocab_size:,} entries; the paper's is "
-        f"{plan.PAPER_BASE.size} with 30,522.",
+        f"{tables.PAPER_BASE.size} with 30,522.",
         "",
         f"Text: `{settings.corpus}`. Epochs of fine-tuning: "
         f"{settings.num_train_epochs:g}{cut}; a score is that of the best "
@@ -58,10 +58,12 @@ def _training(settings: Settings) -> list[str]:
         "once, ten for each text, with 15 % of the tokens, and sequences had "
         "128 tokens, 512 in the last tenth of the steps.",
         "Optimizer and schedule are those of `budget_cpu.flags`: matrices of "
-        f"the layers have Muon at {flags['muon_learning_rate']}, other weights "
-        f"AdamW at {flags['learning_rate']}, both after "
-        f"{float(flags['warmup_proportion']):.0%} of the steps; the paper has "
-        "AdamW at 1e-4 after 1 %. In fine-tuning the rate is "
+        "the layers are trained by Muon, at a peak learning rate of "
+        f"{flags['muon_learning_rate']}, other weights by AdamW, at "
+        f"{flags['learning_rate']} with beta_2 = {flags['adam_beta_2']}; both "
+        f"rates rise for {float(flags['warmup_proportion']):.0%} of the steps, "
+        "and then fall linearly to 0. The paper has AdamW at 1e-4 with beta_2 "
+        "= 0.999, and a warmup of 1 %. In fine-tuning the rate is "
         f"{settings.fine_tuning_learning_rate:g}, the paper's the best of 2e-5 "
         "to 5e-5.",
         "Layers are pre-LN without dropout, as in `budget_bert_config.json`, "
@@ -79,7 +81,7 @@ def differences(
     """Returns differences of the plan from the paper, besides its scale."""
     base = settings.base
     models = [row.model for row in rows if row.model]
-    kinds = {kind for row in rows for kind in plan.COLUMNS[row.table]}
+    kinds = {kind for row in rows for kind in tables.COLUMNS[row.table]}
     by_features = any(
         task.kind == "ner_features" and task.kind in kinds for task in tasks
     )

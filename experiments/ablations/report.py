@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from bert_tf.training import reporting
 from experiments import dev_scores
-from experiments.ablations import limitations, plan
+from experiments.ablations import limitations, tables
 from experiments.ablations.checks import (
     NO,
     NOT_RUN,
@@ -14,14 +14,14 @@ from experiments.ablations.checks import (
     Check,
     show,
 )
-from experiments.ablations.plan import PERPLEXITY, TABLES, Row
 from experiments.ablations.results import Scores
 from experiments.ablations.settings import Settings
+from experiments.ablations.tables import PERPLEXITY, TABLES, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
 
-REPORT, PAGE = "report.md", "report.png"
+REPORT, FIGURE = "report.md", "report.png"
 _METRICS = {
     "matthews_correlation": "Matthews correlation",
     "spearman": "Spearman correlation",
@@ -60,7 +60,7 @@ def _columns(name: str, rows, scores, tasks):
     ours = [
         (task.name, _header(task, scores))
         for task in tasks
-        if task.kind in plan.COLUMNS[name]
+        if task.kind in tables.COLUMNS[name]
     ]
     if name == "6":
         ours.insert(0, (PERPLEXITY, PERPLEXITY))
@@ -78,7 +78,7 @@ def _table(name: str, rows, scores, tasks) -> list[str]:
         lines.append(cells)
     if name == "6":
         header.append("paper: size")
-        paper_sizes = plan.sizes(plan.PAPER_BASE)
+        paper_sizes = tables.sizes(tables.PAPER_BASE)
         for cells, model in zip(lines, paper_sizes, strict=True):
             cells.insert(1 + len(ours), model.size)
     for column in paper:
@@ -97,7 +97,7 @@ def _of_paper(row: Row, column: str) -> str:
 def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
     """Returns the points of figure 5, one line per step."""
     ours, _ = _columns("figure5", rows, scores, tasks)
-    labels = (plan.MASKED_LM, plan.LEFT_TO_RIGHT)
+    labels = (tables.MASKED_LM, tables.LEFT_TO_RIGHT)
     points = {
         (row.label, settings.step_of(row.share)): of_row
         for row, of_row in zip(rows, scores, strict=True)
@@ -179,7 +179,7 @@ def text(
     lines = ["# Ablations", "", *limitations.scale(settings), ""]
     lines += [*limitations.differences(rows, tasks, settings), ""]
     lines += ["## Do the paper's claims hold?", "", *_verdict(checks), ""]
-    lines += [f"![The tables as dots and curves]({PAGE})", ""]
+    lines += [f"![The tables as dots and curves]({FIGURE})", ""]
     if any(_is_below_baseline(s) for of_row in scores for s in of_row.values()):
         lines += [
             "† No better than the majority-class baseline or, for NER, than "

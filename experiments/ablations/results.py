@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from experiments import dev_scores
 from experiments.ablations import jobs
-from experiments.ablations.plan import PERPLEXITY, Model, Row
 from experiments.ablations.settings import Settings
+from experiments.ablations.tables import PERPLEXITY, Model, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import json_files

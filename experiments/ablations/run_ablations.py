@@ -27,8 +27,8 @@ from bert_tf.training import run_folder
 from bert_tf.workflows.doctor import estimates
 from experiments import commands, evaluation_tasks, recipes
 from experiments.ablations import checks as ablation_checks
+from experiments.ablations import figure, report, results, tables
 from experiments.ablations import jobs as ablation_jobs
-from experiments.ablations import page, plan, report, results
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
@@ -54,7 +54,7 @@ def read_settings() -> Settings:
 
 
 def write_report(
-    rows, tasks, settings, clock, command: str
+    rows, tasks, settings, progress, command: str
 ) -> list[ablation_checks.Check]:
     """Writes the report on the finished runs; returns the checks."""
     scores = results.of_rows(rows, tasks, settings)
@@ -74,12 +74,12 @@ def write_report(
             ],
         },
     )
-    seconds = sum(taken for taken in clock.taken.values() if taken)
+    seconds = sum(taken for taken in progress.taken.values() if taken)
     content = report.text(
         rows, scores, checks, tasks, settings, seconds, command
     )
     report.write(settings.output_dir, content)
-    page.draw(rows, scores, checks, tasks, settings)
+    figure.draw(rows, scores, checks, tasks, settings)
     return checks
 
 
@@ -87,24 +87,24 @@ def main(argv: list[str]) -> None:
     """Runs the missing jobs of the plan, and writes its report."""
     common_flags.parse(FLAGS, argv, __doc__)
     settings = read_settings()
-    rows = plan.make(settings.tables, settings.base, settings.num_checkpoints)
+    rows = tables.make(settings.tables, settings.base, settings.num_checkpoints)
     tasks = evaluation_tasks.read(settings, settings.max_seq_length)
     models = {row.model or settings.base for row in rows}
     configs = {settings.config_file(m): settings.config_of(m) for m in models}
     recipes.check_configs(configs)
     rate = estimates.measure_rate(settings.precision)
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
-    clock = commands.Clock(jobs, settings)
+    progress = commands.Progress(jobs, settings)
     if settings.dry_run:
-        commands.print_plan(jobs, clock)
+        commands.print_plan(jobs, progress)
         return
     command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
     with run_folder.open_run(settings.output_dir):
         recipes.write_configs(configs)
-        for job in commands.run(jobs, clock, settings):
+        for job in commands.run(jobs, progress, settings):
             if job.name.startswith(("pretrained/", "fine_tuned/")):
-                write_report(rows, tasks, settings, clock, command)
-        checks = write_report(rows, tasks, settings, clock, command)
+                write_report(rows, tasks, settings, progress, command)
+        checks = write_report(rows, tasks, settings, progress, command)
     answers = [check.answer for check in checks if check.is_from_paper]
     logging.info(
         "%d of %d claims of the paper hold here; see %s",

@@ -6,8 +6,8 @@ import math
 from bert_tf.config import SMALL_INIT, BertConfig
 from bert_tf.training.config import MAX_SEED
 from experiments import recipes
-from experiments.ablations import plan
-from experiments.ablations.plan import Model
+from experiments.ablations import tables
+from experiments.ablations.tables import Model
 from experiments.commands import PlanOptions
 from experiments.evaluation_tasks import TaskFiles
 from tfrecords.options import REQUIRED, option
@@ -19,7 +19,7 @@ class Settings(PlanOptions, TaskFiles):
     """Settings shared by all runs: the flags of run_ablations."""
 
     tables: tuple[str, ...] = option(
-        tuple(plan.TABLES), "Tables to make, of 5, 6, 8 and figure5."
+        tuple(tables.TABLES), "Tables to make, of 5, 6, 8 and figure5."
     )
     corpus: str = option(
         REQUIRED, "Text to pre-train on, as comma-separated globs."

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from experiments import dev_scores
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
-from experiments.small_budget import plan
-from experiments.small_budget.plan import BUDGET, LONG, PAPER, SCRATCH, Settings
+from experiments.small_budget import jobs as budget_jobs
+from experiments.small_budget.jobs import BUDGET, LONG, PAPER, SCRATCH, Settings
 from tfrecords.io import atomic_files, json_files
 
 REPORT, FIGURE = "report.md", "curves.png"
@@ -53,7 +53,7 @@ def read_curve(
     """
     folder, scored = (
         os.path.join(settings.output_dir, name_of(recipe, index))
-        for name_of in (plan.pretrained_name, plan.scored_name)
+        for name_of in (budget_jobs.pretrained_name, budget_jobs.scored_name)
     )
     path = os.path.join(scored, dev_scores.RESULTS)
     if not os.path.exists(path):
@@ -98,12 +98,12 @@ def read_curves(settings: Settings) -> dict[str, list[Curve]]:
         LONG: settings.long_hours,
     }
     curves: dict[str, list[Curve]] = {}
-    for row in plan.rows_of(settings):
+    for row in budget_jobs.rows_of(settings):
         if row == SCRATCH:
             continue
         found = [
             read_curve(row, i, hours[row], settings)
-            for i in range(plan.pretrainings_of(row, settings))
+            for i in range(budget_jobs.pretrainings_of(row, settings))
         ]
         curves[row] = [curve for curve in found if curve]
     return curves
@@ -116,7 +116,8 @@ def read_score(
     return dev_scores.over_seeds(
         dev_scores.of_run(
             os.path.join(
-                settings.output_dir, plan.fine_tuned_name(row, task, index)
+                settings.output_dir,
+                budget_jobs.fine_tuned_name(row, task, index),
             ),
             task.kind,
         )
@@ -161,7 +162,7 @@ def _task_table(
     tf_idf: Mapping[str, float],
     settings: Settings,
 ) -> list[str]:
-    rows = plan.rows_of(settings)
+    rows = budget_jobs.rows_of(settings)
     lines = []
     for task in tasks:
         found = [scores[row].get(task.name) for row in rows]
@@ -205,7 +206,7 @@ def write(
             for task in tasks
             if (score := read_score(row, task, settings))
         }
-        for row in plan.rows_of(settings)
+        for row in budget_jobs.rows_of(settings)
     }
     lines = ["# Pre-training on a small budget", ""]
     lines += _pretraining_table(curves, settings)

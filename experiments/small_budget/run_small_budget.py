@@ -27,8 +27,9 @@ from absl import flags, logging
 from bert_tf.training import run_folder
 from experiments import commands, evaluation_tasks, recipes
 from experiments.evaluation_tasks import EvaluationTask
-from experiments.small_budget import baselines, plan, report
-from experiments.small_budget.plan import Settings
+from experiments.small_budget import baselines, report
+from experiments.small_budget import jobs as budget_jobs
+from experiments.small_budget.jobs import Settings
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, json_files
 from tfrecords.text import text_files
@@ -141,18 +142,18 @@ def main(argv: list[str]) -> None:
         "experiments.small_budget.run_small_budget", argv[1:]
     )
     tasks = read_tasks(settings)
-    configs = plan.configs_of(settings)
+    configs = budget_jobs.configs_of(settings)
     recipes.check_configs(configs)
-    jobs = plan.make(tasks, settings)
-    clock = commands.Clock(jobs, settings)
+    jobs = budget_jobs.make(tasks, settings)
+    progress = commands.Progress(jobs, settings)
     if settings.dry_run:
-        commands.print_plan(jobs, clock)
+        commands.print_plan(jobs, progress)
         return
     with run_folder.open_run(settings.output_dir):
         write_few_labels(tasks, settings)
         recipes.write_configs(configs)
         tf_idf = score_baselines(tasks, settings)
-        for job in commands.run(jobs, clock, settings):
+        for job in commands.run(jobs, progress, settings):
             if not job.name.startswith("records/"):
                 report.write(tasks, tf_idf, settings, command)
         report.write(tasks, tf_idf, settings, command)

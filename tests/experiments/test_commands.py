@@ -56,16 +56,16 @@ def jobs_of(*scripts):
 
 def run(jobs, folder, **options):
     options = commands.PlanOptions(output_dir=folder, **options)
-    clock = commands.Clock(jobs, options)
-    done = commands.run(jobs, clock, options)
-    return [job.name for job in done], clock
+    progress = commands.Progress(jobs, options)
+    done = commands.run(jobs, progress, options)
+    return [job.name for job in done], progress
 
 
 def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     jobs = jobs_of("good", "good")
-    done, clock = run(jobs, scripts)
+    done, progress = run(jobs, scripts)
     assert done == ["part/good-0", "part/good-1"]
-    assert clock.line().startswith("2 of 2 commands done, about 0:00 left")
+    assert progress.line().startswith("2 of 2 commands done, about 0:00 left")
     with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
         assert file.read() == "['--steps=5', '--name=a b']\n"
     left = json_files.read(f"{scripts}/done/part/good-0.json")
@@ -94,9 +94,9 @@ def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
         Job("fine_tuned/x", "good", {}, 10.0, needs=("pretrained/x",)),
         Job("pretrained/xy", "good", {}, 10.0),
     ]
-    done, clock = run(jobs, scripts)
+    done, progress = run(jobs, scripts)
     assert done == ["pretrained/x", "pretrained/xy"]
-    assert clock.line() == "2 of 3 commands done, about 0:00 left"
+    assert progress.line() == "2 of 3 commands done, about 0:00 left"
     assert "pretrained/x diverged; the report has a dash" in caplog.text
     # It would diverge again; without its file, it is tried again.
     assert run(jobs, scripts)[0] == []
@@ -200,13 +200,13 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     left = {"seconds": 30.0, "flags": jobs[0].flags, "diverged": False}
     json_files.write(path, left)
     options = commands.PlanOptions(output_dir=scripts)
-    clock = commands.Clock(jobs, options)
-    assert clock.factor("good") == 3.0
-    assert clock.factor("bad") == 1.0
-    assert clock.rest() == 30.0 + 10.0
-    assert clock.line() == "1 of 3 commands done, about 0:40 left"
+    progress = commands.Progress(jobs, options)
+    assert progress.factor("good") == 3.0
+    assert progress.factor("bad") == 1.0
+    assert progress.rest() == 30.0 + 10.0
+    assert progress.line() == "1 of 3 commands done, about 0:40 left"
     both = dataclasses.replace(options, num_processes=2)
-    assert commands.Clock(jobs, both).rest() == 20.0
+    assert commands.Progress(jobs, both).rest() == 20.0
 
 
 @pytest.mark.slow
@@ -233,10 +233,10 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         f"os.chdir({str(tmp_path)!r})\n"
         "jobs = [Job('slow', 'slow', {}, 60.0)]\n"
         "options = commands.PlanOptions(output_dir='out')\n"
-        "clock = commands.Clock(jobs, options)\n"
+        "progress = commands.Progress(jobs, options)\n"
         "try:\n"
         "    with stopping.at_once_on_signal():\n"
-        "        list(commands.run(jobs, clock, options))\n"
+        "        list(commands.run(jobs, progress, options))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
     )

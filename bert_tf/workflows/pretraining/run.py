@@ -83,12 +83,8 @@ def _train_and_evaluate(
     vocab_file, do_lower_case = model_source.find_vocabulary(
         given, model_dir, made_with.do_lower_case
     )
-    vocab_size, sha256 = made_with.size, made_with.sha256
-    if vocab_file:
-        vocab_size = len(vocab.read(vocab_file))
-        sha256 = vocab.digest(vocab_file)
-    bert_config = model_source.find_config(given, vocab_size, model_dir)
-    bert_config = _with_objective(given, bert_config)
+    sha256 = vocab.digest(vocab_file) if vocab_file else made_with.sha256
+    bert_config = _find_config(given, model_dir, vocab_file, made_with.size)
     # All records are opened and checked before the model is built.
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     phases, held_out = _open_records(
@@ -116,13 +112,7 @@ def _train_and_evaluate(
         settings = _run_settings(
             config, bert_config, phases, teacher, given.train_hours
         )
-        # Check before writing anything: the folder may contain another run,
-        # or the warmup may be longer than the run.
-        optimizers.make_schedule(
-            config, config.num_train_steps, config.num_warmup_steps
-        )
-        run_folder.check(config.output_dir, settings, is_chief=is_chief)
-        _check_best_is_kept(config)
+        _check_folder(config, settings, is_chief)
         if checkpoints.newest_step(config.output_dir):
             vocab_file, do_lower_case = model_source.find_vocabulary(
                 config,
@@ -235,14 +225,26 @@ def _fit_steps(
     return given.with_steps(steps)
 
 
-def _with_objective(
-    config: PretrainingConfig, bert_config: BertConfig
+def _find_config(
+    config: PretrainingConfig,
+    model_dir: str | None,
+    vocab_file: str | None,
+    vocab_size: int | None,
 ) -> BertConfig:
-    """Returns the config of the model for `objective`.
+    """Returns the config of the model, for `objective`.
+
+    Args:
+      config: config of the run.
+      model_dir: folder of the initial model, if any.
+      vocab_file: vocabulary, if known.
+      vocab_size: without `vocab_file`, the size with which records were made.
 
     Raises:
       ValueError: if the model was trained with the other objective.
     """
+    if vocab_file:
+        vocab_size = len(vocab.read(vocab_file))
+    bert_config = model_source.find_config(config, vocab_size, model_dir)
     is_causal = bert_config.is_causal
     if config.objective:
         is_causal = config.objective == "left_to_right"
@@ -320,11 +322,25 @@ def _run_settings(
     return settings | config.decisive_settings()
 
 
-def _check_best_is_kept(config: PretrainingConfig) -> None:
-    """Raises ValueError if further training would leave an old `best/`.
+def _check_folder(
+    config: PretrainingConfig, settings: dict, is_chief: bool
+) -> None:
+    """Checks a run before it writes anything but its run.json.
 
-    Whoever reads the folder of the run gets the model in `best/`.
+    Args:
+      config: config of the run.
+      settings: settings that identify the run.
+      is_chief: whether this process writes.
+
+    Raises:
+      ValueError: if the warmup is longer than the run, the folder contains
+        another run, or further training would leave an old `best/`, the model
+        that other commands take from the folder.
     """
+    optimizers.make_schedule(
+        config, config.num_train_steps, config.num_warmup_steps
+    )
+    run_folder.check(config.output_dir, settings, is_chief=is_chief)
     best = os.path.join(config.output_dir, checkpoints.BEST)
     is_done = (
         checkpoints.newest_step(config.output_dir) >= config.num_train_steps

@@ -2,9 +2,9 @@ import pytest
 from ablation_examples import TASKS
 
 from experiments.ablations import checks as ablation_checks
-from experiments.ablations import plan
+from experiments.ablations import tables
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES
-from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations.tables import PERPLEXITY, Model
 from experiments.dev_scores import Score
 
 BASE = Model(12, 768, 12)
@@ -25,7 +25,7 @@ def answers(rows, scores):
 
 def of_paper(table):
     """Returns the rows of a table, and the paper's numbers as scores."""
-    rows = plan.make([table], BASE, 4)
+    rows = tables.make([table], BASE, 4)
     scores = []
     for row in rows:
         found = {name: share(x) for name, x in row.paper.items()}
@@ -57,7 +57,7 @@ def test_the_mixes_of_the_paper_pass_every_check_on_ner():
 
 
 def points(masked, causal):
-    rows = plan.make(["figure5"], BASE, len(masked))
+    rows = tables.make(["figure5"], BASE, len(masked))
     values = [*masked, *causal]
     return rows, [{"SST-2": share(value)} for value in values]
 
@@ -160,12 +160,12 @@ def test_one_lower_score_is_no_and_differences_by_chance_are_too_near():
         (3.0, 90.0, TOO_NEAR),
         (0.1, 80.0, NO),
     ):
-        rows = plan.make(["6"], BASE, 1)
+        rows = tables.make(["6"], BASE, 1)
         means = [70.0, 75.0, 78.0, 82.0, 85.0, last]
         scores = [{"SST-2": spread(mean, half)} for mean in means]
         claim = "Each larger model is better on SST-2."
         assert answers(rows, scores)[claim] == answer
-        rows = plan.make(["8"], BASE, 1)
+        rows = tables.make(["8"], BASE, 1)
         name = "NER, feature-based"
         means = [94.0, last, 95.0, 95.0, 95.0, 95.0]
         if answer != NO:
@@ -183,7 +183,7 @@ def test_one_lower_score_is_no_and_differences_by_chance_are_too_near():
 def test_the_mix_matters_less_if_the_difference_of_the_seeds_says_so(
     tuned, answer
 ):
-    rows = plan.make(["8"], BASE, 1)
+    rows = tables.make(["8"], BASE, 1)
     lowest = {"NER": tuned, "NER, feature-based": 90.0}
     scores = [
         {
@@ -211,7 +211,7 @@ def test_most_checkpoints_are_more_than_half_of_them():
         ([90.0, 90.0, 80.1, 70.0], TOO_NEAR),
         ([90.0, 80.1, 70.0, 70.0], NO),
     ):
-        rows = plan.make(["figure5"], BASE, 4)
+        rows = tables.make(["figure5"], BASE, 4)
         values = [*masked, *[80.0] * 4]
         scores = [{"SST-2": spread(value, 0.5)} for value in values]
         claim = "Masked LM is ahead at most checkpoints on SST-2."
@@ -220,7 +220,7 @@ def test_most_checkpoints_are_more_than_half_of_them():
 
 def test_claims_about_columns_missing_in_the_paper_are_ours():
     kinds = {name: "glue" for name in ("MNLI", "SST-2", "CoLA")} | KINDS
-    rows = plan.make(list(plan.TABLES), BASE, 4)
+    rows = tables.make(list(tables.TABLES), BASE, 4)
     checks = ablation_checks.make(rows, [{} for _ in rows], kinds)
     found = {(c.table, c.column) for c in checks if c.is_from_paper}
     assert found == {
@@ -235,10 +235,10 @@ def test_claims_about_columns_missing_in_the_paper_are_ours():
 
 
 def test_claims_without_scores_are_not_run():
-    rows = plan.make(list(plan.TABLES), BASE, 4)
+    rows = tables.make(list(tables.TABLES), BASE, 4)
     found = ablation_checks.make(rows, [{} for _ in rows], KINDS)
     assert found
     assert {check.answer for check in found} == {NOT_RUN}
-    alone = plan.make(["6"], BASE, 4)
+    alone = tables.make(["6"], BASE, 4)
     checks = ablation_checks.make(alone, [{} for _ in alone], KINDS)
     assert {check.table for check in checks} == {"6"}

@@ -6,8 +6,8 @@ from ablation_examples import TASKS, make_settings
 
 from experiments import commands
 from experiments.ablations import jobs as ablation_jobs
-from experiments.ablations import plan as ablation_plan
-from experiments.ablations.plan import Model, Row
+from experiments.ablations import tables as ablation_tables
+from experiments.ablations.tables import Model, Row
 from run_scripts import (
     make_glue_records,
     make_ner_records,
@@ -41,8 +41,8 @@ def settings(tmp_path_factory):
 
 def plan(settings, *tables, **changes):
     settings = dataclasses.replace(settings, **changes)
-    rows = ablation_plan.make(
-        tables or list(ablation_plan.TABLES), BASE, settings.num_checkpoints
+    rows = ablation_tables.make(
+        tables or list(ablation_tables.TABLES), BASE, settings.num_checkpoints
     )
     return ablation_jobs.make(rows, TASKS, settings, rate=1e11)
 
@@ -67,7 +67,7 @@ def test_runs_shared_by_rows_are_run_once(settings):
     assert sum("feature_layers" in job.flags for job in jobs) == 6
     alone = {
         job.name
-        for table in ablation_plan.TABLES
+        for table in ablation_tables.TABLES
         for job in plan(settings, table)
     }
     assert alone == set(names)
@@ -169,7 +169,7 @@ def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
 
 def test_the_last_checkpoint_is_at_the_last_step(settings):
     settings = dataclasses.replace(settings, num_train_steps=102)
-    rows = ablation_plan.make(["figure5"], BASE, 4)
+    rows = ablation_tables.make(["figure5"], BASE, 4)
     steps = [settings.step_of(row.share) for row in rows[:4]]
     assert steps == [26, 52, 78, 102]
 

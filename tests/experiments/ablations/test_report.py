@@ -2,9 +2,9 @@ import pytest
 from ablation_examples import TASKS, make_settings
 
 from experiments.ablations import checks as ablation_checks
-from experiments.ablations import plan
 from experiments.ablations import report as ablation_report
-from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations import tables
+from experiments.ablations.tables import PERPLEXITY, Model
 from experiments.dev_scores import Score
 
 BASE = Model(4, 64, 4)
@@ -21,7 +21,7 @@ def report(rows, scores, **changes):
 
 @pytest.fixture
 def rows():
-    return plan.make(list(plan.TABLES), BASE, 2)
+    return tables.make(list(tables.TABLES), BASE, 2)
 
 
 def test_our_numbers_are_next_to_those_of_the_paper(rows):
@@ -106,7 +106,7 @@ def test_a_score_not_above_the_baseline_is_marked(rows):
 
 
 def test_a_report_has_only_the_tables_of_the_plan():
-    rows = plan.make(["6"], BASE, 2)
+    rows = tables.make(["6"], BASE, 2)
     text = report(rows, [{} for _ in rows])
     titles = [line for line in text.splitlines() if line.startswith("## ")]
     assert titles == [
@@ -121,7 +121,7 @@ def test_a_report_has_only_the_tables_of_the_plan():
 
 
 def test_inconclusive_claims_are_neither_yes_nor_no():
-    rows = plan.make(["5"], BASE, 2)
+    rows = tables.make(["5"], BASE, 2)
     scores = [
         {"SST-2": Score((0.5, 0.54 + i / 10_000), "accuracy")}
         for i, _ in enumerate(rows)

@@ -8,8 +8,8 @@ from ablation_examples import (
     write_result,
 )
 
-from experiments.ablations import plan, results
-from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations import results, tables
+from experiments.ablations.tables import PERPLEXITY, Model
 from experiments.dev_scores import Score
 
 BASE = Model(4, 64, 4)
@@ -17,7 +17,7 @@ BASE = Model(4, 64, 4)
 
 def test_scores_are_means_over_finished_seeds(tmp_path):
     settings = make_settings(str(tmp_path), num_seeds=3)
-    row = plan.make(["5"], BASE, 4)[0]
+    row = tables.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.5, index=0)
     write_result(settings, row, TASKS[0], 0.7, index=2)
     scores = results.of_row(row, TASKS, settings)
@@ -31,7 +31,7 @@ def test_scores_are_means_over_finished_seeds(tmp_path):
 
 def test_one_run_has_no_standard_error(tmp_path):
     settings = make_settings(str(tmp_path))
-    row = plan.make(["5"], BASE, 4)[0]
+    row = tables.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[1], 40.0)
     scores = results.of_row(row, TASKS, settings)
     assert scores["SQuAD"].metric == "f1"
@@ -45,7 +45,7 @@ def test_scores_of_feature_based_taggers_are_found(
     tmp_path,
 ):
     settings = make_settings(str(tmp_path))
-    row = plan.make(["8"], BASE, 4)[0]
+    row = tables.make(["8"], BASE, 4)[0]
     write_result(settings, row, TASKS[3], 0.3)
     assert list(tmp_path.glob("**/seed-0/concat_last_four/eval_results.json"))
     scores = results.of_row(row, TASKS, settings)
@@ -54,14 +54,14 @@ def test_scores_of_feature_based_taggers_are_found(
 
 def test_the_majority_class_baseline_is_read(tmp_path):
     settings = make_settings(str(tmp_path))
-    row = plan.make(["5"], BASE, 4)[0]
+    row = tables.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.7)
     assert results.of_row(row, TASKS, settings)["SST-2"].baseline == 0.5
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
     settings = make_settings(str(tmp_path))
-    rows = plan.make(["5", "8", "figure5"], BASE, 4)
+    rows = tables.make(["5", "8", "figure5"], BASE, 4)
     write_result(settings, rows[0], TASKS[0], 0.5)
     scores = results.of_rows(rows, TASKS, settings)
     rows_with_scores = [
@@ -74,7 +74,7 @@ def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
 
 def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
     settings = make_settings(str(tmp_path))
-    rows = plan.make(["5", "6"], BASE, 4)
+    rows = tables.make(["5", "6"], BASE, 4)
     write_perplexity(settings, BASE, 12.5)
     scores = results.of_rows(rows, TASKS, settings)
     rows_with_scores = [

@@ -90,10 +90,10 @@ def test_impossible_plans_are_refused(words, more, message):
 def replace_commands(monkeypatch, run_job):
     """Calls `run_job(job)` instead of running a job in a process."""
 
-    def run(jobs, clock, options):
+    def run(jobs, progress, options):
         for job in jobs:
             run_job(job)
-            clock.taken[job.name] = 1.0
+            progress.taken[job.name] = 1.0
             yield job
 
     monkeypatch.setattr(commands, "run", run)

@@ -3,7 +3,7 @@ import itertools
 import pytest
 from ablation_examples import make_settings
 
-from experiments.ablations.plan import Model
+from experiments.ablations.tables import Model
 
 
 def test_configs_have_the_sizes_of_their_models():

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from experiments.small_budget import plan, report
-from experiments.small_budget.plan import Settings
+from experiments.small_budget import jobs as budget_jobs
+from experiments.small_budget import report
+from experiments.small_budget.jobs import Settings
 from tfrecords.io import json_files
 
 
@@ -14,8 +15,8 @@ def test_hours_of_a_curve_follow_the_tokens(tmp_path):
         output_dir=str(tmp_path), corpus="text", vocab_file="vocab.txt"
     )
     # 10 steps of 64 tokens and 5 of 128: as many tokens in each phase.
-    run = tmp_path / plan.pretrained_name("budget", 0)
-    scored = tmp_path / plan.scored_name("budget", 0)
+    run = tmp_path / budget_jobs.pretrained_name("budget", 0)
+    scored = tmp_path / budget_jobs.scored_name("budget", 0)
     for folder in (run / "logs/eval", scored):
         folder.mkdir(parents=True)
     json_files.write(

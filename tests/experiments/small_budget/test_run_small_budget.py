@@ -7,7 +7,8 @@ import pathlib
 import pytest
 
 from experiments import commands
-from experiments.small_budget import plan, run_small_budget
+from experiments.small_budget import jobs as budget_jobs
+from experiments.small_budget import run_small_budget
 
 TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
 
@@ -38,13 +39,13 @@ def words(tmp_path_factory, tiny_vocab_file):
 def test_runs_are_made_and_reported_once(words, monkeypatch):
     names = []
 
-    def run(jobs, clock, options):
+    def run(jobs, progress, options):
         for job in jobs:
             if job.name in names:
                 continue
             script = importlib.import_module(f"run_scripts.{job.script}")
             script.main([job.script, *commands.arguments_of(job)])
-            clock.taken[job.name] = 1.0
+            progress.taken[job.name] = 1.0
             names.append(job.name)
             yield job
 
@@ -127,7 +128,7 @@ def sst(tmp_path):
 
 def settings_of(folder, **changes):
     given = {"few_labels": 5, "seed": 3, "glue_dir": (str(folder),)}
-    return plan.Settings(
+    return budget_jobs.Settings(
         corpus="x",
         vocab_file="v",
         output_dir=f"{folder}/out",

@@ -4,8 +4,8 @@ from ablation_examples import TASKS, make_settings
 from matplotlib import image
 
 from experiments.ablations import checks as ablation_checks
-from experiments.ablations import page, plan
-from experiments.ablations.plan import PERPLEXITY, Model
+from experiments.ablations import figure, tables
+from experiments.ablations.tables import PERPLEXITY, Model
 from experiments.dev_scores import Score
 
 KINDS = {task.name: task.kind for task in TASKS}
@@ -22,14 +22,14 @@ def scores_of(row, index):
 
 
 @pytest.mark.parametrize(
-    "tables",
+    "names",
     [
-        pytest.param(list(plan.TABLES), marks=pytest.mark.slow),
+        pytest.param(list(tables.TABLES), marks=pytest.mark.slow),
         ["6"],
     ],
 )
-def test_a_page_is_drawn_from_the_available_scores(tmp_path, tables):
-    rows = plan.make(tables, Model(4, 64, 4), 4)
+def test_a_page_is_drawn_from_the_available_scores(tmp_path, names):
+    rows = tables.make(names, Model(4, 64, 4), 4)
     settings = make_settings(str(tmp_path))
     colored = []
     for scores in (
@@ -37,7 +37,7 @@ def test_a_page_is_drawn_from_the_available_scores(tmp_path, tables):
         [scores_of(row, index) for index, row in enumerate(rows)],
     ):
         checks = ablation_checks.make(rows, scores, KINDS)
-        page.draw(rows, scores, checks, TASKS, settings)
+        figure.draw(rows, scores, checks, TASKS, settings)
         assert [path.name for path in tmp_path.iterdir()] == ["report.png"]
         pixels = image.imread(tmp_path / "report.png")
         assert pixels.shape[0] > 1000 and pixels.shape[1] > 1000

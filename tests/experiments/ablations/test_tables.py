@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from experiments.ablations import plan
-from experiments.ablations.plan import Model
+from experiments.ablations import tables
+from experiments.ablations.tables import Model
 
 BASE = Model(12, 768, 12)
 
@@ -11,7 +11,7 @@ BASE = Model(12, 768, 12)
 def test_sizes_of_the_base_of_the_paper_are_those_of_the_paper():
     found = [
         (m.num_hidden_layers, m.hidden_size, m.num_attention_heads)
-        for m in plan.sizes(BASE)
+        for m in tables.sizes(BASE)
     ]
     assert found == [
         (3, 768, 12),
@@ -25,13 +25,13 @@ def test_sizes_of_the_base_of_the_paper_are_those_of_the_paper():
 
 @pytest.mark.parametrize("sizes", [(3, 10, 5), (3, 64, 2), (4, 128, 4)])
 def test_heads_divide_every_size(sizes):
-    for model in plan.sizes(Model(*sizes)):
+    for model in tables.sizes(Model(*sizes)):
         assert model.hidden_size % model.num_attention_heads == 0
         assert model.num_hidden_layers >= 1
 
 
 def test_sizes_of_a_small_base_differ():
-    found = [m.size for m in plan.sizes(Model(4, 128, 4))]
+    found = [m.size for m in tables.sizes(Model(4, 128, 4))]
     assert found == [
         "L-1_H-128_A-4",
         "L-2_H-128_A-1",
@@ -50,8 +50,8 @@ def test_bases_too_small_for_six_sizes_are_refused(layers, heads):
         match=f"--num_hidden_layers={layers} --num_attention_heads={heads}: "
         "table 6 .*at least 3 layers and 2 heads",
     ):
-        plan.make(["5", "6"], base, 2)
-    assert plan.make(["5", "8", "figure5"], base, 2)
+        tables.make(["5", "6"], base, 2)
+    assert tables.make(["5", "8", "figure5"], base, 2)
 
 
 def test_sizes_differ_from_three_layers_and_two_heads_on():
@@ -59,12 +59,12 @@ def test_sizes_differ_from_three_layers_and_two_heads_on():
         for heads in range(2, 26):
             for head_size in (1, 3, 64):
                 base = Model(layers, heads * head_size, heads)
-                names = {model.size for model in plan.sizes(base)}
+                names = {model.size for model in tables.sizes(base)}
                 assert len(names) == 6
 
 
 def test_tables_share_their_models():
-    rows = plan.make(list(plan.TABLES), BASE, 5)
+    rows = tables.make(list(tables.TABLES), BASE, 5)
     models = {row.model for row in rows if row.model}
     # base, no pairs, left-to-right; five other sizes; five other mixes.
     assert len(models) == len({model.name for model in models}) == 13
@@ -74,24 +74,24 @@ def test_tables_share_their_models():
 
 
 def test_rows_have_the_numbers_of_the_paper():
-    rows = plan.make(list(plan.TABLES), BASE, 2)
+    rows = tables.make(list(tables.TABLES), BASE, 2)
     by_label = {(row.table, row.label): row for row in rows}
-    ltr = by_label["5", plan.LTR]
+    ltr = by_label["5", tables.LTR]
     assert (ltr.paper["MRPC"], ltr.paper["SQuAD"]) == (77.5, 77.8)
-    with_lstm = by_label["5", plan.LTR_BILSTM]
+    with_lstm = by_label["5", tables.LTR_BILSTM]
     assert with_lstm.has_bilstm and with_lstm.model == ltr.model
     assert ltr.model.is_causal and not ltr.has_bilstm
     large = by_label["6", "L-24_H-1024_A-16"]
-    assert large.paper[plan.PERPLEXITY] == 3.23
+    assert large.paper[tables.PERPLEXITY] == 3.23
     masks_alone = by_label["8", "100 % [MASK], 0 % same, 0 % random"]
     assert masks_alone.paper["NER, feature-based"] == 94.0
     points = [row for row in rows if row.table == "figure5"]
     assert [row.share for row in points] == [0.5, 1.0, 0.5, 1.0]
-    assert by_label["5", plan.FROM_SCRATCH].model is None
+    assert by_label["5", tables.FROM_SCRATCH].model is None
 
 
 def test_every_mix_sums_to_100():
-    rows = plan.make(["8"], BASE, 1)
+    rows = tables.make(["8"], BASE, 1)
     assert len(rows) == 6
     assert all(sum(row.model.mask_mix) == 100 for row in rows)
 
@@ -113,4 +113,4 @@ def test_names_of_different_models_differ():
 
 def test_unknown_tables_are_refused():
     with pytest.raises(ValueError, match="--tables=5,9 should name some of 5"):
-        plan.make(["5", "9"], BASE, 1)
+        tables.make(["5", "9"], BASE, 1)

@@ -8,8 +8,8 @@ import pytest
 
 from experiments import commands, recipes
 from experiments.evaluation_tasks import EvaluationTask
-from experiments.small_budget import plan
-from experiments.small_budget.plan import Settings
+from experiments.small_budget import jobs as budget_jobs
+from experiments.small_budget.jobs import Settings
 
 TASKS = [
     EvaluationTask(
@@ -49,7 +49,7 @@ def settings(tmp_path, tiny_vocab_file):
 
 @pytest.fixture
 def jobs(settings):
-    return {job.name: job for job in plan.make(TASKS, settings)}
+    return {job.name: job for job in budget_jobs.make(TASKS, settings)}
 
 
 def test_scripts_accept_the_flags_of_their_jobs(jobs):
@@ -74,7 +74,7 @@ def test_jobs_follow_those_they_need(jobs, settings):
     assert long.flags["seed"] == begin.flags["seed"]
     # So do those of other recipes, if they are fewer.
     few = dataclasses.replace(settings, num_pretrainings=2)
-    few = {job.name: job for job in plan.make(TASKS, few)}
+    few = {job.name: job for job in budget_jobs.make(TASKS, few)}
     assert sum(name.startswith("pretrained/") for name in few) == 2 + 2 + 1
     for index, start in enumerate((0, 1, 0)):
         flags = few[f"fine_tuned/paper/NER/seed-{index}"].flags
@@ -88,7 +88,7 @@ def test_jobs_follow_those_they_need(jobs, settings):
 
 
 def test_dropout_is_that_of_fine_tuning(jobs, settings):
-    configs = plan.configs_of(settings)
+    configs = budget_jobs.configs_of(settings)
     dropout = {}
     for row in ("budget", "paper", "long", "from_scratch"):
         flags = jobs[f"fine_tuned/{row}/NER/seed-0"].flags
@@ -139,14 +139,18 @@ def test_recipes_differ_in_what_they_are_compared_for(jobs):
 
 
 def test_few_labels_have_more_epochs(settings):
-    assert [plan.epochs_of(task, settings) for task in TASKS] == [2, 10, 10]
+    assert [budget_jobs.epochs_of(task, settings) for task in TASKS] == [
+        2,
+        10,
+        10,
+    ]
 
 
 def test_configs_have_the_size_of_the_vocabulary(settings):
-    configs = plan.configs_of(settings)
+    configs = budget_jobs.configs_of(settings)
     budget, paper, long = (
-        configs[plan.config_file(name, settings)]
-        for name in (plan.BUDGET, plan.PAPER, plan.LONG)
+        configs[budget_jobs.config_file(name, settings)]
+        for name in (budget_jobs.BUDGET, budget_jobs.PAPER, budget_jobs.LONG)
     )
     assert budget.vocab_size == paper.vocab_size == 203
     assert (budget.num_hidden_layers, long.num_hidden_layers) == (2, 4)

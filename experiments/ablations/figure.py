@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments.ablations import plan, report
+from experiments.ablations import report, tables
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES, Check
-from experiments.ablations.plan import PERPLEXITY, Row
 from experiments.ablations.results import Scores
 from experiments.ablations.settings import Settings
+from experiments.ablations.tables import PERPLEXITY, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from tfrecords.io import atomic_files
@@ -111,7 +111,10 @@ def _sizes(axes, pairs, names) -> None:
 
 
 def _steps(axes, pairs, names, settings) -> None:
-    for label, linestyle in ((plan.MASKED_LM, "-"), (plan.LEFT_TO_RIGHT, ":")):
+    for label, linestyle in (
+        (tables.MASKED_LM, "-"),
+        (tables.LEFT_TO_RIGHT, ":"),
+    ):
         of_label = [
             (row, scores) for row, scores in pairs if row.label == label
         ]
@@ -173,13 +176,13 @@ def draw(
     for axes, (table, more, draw_panel) in zip(
         panels.flat, drawn, strict=False
     ):
-        axes.set_title(plan.TABLES[table] + more, loc="left")
+        axes.set_title(tables.TABLES[table] + more, loc="left")
         pairs = _of(rows, scores, table)
         if not pairs:
             axes.axis("off")
             axes.text(0, 0.9, "not in this plan")
             continue
-        wanted = plan.COLUMNS[table]
+        wanted = tables.COLUMNS[table]
         draw_panel(axes, pairs, [t.name for t in tasks if t.kind in wanted])
         axes.spines[["top", "right"]].set_visible(False)
         if axes.get_legend_handles_labels()[0]:
@@ -193,6 +196,6 @@ def draw(
     _answers(panels[2, 1], checks)
     figure.suptitle("Ablations: the shape of the paper's tables", fontsize=14)
     figure.tight_layout()
-    path = os.path.join(settings.output_dir, report.PAGE)
+    path = os.path.join(settings.output_dir, report.FIGURE)
     with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)
