@@ -127,7 +127,7 @@ class RunCheckpoints:
     Args:
       folder: folder of the checkpoints, with names such as `step-00001000`.
       model: model to train.
-      optimizer: optimizer with `slots()` and `step`.
+      optimizer: an `optimizers.AdamW`, or one of its subclasses.
       keep: number of newest checkpoints to keep.
       metadata: see `model_folders.save_model`.
       vocab_file: see `model_folders.save_model`.

@@ -142,9 +142,9 @@ class HeldOutEvaluation:
 class EarlyStopping:
     """Keeps the best model in `best/`; stops a run that no longer improves.
 
-    The best one has the lowest held-out perplexity. The run stops after
-    `early_stopping_evaluations` further evaluations: whether it does follows
-    from the steps alone, so a resumed run stops at the same one.
+    The best one has the lowest held-out perplexity. The run stops when that is
+    `early_stopping_evaluations` evaluations old, as computed from the steps and
+    `save_checkpoints_steps` alone, so that a resumed run stops at the same one.
 
     Args:
       evaluate: evaluation of the model.
