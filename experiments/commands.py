@@ -148,12 +148,12 @@ class Progress:
 
     def rest(self) -> float:
         """Returns the estimated seconds until all jobs are done."""
-        seconds = sum(
+        seconds = [
             job.seconds * self.factor(job.script)
             for job in self.jobs
             if self.taken[job.name] is None and not self.is_lost(job)
-        )
-        return seconds / self.num_processes
+        ]
+        return max(sum(seconds) / self.num_processes, max(seconds, default=0))
 
     def line(self) -> str:
         """Returns the progress of the plan, for the log."""

@@ -52,7 +52,7 @@ def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
     if not 0 <= final <= peak:
         raise ValueError(
             f"final_learning_rate={final} should be between 0 and the peak, "
-            f"learning_rate={peak}."
+            f"learning_rate={peak}. Change one of the two."
         )
     if final and schedule == "constant":
         raise ValueError(
@@ -106,10 +106,11 @@ class TrainingConfig(Options):
     learning_rate_schedule: str = option(
         "linear",
         "How the learning rate falls after the warmup. linear, as in the "
-        "original: along the line from the peak at step 0 to the final rate "
-        "at the last step, to which it drops when the warmup ends; constant: "
-        "not at all; cosine and one_cycle: from the peak at the end of the "
-        "warmup, along a cosine or a line (Hugging Face's linear schedule).",
+        "original: on the line from the peak at step 0 to the final rate at "
+        "the last step; when the warmup ends, the rate drops from the peak to "
+        "this line. constant: not at all. cosine and one_cycle: from the peak "
+        "at the end of the warmup, along a cosine or a line (Hugging Face's "
+        "linear schedule).",
         choices=LEARNING_RATE_SCHEDULES,
     )
     final_learning_rate: float = option(

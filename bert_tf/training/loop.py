@@ -495,7 +495,8 @@ def check_batch(
         raise ValueError(
             f"A batch of {batch_size} examples is not a multiple of "
             f"{replicas} replicas x gradient_accumulation_steps="
-            f"{accumulation_steps}. Choose a multiple."
+            f"{accumulation_steps}. Choose a multiple for --train_batch_size, "
+            "and for all of --batch_size_ramp if that is given."
         )
 
 

@@ -174,7 +174,8 @@ def _check(config) -> None:
             f"--{', --'.join(given)}. Omit these flags, or --grid."
         )
     for trial in plan(config):
-        dataclasses.replace(config, **trial.setting)  # Checks the settings.
+        # Checks the settings.
+        dataclasses.replace(config, **trial.setting).with_defaults()
     if os.path.exists(os.path.join(config.output_dir, run_folder.FILE)):
         raise ValueError(
             f"{config.output_dir} contains a single run. Choose another "

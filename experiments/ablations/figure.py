@@ -120,10 +120,13 @@ def _steps(axes, pairs, names, settings) -> None:
         ]
         steps = [settings.step_of(row.share) for row, _ in of_label]
         for index, name in enumerate(names):
+            ours = [scores.get(name) for _, scores in of_label]
+            if not any(ours):
+                continue
             _curve(
                 axes,
                 steps,
-                [scores.get(name) for _, scores in of_label],
+                ours,
                 _PERCENT,
                 color=_COLORS[index % len(_COLORS)],
                 linestyle=linestyle,

@@ -92,7 +92,8 @@ def main(argv: list[str]) -> None:
     models = {row.model or settings.base for row in rows}
     configs = {settings.config_file(m): settings.config_of(m) for m in models}
     recipes.check_configs(configs)
-    rate = estimates.measure_rate(settings.precision)
+    # Each process has its share of the cores.
+    rate = estimates.measure_rate(settings.precision) / settings.num_processes
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     progress = commands.Progress(jobs, settings)
     if settings.dry_run:

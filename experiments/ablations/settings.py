@@ -124,7 +124,8 @@ class Settings(PlanOptions, TaskFiles):
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"--hidden_size={self.hidden_size} is not a multiple of "
-                f"--num_attention_heads={self.num_attention_heads}."
+                f"--num_attention_heads={self.num_attention_heads}. Change one "
+                "of the two."
             )
         steps, checkpoints = self.num_train_steps, self.num_checkpoints
         interval = self.checkpoint_interval

@@ -206,7 +206,10 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
     assert progress.rest() == 30.0 + 10.0
     assert progress.line() == "1 of 3 commands done, about 0:40 left"
     both = dataclasses.replace(options, num_processes=2)
-    assert commands.Progress(jobs, both).rest() == 20.0
+    # The first of two jobs takes 30 seconds.
+    assert commands.Progress(jobs, both).rest() == 30.0
+    more = [*jobs, jobs[0]._replace(name="one"), jobs[0]._replace(name="two")]
+    assert commands.Progress(more, both).rest() == (30 + 10 + 30 + 30) / 2
 
 
 @pytest.mark.slow

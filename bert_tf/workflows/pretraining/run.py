@@ -120,10 +120,9 @@ def _train_and_evaluate(
                 made_with.do_lower_case,
             )
         if is_chief:
-            # With the number of steps that fits the hours, if these are given.
-            run_history.write_flags(
-                "run_pretraining", config.output_dir, config
-            )
+            # With the number of steps instead of hours, to repeat the run.
+            flags = given if given.train_hours is None else config
+            run_history.write_flags("run_pretraining", config.output_dir, flags)
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
         _load_weights(model, model_dir, do_train, held_out)

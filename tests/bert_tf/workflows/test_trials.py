@@ -232,6 +232,8 @@ def test_invalid_flags_are_rejected(flags, tmp_path):
     # Above 2e-5, a rate of the grid: found before the first run.
     with pytest.raises(ValueError, match="final_learning_rate=3e-05 should be"):
         run(*others, "--grid=paper", "--final_learning_rate=3e-5")
+    with pytest.raises(ValueError, match="final_learning_rate=0.1 should be"):
+        run(*others, "--num_restarts=2", "--final_learning_rate=0.1")
     assert not (tmp_path / "run").exists()
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")

@@ -28,7 +28,7 @@ def scores_of(row, index):
         ["6"],
     ],
 )
-def test_a_page_is_drawn_from_the_available_scores(tmp_path, names):
+def test_a_figure_is_drawn_from_the_available_scores(tmp_path, names):
     rows = tables.make(names, Model(4, 64, 4), 4)
     settings = make_settings(str(tmp_path))
     colored = []

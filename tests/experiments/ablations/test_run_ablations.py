@@ -70,7 +70,7 @@ def test_the_command_of_the_published_report_is_valid():
     assert (python, m, module) == ("python", "-m", run_ablations.__name__)
     common_flags.parse(run_ablations.FLAGS, [module, *arguments], "")
     settings = common_flags.config(Settings, run_ablations.FLAGS)
-    assert (settings.num_train_steps, settings.num_seeds) == (2000, 2)
+    assert (settings.num_train_steps, settings.num_seeds) == (3000, 2)
 
 
 @pytest.mark.parametrize(
