@@ -46,6 +46,6 @@ def test_an_uneven_batch_size_is_rejected_before_records_are_read(tmp_path):
         train_batch_size=9,
         gradient_accumulation_steps=2,
     )
-    with pytest.raises(ValueError, match="train_batch_size=9 is not a multip"):
+    with pytest.raises(ValueError, match="batch of 9 examples is not a mult"):
         run.pretrain(config)
     assert not (tmp_path / "run").exists()
