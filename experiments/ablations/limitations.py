@@ -53,7 +53,7 @@ def _training(settings: Settings) -> list[str]:
     config = settings.config_of(settings.base)
     return [
         "Masks differ each time that a text is read, hide "
-        f"{recipes.masked_lm_prob():.0%} of the tokens, and all sequences have "
+        f"{100 * recipes.masked_lm_prob():.0f} % of the tokens, and all sequences have "
         f"{settings.max_seq_length} tokens; the paper's masks were written "
         "once, ten for each text, with 15 % of the tokens, and sequences had "
         "128 tokens, 512 in the last tenth of the steps.",
@@ -61,7 +61,8 @@ def _training(settings: Settings) -> list[str]:
         "the layers are trained by Muon, at a peak learning rate of "
         f"{flags['muon_learning_rate']}, other weights by AdamW, at "
         f"{flags['learning_rate']} with beta_2 = {flags['adam_beta_2']}; both "
-        f"rates rise for {float(flags['warmup_proportion']):.0%} of the steps, "
+        f"rates rise for {100 * float(flags['warmup_proportion']):.0f} % of "
+        "the steps, "
         "and then fall linearly to 0. The paper has AdamW at 1e-4 with beta_2 "
         "= 0.999, and a warmup of 1 %. In fine-tuning the rate is "
         f"{settings.fine_tuning_learning_rate:g}, the paper's the best of 2e-5 "

@@ -8,13 +8,13 @@ DIFFERENCES = {
     "- Models without next sentence prediction, ": ("5", "figure5"),
     "- Feature-based NER uses `last`, ": ("8",),
     "- The BiLSTM of feature-based NER has 64 units": ("8",),
-    "- Masks differ each time that a text is read, hide 25% of ": tuple(
+    "- Masks differ each time that a text is read, hide 25 % of ": tuple(
         tables.TABLES
     ),
     "- Optimizer and schedule are those of `budget_cpu.flags`: ": tuple(
         tables.TABLES
     ),
-    "at 1.5e-3 with beta_2 = 0.98; both rates rise for 25% of the steps, and "
+    "at 1.5e-3 with beta_2 = 0.98; both rates rise for 25 % of the steps, and "
     "then fall linearly to 0. ": tuple(tables.TABLES),
     "In fine-tuning the rate is 0.0001, ": tuple(tables.TABLES),
     "start with a standard deviation of 0.0791; ": tuple(tables.TABLES),
