@@ -54,9 +54,9 @@ def _training(settings: Settings) -> list[str]:
     return [
         "Masks differ each time that a text is read, hide "
         f"{100 * recipes.masked_lm_prob():.0f} % of the tokens, and all "
-        f"sequences have {settings.max_seq_length} tokens; the paper's masks were written "
-        "once, ten for each text, with 15 % of the tokens, and sequences had "
-        "128 tokens, 512 in the last tenth of the steps.",
+        f"sequences have {settings.max_seq_length} tokens; the paper's masks "
+        "were written once, ten for each text, with 15 % of the tokens, and "
+        "sequences had 128 tokens, 512 in the last tenth of the steps.",
         "Optimizer and schedule are those of `budget_cpu.flags`: matrices of "
         "the layers are trained by Muon, at a peak learning rate of "
         f"{flags['muon_learning_rate']}, other weights by AdamW, at "
