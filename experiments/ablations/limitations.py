@@ -100,6 +100,12 @@ def differences(
             "segment B is untrained when SQuAD and tasks with two sentences "
             "first use it, which may explain a part of their lower scores."
         )
+    if any(row.table == "8" for row in rows):
+        lines.append(
+            "The models of table 8 are pre-trained without next sentence "
+            "prediction: with it, the step at which a small model begins to "
+            "use its context depends more on the seed than on the mix."
+        )
     if by_features:
         layers = jobs.feature_layers(base)
         if layers != "concat_last_four":

@@ -5,7 +5,8 @@ from experiments.ablations import limitations, tables
 
 DIFFERENCES = {
     "- Left-to-right models classify by their last token": ("5", "figure5"),
-    "- Models without next sentence prediction, ": ("5", "figure5"),
+    "- Models without next sentence prediction, ": ("5", "8", "figure5"),
+    "- The models of table 8 are pre-trained without next ": ("8",),
     "- Feature-based NER uses `last`, ": ("8",),
     "- The BiLSTM of feature-based NER has 64 units": ("8",),
     "- Masks differ each time that a text is read, hide 25 % of ": tuple(
