@@ -61,7 +61,7 @@ def test_the_majority_class_baseline_is_read(tmp_path):
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
     settings = make_settings(str(tmp_path))
-    rows = tables.make(["5", "8", "figure5"], BASE, 4)
+    rows = tables.make(["5", "6", "figure5"], BASE, 4)
     write_result(settings, rows[0], TASKS[0], 0.5)
     scores = results.of_rows(rows, TASKS, settings)
     rows_with_scores = [
@@ -69,7 +69,7 @@ def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):
         for row, of_row in zip(rows, scores, strict=True)
         if of_row
     ]
-    assert rows_with_scores == [("5", 1.0), ("8", 1.0), ("figure5", 1.0)]
+    assert rows_with_scores == [("5", 1.0), ("6", 1.0), ("figure5", 1.0)]
 
 
 def test_perplexities_are_of_the_last_step_and_table_6(tmp_path):
