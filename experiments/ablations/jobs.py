@@ -49,6 +49,7 @@ def _records(model: Model, settings: Settings) -> Job:
         "output_dir": f"{settings.output_dir}/{name}",
         "max_seq_length": settings.max_seq_length,
         "max_predictions_per_seq": _predictions(settings),
+        "masked_lm_prob": settings.masked_lm_prob,
         "pairs": model.pairs,
         "mask_mix": f"mask:{mask / 100:g},same:{same / 100:g},"
         f"random:{random / 100:g}",
@@ -75,7 +76,7 @@ def _task_records(task: EvaluationTask, settings: Settings) -> Job:
 
 
 def _predictions(settings: Settings) -> int:
-    return math.ceil(recipes.masked_lm_prob() * settings.max_seq_length)
+    return math.ceil(settings.masked_lm_prob * settings.max_seq_length)
 
 
 def pretraining_name(model: Model, index: int) -> str:

@@ -53,7 +53,7 @@ def _training(settings: Settings) -> list[str]:
     config = settings.config_of(settings.base)
     return [
         "Masks differ each time that a text is read, hide "
-        f"{100 * recipes.masked_lm_prob():.0f} % of the tokens, and all "
+        f"{100 * settings.masked_lm_prob:.0f} % of the tokens, and all "
         f"sequences have {settings.max_seq_length} tokens; the paper's masks "
         "were written once, ten for each text, with 15 % of the tokens, and "
         "sequences had 128 tokens, 512 in the last tenth of the steps.",

@@ -77,6 +77,12 @@ class Settings(PlanOptions, TaskFiles):
         "standard errors are unknown.",
         at_least=1,
     )
+    masked_lm_prob: float = option(
+        recipes.masked_lm_prob(),
+        "Fraction of tokens to mask. Default: that of budget_records.flags.",
+        at_least=0.01,
+        at_most=0.9,
+    )
     held_out_prob: float = option(
         0.01,
         "Fraction of documents to hold out for measuring perplexity.",

@@ -123,10 +123,12 @@ def test_pre_training_follows_the_budget_recipe(settings):
     flags = jobs["records/next_sentence_80-10-10"]
     assert flags["masking_time"] == "dynamic"
     # A quarter of 32 tokens.
-    assert (flags["masked_lm_prob"], flags["max_predictions_per_seq"]) == (
-        "0.25",
-        8,
-    )
+    assert flags["masked_lm_prob"] == 0.25
+    assert flags["max_predictions_per_seq"] == 8
+    more = {job.name: job for job in plan(settings, masked_lm_prob=0.4)}
+    flags = more["records/next_sentence_80-10-10"].flags
+    assert flags["masked_lm_prob"] == 0.4
+    assert flags["max_predictions_per_seq"] == 13
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
