@@ -137,9 +137,18 @@ def _check(fields: Mapping, path: str) -> None:
 
 
 def find_shards(path: str) -> list[str]:
-    """Returns the shards that comma-separated paths or globs match, sorted."""
+    """Returns the shards that comma-separated paths or globs match, sorted.
+
+    Raises:
+      ValueError: if one of them is a folder.
+    """
     parts = filter(None, path.split(","))
     paths = {name for part in parts for name in glob.glob(part)}
+    for name in sorted(filter(os.path.isdir, paths)):
+        raise ValueError(
+            f"{name!r} in {path!r} is a folder. Give one folder that a "
+            "make_*_records script wrote, or only TFRecord files."
+        )
     # `train*` also matches the sidecars of shards.
     sidecars = {name + end for name in paths for end in _SIDECARS}
     return sorted(paths - sidecars)
@@ -185,11 +194,6 @@ class Records:
                 raise ValueError(
                     f"No records at {path!r}; give the folder that a make_*_"
                     "records script wrote, or a glob of TFRecord files."
-                )
-            for name in filter(os.path.isdir, paths):
-                raise ValueError(
-                    f"{name!r} in {path!r} is a folder. Give one folder that a "
-                    "make_*_records script wrote, or only TFRecord files."
                 )
             opened = cls(paths)
             if not len(opened):
