@@ -48,7 +48,12 @@ _DECISIVE_UNLESS_DEFAULT = (
 
 
 def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
-    """Raises ValueError if no schedule of this kind ends at this rate."""
+    """Checks the final rate of a schedule.
+
+    Raises:
+      ValueError: if it is negative or above the peak, or the schedule is
+        constant.
+    """
     if not 0 <= final <= peak:
         raise ValueError(
             f"final_learning_rate={final} should be between 0 and the peak, "

@@ -77,7 +77,7 @@ def _set_sizes(axes, pairs) -> range:
 def _curve(
     axes, x: Sequence, scores: Sequence[Score | None], unit=1.0, **style
 ) -> None:
-    """Draws means and standard errors, in a unit; nothing where one lacks."""
+    """Draws means with error bars, in multiples of `unit`; None is a gap."""
     numbers = [
         (score.mean / unit, score.error / unit) if score else (np.nan, np.nan)
         for score in scores

@@ -142,9 +142,10 @@ class HeldOutEvaluation:
 class EarlyStopping:
     """Keeps the best model in `best/`; stops a run that no longer improves.
 
-    The best one has the lowest held-out perplexity. The run stops when that is
-    `early_stopping_evaluations` evaluations old, as computed from the steps and
-    `save_checkpoints_steps` alone, so that a resumed run stops at the same one.
+    The best one has the lowest held-out perplexity. The run stops at the
+    `early_stopping_evaluations`-th evaluation after it, which is computed from
+    the steps and `save_checkpoints_steps`, so that a resumed run stops at the
+    same step.
 
     Args:
       evaluate: evaluation of the model.
