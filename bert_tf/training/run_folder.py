@@ -50,6 +50,7 @@ def open_run(
             from bert_tf.training import strategies
 
             stack.enter_context(strategies.clear_errors(strategy))
+            stack.enter_context(strategies.linger(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
         if settings is not None:

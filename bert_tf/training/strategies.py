@@ -41,6 +41,8 @@ _NO_TPU_KERNELS = (
 _NO_CAUSE = re.compile("Graph execution error|Detected at node|<stack traces")
 _SAY_SECONDS = 10.0
 _POLL_SECONDS = 0.5
+# In which the last messages reach the other workers.
+_LINGER_SECONDS = 0.5
 
 
 def split_cpu(num_devices: int) -> None:
@@ -561,6 +563,20 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
         barrier(strategy)
         result = function()
     return result
+
+
+@contextlib.contextmanager
+def linger(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Waits at the end, so that other workers receive this one's last messages.
+
+    A worker has its result of a collective operation before the others have
+    received all that they need from it. If it ended at once, theirs would fail.
+    """
+    try:
+        yield
+    finally:
+        if num_workers(strategy) > 1:
+            time.sleep(_LINGER_SECONDS)
 
 
 @contextlib.contextmanager

@@ -33,8 +33,9 @@ def run(script, flags, output, num_workers=1):
         is_forked=True,
         script=f"run_scripts.{script}",
     ) as processes:
-        for process in processes:
-            assert process.wait(600.0) == 0, process.printed()
+        codes = [process.wait(600.0) for process in processes]
+        printed = [process.printed() for process in processes]
+    assert not any(codes), "\n".join(printed)
 
 
 def files_on_replicas(script, flags, folder):

@@ -425,3 +425,16 @@ def test_lost_worker_errors_are_translated(monkeypatch):
     with pytest.raises(tf.errors.InternalError, match="unrelated"):
         with strategies.clear_errors(strategy):
             raise tf.errors.InternalError(None, None, "an unrelated error")
+
+
+def test_only_workers_of_several_linger(monkeypatch):
+    strategy = strategies.make_strategy("one_device")
+    slept = []
+    monkeypatch.setattr(strategies.time, "sleep", slept.append)
+    with strategies.linger(strategy):
+        pass
+    assert not slept
+    monkeypatch.setattr(strategies, "num_workers", lambda strategy: 2)
+    with pytest.raises(ValueError), strategies.linger(strategy):
+        raise ValueError
+    assert slept == [strategies._LINGER_SECONDS]
