@@ -1,8 +1,8 @@
 """Settings, tasks -> jobs: pre-training by two recipes, then fine-tuning.
 
 The recipes are those of run_scripts/recipes/budget_*.flags, and the paper's
-with a learning rate and initial weights that suit the size. Both have the same
-model size, text, sequence lengths and hours. The long run has a deeper model.
+with a learning rate and initial weights that suit the size. All have the same
+text, sequence lengths and hours, and the first two the same model size.
 """
 
 import dataclasses
@@ -17,9 +17,10 @@ from experiments.evaluation_tasks import EvaluationTask, TaskFiles
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import vocab
 
-BUDGET, PAPER, LONG, SCRATCH = "budget", "paper", "long", "from scratch"
+BUDGET, PAPER, DEEP = RECIPES = "budget", "paper", "deep"
+SCRATCH = "from scratch"
 _LENGTHS = (64, 128)  # Sequence lengths of pre-training.
-_LONG_LAYERS = 4  # Well-Read Students' mini (Turc et al. 2019).
+_DEEP_LAYERS = 4  # Well-Read Students' mini (Turc et al. 2019).
 _MASKED = 0.15  # Devlin et al. 2018, section 3.1.
 # The best of 3e-4, 5e-4 and 1e-3 after 900 steps; with 1e-3 the loss rises
 # again while the rate does.
@@ -46,6 +47,11 @@ class Settings(PlanOptions, TaskFiles):
         REQUIRED, "Text to pre-train on, as comma-separated globs."
     )
     vocab_file: str = option(REQUIRED, "WordPiece vocabulary.")
+    recipes: tuple[str, ...] = option(
+        (BUDGET, PAPER),
+        "Recipes to pre-train by: budget, paper, or deep, which is budget with "
+        f"{_DEEP_LAYERS} layers.",
+    )
     num_train_steps: tuple[str, ...] = option(
         (),
         "Steps of each recipe that take the hours here, such as "
@@ -54,12 +60,6 @@ class Settings(PlanOptions, TaskFiles):
     )
     train_hours: float = option(
         1.0, "Hours of each pre-training.", at_least=0.001
-    )
-    long_hours: float = option(
-        0.0,
-        f"Hours of one more run of the budget recipe, with {_LONG_LAYERS} "
-        "layers; 0 for none.",
-        at_least=0.0,
     )
     num_pretrainings: int = option(
         3,
@@ -84,19 +84,21 @@ class Settings(PlanOptions, TaskFiles):
 
     def __post_init__(self):
         super().__post_init__()
+        known = [name for name in RECIPES if name in self.recipes]
+        if not known or len(known) < len(self.recipes):
+            raise ValueError(
+                f"--recipes={','.join(self.recipes)} should name some of "
+                f"{', '.join(RECIPES)}, each once."
+            )
         names = []
         for word in self.num_train_steps:
             name, _, steps = word.partition(":")
             is_number = steps.isdecimal() and int(steps) > 0
-            if name not in (BUDGET, PAPER, LONG) or not is_number:
+            if name not in self.recipes or not is_number:
                 raise ValueError(
-                    f"--num_train_steps={word} should be budget, paper or "
-                    "long, a colon and a number above 0, such as budget:6000."
-                )
-            if name == LONG and not self.long_hours:
-                raise ValueError(
-                    f"--num_train_steps={word} needs --long_hours above 0. "
-                    "Add it, or omit the steps."
+                    f"--num_train_steps={word} should be one of --recipes, "
+                    f"here {', '.join(self.recipes)}, a colon and a number "
+                    "above 0, such as budget:6000."
                 )
             names.append(name)
         if len(set(names)) < len(names):
@@ -123,17 +125,17 @@ def configs_of(settings: Settings) -> dict[str, BertConfig]:
         dataclasses.replace(recipes.config(name), vocab_size=size)
         for name in ("budget", "budget_dropout")
     )
-    deeper, deeper_tuned = (
-        dataclasses.replace(config, num_hidden_layers=_LONG_LAYERS)
+    deep, deep_tuned = (
+        dataclasses.replace(config, num_hidden_layers=_DEEP_LAYERS)
         for config in (budget, tuned)
     )
     paper = dataclasses.replace(tuned, norm_first=False)
     return {
         config_file(BUDGET, settings): budget,
         config_file(PAPER, settings): paper,
-        config_file(LONG, settings): deeper,
+        config_file(DEEP, settings): deep,
         fine_tuning_config_file(BUDGET, settings): tuned,
-        fine_tuning_config_file(LONG, settings): deeper_tuned,
+        fine_tuning_config_file(DEEP, settings): deep_tuned,
     }
 
 
@@ -143,11 +145,19 @@ def config_file(recipe: str, settings: Settings) -> str:
 
 
 def fine_tuning_config_file(row: str, settings: Settings) -> str:
-    """Returns the path of a row's bert_config.json in fine-tuning."""
-    if row == PAPER:
-        return config_file(PAPER, settings)
-    recipe = BUDGET if row == SCRATCH else row
-    return config_file(f"{recipe}_fine_tuning", settings)
+    """Returns the path of a row's bert_config.json in fine-tuning.
+
+    From scratch, the model is that of the first recipe.
+    """
+    recipe = settings.recipes[0] if row == SCRATCH else row
+    # The paper's has dropout in pre-training, too.
+    suffix = "" if recipe == PAPER else "_fine_tuning"
+    return config_file(f"{recipe}{suffix}", settings)
+
+
+def _records_of(recipe: str) -> str:
+    """Returns the recipe whose records a recipe reads."""
+    return PAPER if recipe == PAPER else BUDGET
 
 
 def _records(recipe: str, length: int, settings: Settings) -> Job:
@@ -190,11 +200,10 @@ def _held_out(recipe: str, length: int, settings: Settings) -> Job:
 
 def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     """Returns the job that pre-trains a model; `index` is that of the seed."""
-    training = BUDGET if recipe == LONG else recipe
-    hours = settings.long_hours if recipe == LONG else settings.train_hours
-    records = [_records(training, n, settings) for n in _LENGTHS]
+    source = _records_of(recipe)
+    records = [_records(source, n, settings) for n in _LENGTHS]
     # Short, as in both phases: later positions are learnt in the second.
-    held_out = _held_out(training, min(_LENGTHS), settings)
+    held_out = _held_out(source, min(_LENGTHS), settings)
     flags = (
         dict(_PAPER_TRAINING) if recipe == PAPER else recipes.read("budget_cpu")
     )
@@ -216,12 +225,12 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
         flags["num_train_steps"] = steps
         flags["save_checkpoints_steps"] = math.ceil(steps / _NUM_EVALUATIONS)
     else:
-        flags["train_hours"] = hours
+        flags["train_hours"] = settings.train_hours
     return Job(
         pretrained_name(recipe, index),
         "run_pretraining",
         flags,
-        3600 * hours,
+        3600 * settings.train_hours,
         needs=(held_out.name, *(job.name for job in records)),
     )
 
@@ -290,7 +299,7 @@ def _fine_tuning(
     if row == SCRATCH:
         flags["vocab_file"] = settings.vocab_file
     else:
-        begin = pretrained_name(row, index % pretrainings_of(row, settings))
+        begin = pretrained_name(row, index % settings.num_pretrainings)
         needs += (begin,)
         flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     return Job(name, task.script, flags, _TASK_SECONDS, needs=needs)
@@ -298,12 +307,7 @@ def _fine_tuning(
 
 def rows_of(settings: Settings) -> list[str]:
     """Returns the kinds of models, in the order of the report."""
-    return [BUDGET, PAPER] + [LONG] * bool(settings.long_hours) + [SCRATCH]
-
-
-def pretrainings_of(recipe: str, settings: Settings) -> int:
-    """Returns the number of a recipe's pre-trained models."""
-    return 1 if recipe == LONG else settings.num_pretrainings
+    return [*settings.recipes, SCRATCH]
 
 
 def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
@@ -314,33 +318,23 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
       settings: settings of the experiment.
     """
     jobs = [_held_out(BUDGET, max(_LENGTHS), settings)]
-    for recipe in (BUDGET, PAPER):
-        jobs.append(_held_out(recipe, min(_LENGTHS), settings))
-        jobs += [_records(recipe, length, settings) for length in _LENGTHS]
+    for source in dict.fromkeys(map(_records_of, settings.recipes)):
+        jobs.append(_held_out(source, min(_LENGTHS), settings))
+        jobs += [_records(source, length, settings) for length in _LENGTHS]
     for index in range(settings.num_pretrainings):
-        for recipe in (BUDGET, PAPER):
+        for recipe in settings.recipes:
             jobs.append(_pretraining(recipe, index, settings))
             jobs.append(_scoring(recipe, index, settings))
     jobs += [
         task.records_job(settings, settings.vocab_file, max(_LENGTHS))
         for task in tasks
     ]
-    jobs += _fine_tunings([BUDGET, PAPER], tasks, settings)
-    jobs += _fine_tunings([SCRATCH], tasks, settings)
-    if settings.long_hours:
-        jobs.append(_pretraining(LONG, 0, settings))
-        jobs.append(_scoring(LONG, 0, settings))
-        jobs += _fine_tunings([LONG], tasks, settings)
+    # One seed of all rows, then the next; from scratch last.
+    for rows in (settings.recipes, (SCRATCH,)):
+        jobs += [
+            _fine_tuning(row, task, index, settings)
+            for index in range(settings.num_seeds)
+            for row in rows
+            for task in tasks
+        ]
     return jobs
-
-
-def _fine_tunings(
-    rows: Sequence[str], tasks: Sequence[EvaluationTask], settings: Settings
-) -> list[Job]:
-    """Returns the fine-tunings of some kinds of models, one seed first."""
-    return [
-        _fine_tuning(row, task, index, settings)
-        for index in range(settings.num_seeds)
-        for row in rows
-        for task in tasks
-    ]

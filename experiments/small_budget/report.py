@@ -12,11 +12,11 @@ from experiments import dev_scores
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import jobs as budget_jobs
-from experiments.small_budget.jobs import BUDGET, LONG, PAPER, SCRATCH, Settings
+from experiments.small_budget.jobs import BUDGET, DEEP, PAPER, Settings
 from tfrecords.io import atomic_files, json_files
 
 REPORT, FIGURE = "report.md", "curves.png"
-_COLORS = {BUDGET: "#1f6fb4", PAPER: "#d9730d", LONG: "#3a9a4c"}
+_COLORS = {BUDGET: "#1f6fb4", PAPER: "#d9730d", DEEP: "#3a9a4c"}
 _NONE = "-"
 
 
@@ -40,15 +40,12 @@ class Curve(NamedTuple):
     perplexity: float
 
 
-def read_curve(
-    recipe: str, index: int, hours: float, settings: Settings
-) -> Curve | None:
+def read_curve(recipe: str, index: int, settings: Settings) -> Curve | None:
     """Returns the curve of a pre-trained model; None if it was not scored.
 
     Args:
       recipe: recipe of the run.
       index: index of its seed.
-      hours: hours that all of its steps take.
       settings: settings of the experiment.
     """
     folder, scored = (
@@ -65,7 +62,7 @@ def read_curve(
     run = json_files.read(os.path.join(folder, "run.json"))
     shares = _shares_of_tokens([point["step"] for point in points], run)
     return Curve(
-        hours * shares,
+        settings.train_hours * shares,
         np.array([point["masked_lm_accuracy"] for point in points]),
         np.array([point["perplexity"] for point in points]),
         run["num_train_steps"],
@@ -92,20 +89,13 @@ def _shares_of_tokens(steps: Sequence[int], run: Mapping) -> np.ndarray:
 
 def read_curves(settings: Settings) -> dict[str, list[Curve]]:
     """Returns the curves of the finished runs of each recipe."""
-    hours = {
-        BUDGET: settings.train_hours,
-        PAPER: settings.train_hours,
-        LONG: settings.long_hours,
-    }
-    curves: dict[str, list[Curve]] = {}
-    for row in budget_jobs.rows_of(settings):
-        if row == SCRATCH:
-            continue
+    curves = {}
+    for recipe in settings.recipes:
         found = [
-            read_curve(row, i, hours[row], settings)
-            for i in range(budget_jobs.pretrainings_of(row, settings))
+            read_curve(recipe, index, settings)
+            for index in range(settings.num_pretrainings)
         ]
-        curves[row] = [curve for curve in found if curve]
+        curves[recipe] = [curve for curve in found if curve]
     return curves
 
 
@@ -135,7 +125,6 @@ def _pretraining_table(
 ) -> list[str]:
     lines = []
     for name, of_recipe in curves.items():
-        hours = settings.long_hours if name == LONG else settings.train_hours
         accuracy, perplexity = (
             Score(tuple(getattr(curve, name) for curve in of_recipe), name)
             for name in ("accuracy", "perplexity")
@@ -144,7 +133,7 @@ def _pretraining_table(
         lines.append(
             [
                 name,
-                f"{hours:g}",
+                f"{settings.train_hours:g}",
                 str(len(of_recipe)),
                 ", ".join(steps) or _NONE,
                 _show(accuracy, "{:.3f}"),

@@ -11,7 +11,9 @@ r"""Text, tasks -> what an hour of pre-training on one core is worth.
 Pre-trains by the recipe of run_scripts/recipes/budget_cpu.flags and by the
 paper's, for the same hours, and fine-tunes each model on each task, beside the
 same model from scratch, TF-IDF with logistic regression, and the most frequent
-class. --num_processes=2 on two cores gives each run a core of its own.
+class. --num_processes=2 on two cores gives each run a core of its own, and
+--num_processes=1 all of them: with --recipes=deep --train_hours=3, for one long
+run of a deeper model.
 report.md and curves.png are updated after each run; a rerun executes only the
 missing runs.
 """

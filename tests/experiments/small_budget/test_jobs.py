@@ -42,7 +42,7 @@ def settings(tmp_path, tiny_vocab_file):
         output_dir=str(tmp_path / "out"),
         corpus="text/*.txt",
         vocab_file=tiny_vocab_file,
-        long_hours=6.0,
+        recipes=("budget", "paper", "deep"),
         num_train_steps=("budget:6000",),
     )
 
@@ -68,14 +68,10 @@ def test_jobs_follow_those_they_need(jobs, settings):
     begin = jobs["fine_tuned/budget/NER/seed-2"]
     assert "pretrained/budget/seed-2" in begin.needs
     assert begin.flags["init_checkpoint"].endswith("pretrained/budget/seed-2")
-    # One long run, from which each task starts with several seeds.
-    long = jobs["fine_tuned/long/NER/seed-2"]
-    assert long.flags["init_checkpoint"].endswith("pretrained/long/seed-0")
-    assert long.flags["seed"] == begin.flags["seed"]
-    # So do those of other recipes, if they are fewer.
+    # With fewer pre-trained models, each starts several fine-tunings.
     few = dataclasses.replace(settings, num_pretrainings=2)
     few = {job.name: job for job in budget_jobs.make(TASKS, few)}
-    assert sum(name.startswith("pretrained/") for name in few) == 2 + 2 + 1
+    assert sum(name.startswith("pretrained/") for name in few) == 3 * 2
     for index, start in enumerate((0, 1, 0)):
         flags = few[f"fine_tuned/paper/NER/seed-{index}"].flags
         assert flags["init_checkpoint"].endswith(
@@ -90,7 +86,7 @@ def test_jobs_follow_those_they_need(jobs, settings):
 def test_dropout_is_that_of_fine_tuning(jobs, settings):
     configs = budget_jobs.configs_of(settings)
     dropout = {}
-    for row in ("budget", "paper", "long", "from_scratch"):
+    for row in ("budget", "paper", "deep", "from_scratch"):
         flags = jobs[f"fine_tuned/{row}/NER/seed-0"].flags
         config = configs[flags["bert_config_file"]]
         dropout[row, config.num_hidden_layers] = config.hidden_dropout_prob
@@ -98,7 +94,7 @@ def test_dropout_is_that_of_fine_tuning(jobs, settings):
     assert dropout == {
         ("budget", 2): 0.1,
         ("paper", 2): 0.1,
-        ("long", 4): 0.1,
+        ("deep", 4): 0.1,
         ("from_scratch", 2): 0.1,
     }
     assert config.norm_first  # From scratch: as the budget recipe.
@@ -118,18 +114,18 @@ def test_fine_tuning_follows_its_recipe(jobs, task, recipe):
 def test_recipes_differ_in_what_they_are_compared_for(jobs):
     budget = jobs["pretrained/budget/seed-0"].flags
     paper = jobs["pretrained/paper/seed-0"].flags
-    long = jobs["pretrained/long/seed-0"].flags
+    deep = jobs["pretrained/deep/seed-0"].flags
     scored = [job for name, job in jobs.items() if name.startswith("scored/")]
-    assert len(scored) == 3 + 3 + 1
+    assert len(scored) == 3 * 3
     assert budget["optimizer"] == "muon" and "optimizer" not in paper
     assert budget["num_train_steps"] == 6000 and "train_hours" not in budget
-    assert paper["train_hours"] == 1.0 and long["train_hours"] == 6.0
+    assert paper["train_hours"] == deep["train_hours"] == 1.0
     assert "/paper-held_out-64/" in paper["eval_input_file"]
     (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
     assert "/budget-held_out-128/" in evaluated_on
-    assert budget["phases"] == long["phases"] != paper["phases"]
+    assert budget["phases"] == deep["phases"] != paper["phases"]
     for name in ("vocab_file", "precision"):
-        assert budget[name] == paper[name] == long[name]
+        assert budget[name] == paper[name] == deep[name]
     records = jobs["records/paper-128"].flags
     assert records["masked_lm_prob"] == 0.15
     assert records["max_predictions_per_seq"] == 19
@@ -148,12 +144,28 @@ def test_few_labels_have_more_epochs(settings):
 
 def test_configs_have_the_size_of_the_vocabulary(settings):
     configs = budget_jobs.configs_of(settings)
-    budget, paper, long = (
+    budget, paper, deep = (
         configs[budget_jobs.config_file(name, settings)]
-        for name in (budget_jobs.BUDGET, budget_jobs.PAPER, budget_jobs.LONG)
+        for name in budget_jobs.RECIPES
     )
     assert budget.vocab_size == paper.vocab_size == 203
-    assert (budget.num_hidden_layers, long.num_hidden_layers) == (2, 4)
+    assert (budget.num_hidden_layers, deep.num_hidden_layers) == (2, 4)
     assert budget.norm_first and not paper.norm_first
     assert (budget.hidden_dropout_prob, paper.hidden_dropout_prob) == (0, 0.1)
     assert budget.hidden_size == paper.hidden_size
+
+
+def test_the_deep_recipe_alone(settings):
+    settings = dataclasses.replace(
+        settings, recipes=("deep",), num_train_steps=(), train_hours=2.0
+    )
+    jobs = {job.name: job for job in budget_jobs.make(TASKS, settings)}
+    deep = jobs["pretrained/deep/seed-0"].flags
+    assert deep["train_hours"] == 2.0
+    assert "/records/budget-64/" in deep["input_file"]
+    assert not any("paper" in name for name in jobs)
+    assert not any("/budget/" in name for name in jobs)
+    configs = budget_jobs.configs_of(settings)
+    assert configs[deep["bert_config_file"]].num_hidden_layers == 4
+    scratch = jobs["fine_tuned/from_scratch/NER/seed-0"].flags
+    assert configs[scratch["bert_config_file"]].num_hidden_layers == 4

@@ -12,7 +12,10 @@ from tfrecords.io import json_files
 
 def test_hours_of_a_curve_follow_the_tokens(tmp_path):
     settings = Settings(
-        output_dir=str(tmp_path), corpus="text", vocab_file="vocab.txt"
+        output_dir=str(tmp_path),
+        corpus="text",
+        vocab_file="vocab.txt",
+        train_hours=2.0,
     )
     # 10 steps of 64 tokens and 5 of 128: as many tokens in each phase.
     run = tmp_path / budget_jobs.pretrained_name("budget", 0)
@@ -33,12 +36,12 @@ def test_hours_of_a_curve_follow_the_tokens(tmp_path):
             json.dumps(scores | {"step": step}) + "\n" for step in (5, 10, 15)
         )
     )
-    assert report.read_curve("budget", 0, 2.0, settings) is None
+    assert report.read_curve("budget", 0, settings) is None
     json_files.write(
         scored / "eval_results.json",
         {"masked_lm_accuracy": 0.4, "perplexity": 80.0},
     )
-    curve = report.read_curve("budget", 0, 2.0, settings)
+    curve = report.read_curve("budget", 0, settings)
     assert curve.hours.tolist() == pytest.approx([0.5, 1.0, 2.0])
     assert (curve.steps, curve.accuracy, curve.perplexity) == (15, 0.4, 80.0)
     assert curve.accuracies.tolist() == [0.3] * 3
