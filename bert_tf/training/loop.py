@@ -139,7 +139,7 @@ def train(
             config.preemption_file, config.preemption_server
         ) as request,
     ):
-        train_steps, saved, start_step = _resume(
+        training_step, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocab_file
         )
         flags = [settings, config.steps_per_loop, save_steps]
@@ -148,29 +148,30 @@ def train(
         report = _make_report(config, phases, saved, start_step)
         if start_step and is_regular(start_step):
             # A run that stopped at this step may have skipped the evaluation.
-            _evaluate_once(train_steps, on_checkpoint, start_step)
-        wishes = _Wishes(config, strategy, train_steps, request)
+            _evaluate_once(training_step, on_checkpoint, start_step)
+        requests = _Requests(config, strategy, training_step, request)
         step = start_step
 
         for phase, end, batches in read_batches(
             strategy, phases, start_step, end_step, config.steps_per_loop
         ):
-            values = train_steps(batches, end - step)
+            values = training_step(batches, end - step)
             count = values["loss"].shape[0]  # Fewer than asked for, to stop.
             step += count
-            wishes.update(values)
+            requests.update(values)
             report.add(step, values, *_sizes(strategy, phase, batches, count))
-            stops = wishes.to_stop
-            if stops or wishes.to_save or step == end_step or is_regular(step):
+            stops = requests.to_stop
+            saves = requests.to_save or step == end_step or is_regular(step)
+            if stops or saves:
                 with report.paused():
                     report.flush()  # Raises before saving if a loss is NaN.
                     saved.save(step, is_regular)
                     if is_regular(step) and not stops:
-                        _evaluate_once(train_steps, on_checkpoint, step)
+                        _evaluate_once(training_step, on_checkpoint, step)
                     _publish(strategy)
-                wishes.note_save()
+                requests.note_save()
                 # A signal may have arrived in the meantime.
-                stops = wishes.to_stop
+                stops = requests.to_stop
             if stops:
                 raise stopping.Stopped(
                     f"after step {step}, with a checkpoint; the same command "
@@ -180,13 +181,13 @@ def train(
     if end_step < num_train_steps:
         message = f"after step {end_step}, because of --stop_at_step"
         raise stopping.Stopped(f"{message}; omit the flag to resume", 0)
-    return _finish(train_steps, num_train_steps)
+    return _finish(training_step, num_train_steps)
 
 
-def _finish(update: train_step.TrainStep, step: int) -> str:
+def _finish(training_step: train_step.TrainStep, step: int) -> str:
     """Gives the model its averages; logs and returns the sha256 of them."""
-    update.optimizer.swap_averages()
-    weights_sha256 = model_folders.digest(update.model)
+    training_step.optimizer.swap_averages()
+    weights_sha256 = model_folders.digest(training_step.model)
     logging.info("step %d  weights sha256 %s", step, weights_sha256)
     return weights_sha256
 
@@ -214,12 +215,12 @@ def _resume(
     task, model, config, strategy, schedule, metadata, vocab_file
 ) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
     """Returns the TrainStep, the checkpoints, and the restored step."""
-    update = make_step(task, model, config, strategy, schedule)
-    loss_scale = update.loss_scale
+    training_step = make_step(task, model, config, strategy, schedule)
+    loss_scale = training_step.loss_scale
     saved = checkpoints.RunCheckpoints(
         os.path.join(config.output_dir, "checkpoints"),
         model,
-        update.optimizer,
+        training_step.optimizer,
         keep=config.keep_checkpoint_max,
         extra=loss_scale.state() if loss_scale else None,
         is_chief=strategies.is_chief(strategy),
@@ -227,7 +228,8 @@ def _resume(
         vocab_file=vocab_file,
     )
     # The chief restores first, because it renames damaged checkpoints.
-    return update, saved, strategies.chief_first(strategy, saved.restore_latest)
+    start_step = strategies.chief_first(strategy, saved.restore_latest)
+    return training_step, saved, start_step
 
 
 def _make_report(config, phases, saved, start_step) -> reporting.Report:
@@ -241,36 +243,36 @@ def _make_report(config, phases, saved, start_step) -> reporting.Report:
     )
 
 
-class _Wishes:
-    """Wishes to stop, and to save a checkpoint after some minutes.
+class _Requests:
+    """Requests to stop, and to save a checkpoint after some minutes.
 
     Each step sums those of all processes, so that all stop or save after the
     same step. Reading a sum waits for its step, so it is read:
 
-    - never, if this process trains alone: it knows its own wishes;
+    - never, if this process trains alone, with one step a call;
     - after the next call, if several processes make one step a call;
-    - after the call, if a call makes several steps and may have ended early.
+    - after the call, if a call makes several steps, and may have ended early.
 
     Args:
       config: reads `save_checkpoints_minutes` and `steps_per_loop`.
       strategy: strategy of the run.
-      train_steps: gets the wishes of this process.
+      training_step: gets the requests of this process.
       request: request to stop this process.
     """
 
-    def __init__(self, config, strategy, train_steps, request):
+    def __init__(self, config, strategy, training_step, request):
         self.seconds = math.inf
         if config.save_checkpoints_minutes and strategies.is_chief(strategy):
             self.seconds = 60.0 * config.save_checkpoints_minutes
         self.is_alone = strategies.num_workers(strategy) == 1
         self.makes_several_steps = config.steps_per_loop > 1
-        self.train_steps = train_steps
+        self.training_step = training_step
         self.request = request
-        # Sums of wishes to stop and to save: those in use, and the next ones.
+        # Sums for stop and save: those in use, and those of the next call.
         self.known = self.pending = [0.0], [0.0]
         self.saved_at = time.monotonic()
         # Possibly in another thread, during a call of several steps.
-        request.notify(lambda: train_steps.stop.assign(1.0))
+        request.notify(lambda: training_step.stop.assign(1.0))
 
     def update(self, values: dict[str, tf.Tensor]) -> None:
         """Removes the sums of a call from its values, and uses them."""
@@ -280,19 +282,19 @@ class _Wishes:
         elif not self.is_alone:
             self.known, self.pending = self.pending, sums
         if self.is_due:
-            self.train_steps.save.assign(1.0)
+            self.training_step.save.assign(1.0)
 
     def note_save(self) -> None:
         """Counts the minutes from now, when a checkpoint was saved."""
         self.saved_at = time.monotonic()
-        self.train_steps.save.assign(0.0)
+        self.training_step.save.assign(0.0)
         self.known, self.pending = (
             (stops, [0.0]) for stops, _ in (self.known, self.pending)
         )
 
     @property
     def is_due(self) -> bool:
-        """Whether this process wishes to save a checkpoint."""
+        """Whether this process asks for a checkpoint."""
         return time.monotonic() - self.saved_at >= self.seconds
 
     @property
@@ -373,13 +375,15 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
     return rows * phase.examples_per_row * updates, tokens * updates
 
 
-def _evaluate_once(update: train_step.TrainStep, on_checkpoint, step) -> None:
+def _evaluate_once(
+    training_step: train_step.TrainStep, on_checkpoint, step
+) -> None:
     """Calls `on_checkpoint`, unless an earlier process of the run did so.
 
     The model then has the averages of its weights, if there are any. Returns
     when it has been called in every process.
     """
-    strategy, folder = update.strategy, update.config.output_dir
+    strategy, folder = training_step.strategy, training_step.config.output_dir
     path = os.path.join(folder, "logs", "evaluated.json")
 
     def is_done() -> bool:
@@ -389,7 +393,7 @@ def _evaluate_once(update: train_step.TrainStep, on_checkpoint, step) -> None:
 
     if strategies.of_chief(strategy, is_done) or not on_checkpoint:
         return
-    with update.optimizer.averaged():
+    with training_step.optimizer.averaged():
         on_checkpoint(step)
     if strategies.is_chief(strategy):
         json_files.write(path, {"step": step})

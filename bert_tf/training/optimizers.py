@@ -317,11 +317,11 @@ class AdamW(tf.Module):
             gradient clipping; None for 1.
         """
         rate = self.learning_rate(self.step)
-        kernel = self._kernel()
+        adam_op = self._adam_op()
         scale = self._kernel_scale * (1.0 if scale is None else scale)
         for i, gradient in enumerate(gradients):
             self._update(
-                i, gradient * scale, rate * self.rate_factors[i], kernel
+                i, gradient * scale, rate * self.rate_factors[i], adam_op
             )
         self._average()
         self.step.assign_add(1)
@@ -341,12 +341,13 @@ class AdamW(tf.Module):
         """Counts a step without an update; training uses the next batch."""
         self.step.assign_add(1)
 
-    def _kernel(self) -> Callable[..., None]:
+    def _adam_op(self) -> Callable[..., None]:
         """Returns a function of (variable, m, v, rate, gradient).
 
-        It updates the moments and subtracts rate * m / (sqrt(v) + epsilon),
-        with bias correction if configured, from the variable. This takes one
-        pass over memory; separate TensorFlow operations take a dozen.
+        It sets m to beta_1 m + (1 - beta_1) g and v to beta_2 v + (1 - beta_2)
+        g^2 for a gradient g, and subtracts rate * m / (sqrt(v) + epsilon), with
+        bias correction if configured, from the variable. This takes one pass
+        over memory; separate TensorFlow operations take a dozen.
         """
         factor, root = 1.0, 1.0
         if self.correct_bias:
@@ -359,7 +360,7 @@ class AdamW(tf.Module):
             root = tf.sqrt(squares)
         factor *= self._kernel_scale
 
-        def kernel(variable, m, v, rate, gradient):
+        def adam_op(variable, m, v, rate, gradient):
             tf.raw_ops.ResourceApplyAdam(
                 var=variable.handle,
                 m=m.handle,
@@ -373,20 +374,20 @@ class AdamW(tf.Module):
                 grad=gradient,
             )
 
-        return kernel
+        return adam_op
 
-    def _update(self, i: int, gradient, rate, kernel) -> None:
+    def _update(self, i: int, gradient, rate, adam_op) -> None:
         """Updates weight i."""
         variable = self.variables_to_train[i]
         moments = self.first_moments[i], self.second_moments[i]
         if not self.decay_rates[i]:
-            kernel(variable, *moments, rate, gradient)
+            adam_op(variable, *moments, rate, gradient)
             return
         # The variable temporarily holds its update. Decay subtracted separately
         # would be lost to rounding: it is about 1e-7 of the weight.
         weight = tf.convert_to_tensor(variable)
         variable.assign(-rate * self.decay_rates[i] * weight)
-        kernel(variable, *moments, rate, gradient)
+        adam_op(variable, *moments, rate, gradient)
         variable.assign(weight + variable)
 
 
@@ -414,15 +415,15 @@ class Lamb(AdamW):
             variables, learning_rate, correct_bias=correct_bias, **kwargs
         )
 
-    def _update(self, i: int, gradient, rate, kernel) -> None:
+    def _update(self, i: int, gradient, rate, adam_op) -> None:
         """Updates weight i."""
         if self.is_undecayed[i]:
-            super()._update(i, gradient, rate, kernel)
+            super()._update(i, gradient, rate, adam_op)
             return
         variable = self.variables_to_train[i]
         weight = tf.convert_to_tensor(variable)
         variable.assign(-self.decay_rates[i] * weight)
-        kernel(
+        adam_op(
             variable,
             self.first_moments[i],
             self.second_moments[i],
@@ -493,10 +494,10 @@ class Muon(AdamW):
     def _has_second_moment(variable: keras.Variable) -> bool:
         return not is_hidden_matrix(variable)
 
-    def _update(self, i: int, gradient, rate, kernel) -> None:
+    def _update(self, i: int, gradient, rate, adam_op) -> None:
         """Updates weight i."""
         if self.second_moments[i] is not None:
-            super()._update(i, gradient, rate, kernel)
+            super()._update(i, gradient, rate, adam_op)
             return
         variable, momentum = self.variables_to_train[i], self.first_moments[i]
         momentum.assign(MUON_MOMENTUM * momentum + gradient)

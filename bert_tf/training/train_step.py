@@ -139,14 +139,14 @@ class TrainStep:
       loss_scale: loss scale for float16; None otherwise.
 
     Attributes:
-      stop: float32 variable of this process, above 0 if it wishes to stop. It
-        may be assigned by another thread during a call.
-      save: float32 variable, above 0 if it wishes to save a checkpoint.
+      stop: float32 variable of this process, above 0 to ask all
+        processes to stop. It may be assigned by another thread during a call.
+      save: float32 variable, above 0 to ask all for a checkpoint.
 
     Call arguments:
       batches: a global batch, for one update; or an iterator over batches of
         one static shape, for several.
-      num_steps: number of updates; a call ends early if a process wishes to
+      num_steps: number of updates; a call ends early if a process asks to
         stop.
 
     Returns:
@@ -203,7 +203,7 @@ class TrainStep:
 
     def one_step(self, batch):
         """Runs an update, in cross-replica context."""
-        return self._by_name(self._step(batch, self.wishes())[None])
+        return self._by_name(self._step(batch, self.requests())[None])
 
     def several_steps(self, batches, num_steps):
         """Runs up to `num_steps` updates, in cross-replica context."""
@@ -211,14 +211,16 @@ class TrainStep:
 
         # The loop is outside `strategy.run`, since all-reduce is not allowed in
         # a loop inside it.
-        def body(i, stop, rows):
-            wishes = self.wishes()
-            row = self._step(batches.get_next(), wishes)
+        def body(i, stop, logged):
+            requests = self.requests()
+            values = self._step(batches.get_next(), requests)
             # Without other processes, the host need not wait for the device.
-            stop = wishes[0] if is_alone else row[self._names.index("stop")]
-            return i + 1, stop, rows.write(i, row)
+            stop = (
+                requests[0] if is_alone else values[self._names.index("stop")]
+            )
+            return i + 1, stop, logged.write(i, values)
 
-        steps, _, rows = tf.while_loop(
+        steps, _, logged = tf.while_loop(
             lambda i, stop, _: (i < num_steps) & (stop == 0.0),
             body,
             [
@@ -228,27 +230,27 @@ class TrainStep:
             ],
             parallel_iterations=1,
         )
-        return self._by_name(rows.gather(tf.range(steps)))
+        return self._by_name(logged.gather(tf.range(steps)))
 
-    def wishes(self) -> tf.Tensor:
+    def requests(self) -> tf.Tensor:
         """Returns [2] float32: `stop` and `save`."""
         return tf.stack([self.stop.read_value(), self.save.read_value()])
 
-    def _step(self, batch, wishes):
-        values = self.strategy.run(self._update, args=(batch, wishes))
+    def _step(self, batch, requests):
+        values = self.strategy.run(self._update, args=(batch, requests))
         return self.strategy.experimental_local_results(values)[0]  # [N]
 
-    def _by_name(self, rows):
-        """Returns the columns of rows [n, N] by name."""
-        columns = tf.unstack(rows, len(self._names), axis=1)
+    def _by_name(self, logged):
+        """Returns the columns of logged values [n, N] by name."""
+        columns = tf.unstack(logged, len(self._names), axis=1)
         return dict(zip(self._names, columns, strict=True))
 
-    def update(self, batch: Batch, wishes: tf.Tensor) -> tf.Tensor:
+    def update(self, batch: Batch, requests: tf.Tensor) -> tf.Tensor:
         """Updates the weights once, in replica context.
 
         Args:
           batch: rows of this replica.
-          wishes: [2] float32, `stop` and `save` of this process.
+          requests: [2] float32, `stop` and `save` of this process.
 
         Returns:
           [N] float32, the same on every replica.
@@ -265,7 +267,7 @@ class TrainStep:
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
         gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
-        totals = all_reduce_sum(tf.concat([totals, wishes[None]], axis=0))
+        totals = all_reduce_sum(tf.concat([totals, requests[None]], axis=0))
         # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)

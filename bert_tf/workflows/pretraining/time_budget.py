@@ -88,13 +88,13 @@ def _seconds_per_step(task, phase, bert_config, config, strategy) -> float:
     """Returns the seconds of one step, without the first calls."""
     model = loop.build_model(task, bert_config, strategy, config)
     schedule = optimizers.make_schedule(config, phase.num_steps, 0)
-    step = loop.make_step(task, model, config, strategy, schedule)
+    training_step = loop.make_step(task, model, config, strategy, schedule)
     batches = loop.read_batches(
         strategy, [phase], 0, phase.num_steps, config.steps_per_loop
     )
     begin, count, num_calls = time.monotonic(), 0, 0
     for _, end, batch in batches:
-        values = step(batch, config.steps_per_loop)
+        values = training_step(batch, config.steps_per_loop)
         values["loss"].numpy()  # Waits for the device.
         num_calls += 1
         if num_calls == _UNTIMED_CALLS:

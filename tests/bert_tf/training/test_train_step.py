@@ -190,14 +190,14 @@ def test_xla_does_not_change_updates(tiny_config, make_batch):
         np.testing.assert_allclose(x, y, atol=2e-4)
 
 
-def test_values_contain_the_wishes_of_this_process(tiny_config, make_batch):
+def test_values_contain_the_requests_of_this_process(tiny_config, make_batch):
     step = make(tiny_config)[3]
     batch = as_tensors(make_batch(tiny_config))
-    for wishes in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0]):
-        step.stop.assign(wishes[0])
-        step.save.assign(wishes[1])
+    for requests in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0]):
+        step.stop.assign(requests[0])
+        step.save.assign(requests[1])
         values = step(batch)
-        assert [values["stop"], values["save"]] == wishes
+        assert [values["stop"], values["save"]] == requests
 
 
 def test_a_call_of_several_steps_ends_after_the_step_that_is_to_stop(
