@@ -8,7 +8,7 @@ from collections.abc import Collection
 from tfrecords.io import json_files
 from tfrecords.options import quoted
 
-# Devlin et al. 2019, section 3, and Turc et al. 2019, table 1: L layers, H
+# Devlin et al. 2018, section 3, and Turc et al. 2019, table 1: L layers, H
 # hidden units, H / 64 heads, intermediate size 4 H.
 NAMED_SHAPES = {
     "tiny": (2, 128),
@@ -88,7 +88,7 @@ _KINDS = {
     "norm_first": bool,
 }
 # Far beyond any BERT: a config with more has an error.
-_MAX_LAYERS = 10_000
+_MAX_LAYERS = 1_333  # `heads.DROPOUT_ID` is above 3 for each layer.
 _MAX_WEIGHTS = 10**12
 
 

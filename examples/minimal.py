@@ -4,11 +4,12 @@ All of BERT on one page. Read it from top to bottom, and run it:
 
     TF_CPP_MIN_LOG_LEVEL=3 python examples/minimal.py [folder [text_file]]
 
-It takes about a minute on two CPU cores and writes to `folder`, runs/minimal.
+It takes about a minute on two CPU cores and writes to `folder`,
+by default runs/minimal.
 Without a text file it reads the docstrings of Python's standard library. A
 text file has one sentence on each line and a blank line between documents.
 
-"The paper" is Devlin et al. 2019, "the original" is google-research/bert. N
+"The paper" is Devlin et al. 2018, "the original" is google-research/bert. N
 texts or examples, B batch, S sequence, P predictions, V vocabulary, C classes.
 """
 
@@ -150,7 +151,9 @@ def pretraining_metrics(outputs, batch):
         batch["is_real_example"],  # [B], 1 in training.
     )
     return {
-        "masked_lm_loss": losses.masked_lm_loss(*masked_lm),
+        "masked_lm_loss": losses.cross_entropy(
+            *masked_lm, losses.MASKED_LM_EPSILON
+        ),
         "next_sentence_loss": losses.cross_entropy(*next_sentence),
         "masked_lm_accuracy": losses.accuracy(*masked_lm),
         "next_sentence_accuracy": losses.accuracy(*next_sentence),
@@ -182,8 +185,10 @@ def train(model, metrics, dataset, num_steps, learning_rate):
             means = metrics(model(batch, training=True), batch)
             loss = sum(means[name].value() for name in means if "loss" in name)
         gradients = tape.gradient(loss, weights)
+        # Those of embeddings are sparse: dense ones sum a token's rows.
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
         gradients, _ = tf.clip_by_global_norm(gradients, 1.0)
-        optimizer.apply([tf.convert_to_tensor(g) for g in gradients])
+        optimizer.apply(gradients)
         return {name: (m.total, m.weight) for name, m in means.items()}
 
     # A loss is a total and a weight (the number of masked tokens): the mean

@@ -43,10 +43,12 @@ ENCODER_INPUTS: Schema = {
 }
 PRETRAINING: Schema = ENCODER_INPUTS | {
     "masked_lm_positions": Feature(
-        _PREDICTIONS, INT32, "Positions of masked tokens."
+        _PREDICTIONS, INT32, "Positions of masked tokens; 0 in unused slots."
     ),
     "masked_lm_ids": Feature(_PREDICTIONS, INT32, "Ids before masking."),
-    "masked_lm_weights": Feature(_PREDICTIONS, FLOAT32, "1 masked, 0 padding."),
+    "masked_lm_weights": Feature(
+        _PREDICTIONS, FLOAT32, "1 masked token, 0 unused slot."
+    ),
     "next_sentence_labels": Feature(
         (), INT32, "0 next, 1 random; or 0 in order, 1 swapped."
     ),
@@ -70,7 +72,7 @@ PACKED_PRETRAINING: Schema = PACKED_INPUTS | {
     ),
     "masked_lm_ids": Feature(_ROW_PREDICTIONS, INT32, "Ids before masking."),
     "masked_lm_weights": Feature(
-        _ROW_PREDICTIONS, FLOAT32, "1 masked, 0 padding."
+        _ROW_PREDICTIONS, FLOAT32, "1 masked token, 0 unused slot."
     ),
     "next_sentence_labels": Feature(_ROW_EXAMPLES, INT32, "0 next, 1 random."),
     "next_sentence_weights": Feature(
@@ -89,8 +91,8 @@ PACKED_MASKED_LM = _without(PACKED_PRETRAINING, "next_sentence")
 # The same without masks, for records that are masked when read.
 UNMASKED_PAIRS = _without(PRETRAINING, "masked_lm")
 UNMASKED_SEGMENTS = _without(MASKED_LM, "masked_lm")
-PACKED_PAIRS = _without(PACKED_PRETRAINING, "masked_lm")
-PACKED_SEGMENTS = _without(PACKED_MASKED_LM, "masked_lm")
+PACKED_UNMASKED_PAIRS = _without(PACKED_PRETRAINING, "masked_lm")
+PACKED_UNMASKED_SEGMENTS = _without(PACKED_MASKED_LM, "masked_lm")
 CLASSIFICATION: Schema = ENCODER_INPUTS | {
     "label_ids": Feature((), INT32, "Index into the task's labels."),
 }
@@ -122,8 +124,8 @@ SCHEMAS: dict[str, Schema] = {
     "unmasked_segments": UNMASKED_SEGMENTS,
     "packed_pretraining": PACKED_PRETRAINING,
     "packed_masked_lm": PACKED_MASKED_LM,
-    "packed_unmasked_pairs": PACKED_PAIRS,
-    "packed_unmasked_segments": PACKED_SEGMENTS,
+    "packed_unmasked_pairs": PACKED_UNMASKED_PAIRS,
+    "packed_unmasked_segments": PACKED_UNMASKED_SEGMENTS,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
     "choice_inputs": CHOICE_INPUTS,
@@ -282,6 +284,9 @@ def serialize(
     example: Mapping[str, np.ndarray], schema: Schema, sizes: Sizes
 ) -> bytes:
     """Returns one checked example as a serialized tf.train.Example.
+
+    For tests and benchmarks: the readable form of
+    `io.serialization.serialize_rows`, which writes records.
 
     Raises:
       ValueError: as in `check`.

@@ -68,7 +68,7 @@ class ConfiguredModel(keras.Model):
 
     Attributes:
       config: a BertConfig.
-      metadata, vocabulary, new_weights: set by `bert_tf.load`, which see.
+      metadata, vocabulary, new_weights: set by `bert_tf.load`; see there.
     """
 
     metadata = vocabulary = new_weights = None
@@ -80,7 +80,7 @@ class ConfiguredModel(keras.Model):
         self.config = config
 
     def __call__(self, inputs, *args, **kwargs):
-        """Calls the model, as in Keras; ids may be integers of type float.
+        """Calls the model, as in Keras; ids may be whole numbers of type float.
 
         `keras.Input` makes them by default, and so does `fit` on several
         replicas before its first step. They become int32 before Keras casts

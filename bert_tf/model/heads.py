@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.model import dropout, layers
 
-# Higher than every dropout_id of an encoder, which has 1 + 3 L of them.
+# Above every dropout_id of an encoder, the highest of which is 3 L.
 DROPOUT_ID = 4000
 
 

@@ -1,7 +1,8 @@
 """Hidden states -> hidden states: the layers of the encoder.
 
 Shapes: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
-U units of each LSTM direction.
+U units of each LSTM direction. [B S, H] is a matrix with a row for each token,
+B times S rows.
 
 Layers that only contain layers also define `build`: without it Keras traces
 each of them twice, and each layer inside it twice again.
@@ -39,9 +40,9 @@ def initializer(config: bert_config.BertConfig) -> keras.Initializer:
 class Dense(keras.layers.Dense):
     """Dense layer that Keras's `Model.quantize` leaves as it is.
 
-    `fused_dense` multiplies kernels as they are stored, which a layer quantized
-    by Keras could not share. `quantize` of a model with a BertEncoder in it
-    warns of this error and goes on to the next layer.
+    `fused_dense` reads kernels directly, and would bypass the int8 product of a
+    quantized layer. `quantize` of a model logs this error as a warning, and
+    skips the layer.
     """
 
     def quantize(self, *args, **kwargs):
@@ -51,8 +52,9 @@ class Dense(keras.layers.Dense):
 class StoredInBfloat16(keras.DTypePolicy):
     """Dtype policy of a model that is not trained: bfloat16 weights.
 
-    Unlike "bfloat16" it applies to the tables of the embeddings too, and not to
-    products: these have another dtype, to which each call casts their weights.
+    All weights, embedding tables included, are stored in bfloat16; each call
+    casts them to the dtype of its products. Under "bfloat16" products are
+    bfloat16, and tables float32.
     LayerNorm, LSTM and the last layer of a head stay float32, as always.
 
     Args:
@@ -262,7 +264,7 @@ class EncoderLayer(keras.layers.Layer):
         self.attention = SelfAttention(
             config, dropout_id, name="attention", dtype=policy
         )
-        self.attention_dropout = dropout.Dropout(
+        self.attention_output_dropout = dropout.Dropout(
             rate, dropout_id + 1, dtype=policy
         )
         self.attention_norm = LayerNorm(name="attention_norm")
@@ -297,7 +299,7 @@ class EncoderLayer(keras.layers.Layer):
         return_attention=False,
     ):
         shape = tf.shape(hidden)
-        keys = {"training": training, "dropout_key": dropout_key}
+        kwargs = {"training": training, "dropout_key": dropout_key}
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
         if self.norm_first:
             parameters = self.attention_norm.parameters()
@@ -307,12 +309,12 @@ class EncoderLayer(keras.layers.Layer):
             hidden,
             input_mask,
             return_attention=return_attention,
-            **keys,
+            **kwargs,
         )
         if return_attention:
             change, weights = change
-        drop, norm = self.attention_dropout, self.attention_norm
-        rows = self._add(change, rows, shape, drop, norm, **keys)
+        drop, norm = self.attention_output_dropout, self.attention_norm
+        rows = self._add(change, rows, shape, drop, norm, **kwargs)
         expanded = rows
         if self.norm_first:
             parameters = self.output_norm.parameters()
@@ -321,7 +323,7 @@ class EncoderLayer(keras.layers.Layer):
         expanded = self.activate(expanded, training)  # [B S, I]
         change = fused_dense(expanded, (self.output_dense,), training)
         drop, norm = self.output_dropout, self.output_norm
-        rows = self._add(change, rows, shape, drop, norm, **keys)
+        rows = self._add(change, rows, shape, drop, norm, **kwargs)
         hidden = tf.reshape(rows, shape)  # [B, S, H]
         return (hidden, weights) if return_attention else hidden
 

@@ -152,7 +152,7 @@ class _FineTunedModel(encoder.ConfiguredModel):
     def build(self, batch_shape=None):
         self.head.build((None, self.width))
 
-    def read(self, batch, encoder_outputs=None, **kwargs):
+    def head_inputs(self, batch, encoder_outputs=None, **kwargs):
         """Returns the head's inputs: tokens [B, S, width], text [B, width]."""
         outputs = encoder_outputs or self.encoder(batch, **kwargs)
         if not self.bilstm:
@@ -166,7 +166,7 @@ class _FineTunedModel(encoder.ConfiguredModel):
         if training and dropout_key is None:
             dropout_key = self.encoder.draw_key(batch)
         kwargs = {"training": training, "dropout_key": dropout_key}
-        _, pooled = self.read(batch, encoder_outputs, **kwargs)
+        _, pooled = self.head_inputs(batch, encoder_outputs, **kwargs)
         return self.head(pooled, **kwargs)
 
     def compile(self, optimizer="rmsprop", loss=None, **kwargs):
@@ -285,7 +285,7 @@ class BertSpanPredictor(_FineTunedModel):
         self, batch, training=None, dropout_key=None, encoder_outputs=None
     ):
         kwargs = {"training": training, "dropout_key": dropout_key}
-        hidden, _ = self.read(batch, encoder_outputs, **kwargs)
+        hidden, _ = self.head_inputs(batch, encoder_outputs, **kwargs)
         start, end = tf.unstack(self.head(hidden), axis=-1)  # [B, S] each
         return {"start_logits": start, "end_logits": end}
 
@@ -308,7 +308,7 @@ class BertTagger(_ModelOfClasses):
         if training and dropout_key is None:
             dropout_key = self.encoder.draw_key(batch)
         kwargs = {"training": training, "dropout_key": dropout_key}
-        hidden, _ = self.read(batch, encoder_outputs, **kwargs)
+        hidden, _ = self.head_inputs(batch, encoder_outputs, **kwargs)
         logits = self.head(hidden, **kwargs)
         return {"logits": logits}
 

@@ -59,16 +59,6 @@ def _mean(each, weights, epsilon=0.0) -> WeightedMean:
     return WeightedMean(total, tf.reduce_sum(weights), epsilon)
 
 
-def masked_lm_loss(
-    logits: tf.Tensor, masked_lm_ids: tf.Tensor, weights: tf.Tensor
-) -> WeightedMean:
-    """Returns the masked-LM loss: logits [B, P, V], the others [B, P].
-
-    Devlin et al. 2019, appendix A.2.
-    """
-    return cross_entropy(logits, masked_lm_ids, weights, MASKED_LM_EPSILON)
-
-
 def squared_error(
     predictions: tf.Tensor, scores: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:

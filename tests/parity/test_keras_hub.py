@@ -110,10 +110,11 @@ def test_next_sentence_as_a_classifier(
 
 
 def masked_lm_loss(logits, batch):
-    loss = our_losses.masked_lm_loss(
+    loss = our_losses.cross_entropy(
         logits["masked_lm_logits"],
         batch["masked_lm_ids"],
         batch["masked_lm_weights"],
+        our_losses.MASKED_LM_EPSILON,
     )
     return {"masked_lm_loss": loss.value()}
 

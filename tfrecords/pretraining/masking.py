@@ -28,7 +28,7 @@ UNITS = ("tokens", "words", "spans")
 class Mix:
     """Shares of the kinds of replacement of masked tokens.
 
-    The default is that of Devlin et al. 2019, section 3.1; their appendix C.2
+    The default is that of Devlin et al. 2018, section 3.1; their appendix C.2
     and table 8 compare it with five others.
 
     Raises:
@@ -223,12 +223,14 @@ def mask(
 
 
 def _replace(ids, kinds, draws, vocabulary, mix):
-    """Returns the replacements of `ids`, [N, P]."""
-    kinds = (kinds >> np.uint64(11)) * 2.0**-53
-    # The top 32 bits, scaled to the entire vocabulary, as in the original.
-    draws = (draws >> np.uint64(32)) * np.uint64(vocabulary.size)
-    shown = np.where(kinds < mix.mask, vocabulary.mask_id, ids)
-    return np.where(kinds >= 1 - mix.random, draws >> np.uint64(32), shown)
+    """Returns the replacements of `ids`: [N, P], of the same dtype."""
+    uniform = (kinds >> np.uint64(11)) * 2.0**-53
+    # From the entire vocabulary, as in the original: its size times the top 32
+    # bits, as a fraction.
+    half = np.uint64(32)
+    draws = (draws >> half) * np.uint64(vocabulary.size) >> half
+    shown = np.where(uniform < mix.mask, vocabulary.mask_id, ids)
+    return np.where(uniform >= 1 - mix.random, draws.astype(ids.dtype), shown)
 
 
 def _choose(keys, is_candidate, num_to_predict, num_slots):
@@ -238,7 +240,6 @@ def _choose(keys, is_candidate, num_to_predict, num_slots):
     numbers = np.arange(num_positions, dtype=np.uint64)
     mixed = keys >> _POSITION_BITS << _POSITION_BITS | numbers
     mixed[~is_candidate] = np.iinfo(np.uint64).max
-    num_slots = min(num_slots, num_positions)
     smallest = np.sort(mixed, axis=1)[:, :num_slots]
     low = (np.uint64(1) << _POSITION_BITS) - np.uint64(1)
     positions = (smallest & low).astype(np.int64)
@@ -271,7 +272,7 @@ def _choose_words(keys, is_candidate, continues, num_to_predict):
         fits = (length > 0) & (num_taken + length <= num_to_predict)
         is_taken[rows[:, 0], word] = fits
         num_taken += np.where(fits, length, 0)
-    is_masked = is_taken[rows, words] & is_candidate
+    is_masked = is_taken[rows, words]
     positions = np.where(is_masked, np.arange(num_positions), num_positions)
     return np.sort(positions, axis=1)
 

@@ -88,7 +88,7 @@ def pair(
     """Cuts one document into pairs of segments.
 
     create_pretraining_data.py: create_instances_from_document, with the same
-    order of random numbers. Devlin et al. 2019, section 3.1 and appendix A.2.
+    order of random numbers. Devlin et al. 2018, section 3.1 and appendix A.2.
 
     Args:
       sentence_bounds: index of the first token of each sentence, over all

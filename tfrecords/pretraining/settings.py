@@ -8,7 +8,7 @@ from tfrecords.options import Options, option
 from tfrecords.pretraining import masking as masking_lib
 from tfrecords.pretraining import packing
 
-# Devlin et al. 2019; Liu et al. 2019 (RoBERTa); Lan et al. 2020 (ALBERT).
+# Devlin et al. 2018; Liu et al. 2019 (RoBERTa); Lan et al. 2020 (ALBERT).
 PAIRS = ("next_sentence", "none", "sentence_order")
 # Whether tokens are masked when records are written, or when they are read.
 MASKING_TIMES = ("static", "dynamic")

@@ -269,7 +269,7 @@ def test_unmasked_examples_have_no_masks():
     for name in [name for name in examples if name.startswith("masked_lm")]:
         del examples[name]
     unmasked = packing.join(examples, counts, SIZES)
-    schema.check(unmasked, schema.PACKED_PAIRS, SIZES)
+    schema.check(unmasked, schema.PACKED_UNMASKED_PAIRS, SIZES)
     for name, array in unmasked.items():
         np.testing.assert_array_equal(array, masked[name])
 

@@ -21,7 +21,7 @@ def step_of(size="base", task="pretraining", **changes):
 
 
 def test_numbers_of_weights_are_those_of_the_paper():
-    # Devlin et al. 2019, section 3: 110 and 340 million.
+    # Devlin et al. 2018, section 3: 110 and 340 million.
     assert estimates.num_weights(step_of()) == 110_106_428
     assert round(estimates.num_weights(step_of("large")) / 1e6) == 336
     classes = step_of(task="classification", num_labels=3)
