@@ -211,13 +211,14 @@ def test_an_objective_that_contradicts_the_model_is_refused(
             f"--bert_config_file={folder}/causal.json",
         )
     run(folder, tmp_path / "masked", "--objective=masked_lm")
-    with pytest.raises(ValueError, match="left_to_right, but .* is for masked"):
-        run(
-            folder,
-            tmp_path / "other",
-            "--nodo_train",
-            f"--init_checkpoint={tmp_path}/masked",
-        )
+    for without in ("--nodo_train", "--input_file="):
+        with pytest.raises(ValueError, match="left_to_right, but .* is for ma"):
+            run(
+                folder,
+                tmp_path / "other",
+                without,
+                f"--init_checkpoint={tmp_path}/masked",
+            )
 
 
 def export(source, folder, *more):

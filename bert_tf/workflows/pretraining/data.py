@@ -65,12 +65,12 @@ def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
     """Returns the vocabulary of the first records, and the case of all.
 
     Args:
-      config: reads `input_file`, `do_eval` and `eval_input_file`.
+      config: reads `do_train`, `input_file`, `do_eval`, `eval_input_file`.
 
     Raises:
       ValueError: if some records are lower-cased and others are not.
     """
-    paths = _folders(config) if config.input_file else []
+    paths = _folders(config) if config.do_train else []
     if config.do_eval and config.eval_input_file:
         paths.append(config.eval_input_file)
     found = {}
@@ -169,20 +169,20 @@ def open_phases(
     ]
 
 
-def _steps(name: str, fractions: dict[int, float], total: int):
+def _steps(
+    name: str, fractions: dict[int, float], total: int
+) -> dict[int, int]:
     """Returns key -> number of steps, for fractions with a sum of 1."""
-    ends, done = [0], 0.0
-    for fraction in fractions.values():
+    steps, done, end = {}, 0.0, 0
+    for key, fraction in fractions.items():
         done += fraction
-        ends.append(round(done * total))
-    steps = {}
-    for i, (key, fraction) in enumerate(fractions.items()):
-        steps[key] = ends[i + 1] - ends[i]
-        if steps[key] < 1:
+        begin, end = end, round(done * total)
+        if begin == end:
             raise ValueError(
                 f"--{name}={key}:{fraction:g} of --num_train_steps={total} is "
                 "less than one step. Increase one of the two."
             )
+        steps[key] = end - begin
     return steps
 
 
@@ -198,8 +198,8 @@ def _ramp(
     flag = f"--batch_size_ramp={','.join(config.batch_size_ramp)}"
     if len(parts) > 1 or config.phases:
         raise ValueError(
-            f"{flag} cannot be combined with several folders in --input_file. "
-            "Omit it, or give one folder."
+            f"{flag} cannot be combined with several folders in --input_file "
+            "or with --phases. Omit it, or give one folder and no --phases."
         )
     fractions = _parse(flag, config.batch_size_ramp, "32:0.2,128:0.3", "sizes")
     rest = 1.0 - sum(fractions.values())

@@ -60,6 +60,7 @@ def pretrain(config: PretrainingConfig) -> None:
     strategy = loop.open_strategy(config, do_train)
     config = dataclasses.replace(
         config,
+        do_train=do_train,  # Not without records to train on.
         input_mode=strategies.find_input_mode(strategy, config.input_mode),
     )
     # Locked until the end: a second run would truncate the logs of this one.
@@ -72,13 +73,13 @@ def pretrain(config: PretrainingConfig) -> None:
         )
         if not (do_train or model_dir):
             model_dir = checkpoints.find(config.output_dir)
-        _train_and_evaluate(config, strategy, model_dir, do_train)
+        _train_and_evaluate(config, strategy, model_dir)
 
 
 def _train_and_evaluate(
-    given: PretrainingConfig, strategy, model_dir: str | None, do_train: bool
+    given: PretrainingConfig, strategy, model_dir: str | None
 ) -> None:
-    """Trains and evaluates, starting from the model in `model_dir` if any."""
+    """Trains and evaluates, or only evaluates the model in `model_dir`."""
     made_with = data_lib.find_vocabulary_of_records(given)
     vocab_file, do_lower_case = model_source.find_vocabulary(
         given, model_dir, made_with.do_lower_case
@@ -87,69 +88,92 @@ def _train_and_evaluate(
     bert_config = _find_config(given, model_dir, vocab_file, made_with.size)
     # All records are opened and checked before the model is built.
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
-    phases, held_out = _open_records(
-        config, bert_config, sha256, strategy, do_train
+    phases, held_out = _open_records(config, bert_config, sha256, strategy)
+    if not config.do_train:
+        _evaluate(config, bert_config, strategy, held_out, model_dir)
+        return
+    _refuse_bad_records(config, phases, bert_config, vocab_file)
+    teacher = teachers.load(
+        phases[0].task,
+        config,
+        bert_config,
+        strategy,
+        max_seq_length=_max_length(phases),
+        vocab_file=vocab_file,
+        vocabulary_sha256=sha256,
+        do_lower_case=do_lower_case,
+    )
+    if given.train_hours is not None:
+        config = _fit_steps(given, phases, bert_config, teacher, strategy)
+        phases = data_lib.open_phases(config, bert_config, sha256)
+    settings = _run_settings(
+        config, bert_config, phases, teacher, given.train_hours
     )
     is_chief = strategies.is_chief(strategy)
-    teacher = None
-    if do_train:
-        _refuse_bad_records(config, phases, bert_config, vocab_file)
-        teacher = teachers.load(
-            phases[0].task,
+    _check_folder(config, settings, is_chief)
+    if checkpoints.newest_step(config.output_dir):
+        vocab_file, do_lower_case = model_source.find_vocabulary(
             config,
-            bert_config,
-            strategy,
-            max_seq_length=_max_length(phases),
-            vocab_file=vocab_file,
-            vocabulary_sha256=sha256,
-            do_lower_case=do_lower_case,
+            checkpoints.find(config.output_dir),
+            made_with.do_lower_case,
         )
-        if given.train_hours is not None:
-            config = _fit_steps(
-                given, config, phases, bert_config, teacher, strategy
-            )
-            phases = data_lib.open_phases(config, bert_config, sha256)
-        settings = _run_settings(
-            config, bert_config, phases, teacher, given.train_hours
-        )
-        _check_folder(config, settings, is_chief)
-        if checkpoints.newest_step(config.output_dir):
-            vocab_file, do_lower_case = model_source.find_vocabulary(
-                config,
-                checkpoints.find(config.output_dir),
-                made_with.do_lower_case,
-            )
-        if is_chief:
-            # With the number of steps instead of hours, to repeat the run.
-            flags = given if given.train_hours is None else config
-            run_history.write_flags("run_pretraining", config.output_dir, flags)
+    if is_chief:
+        # With the number of steps instead of hours, to repeat the run.
+        flags = given if given.train_hours is None else config
+        run_history.write_flags("run_pretraining", config.output_dir, flags)
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     if model_dir:
-        _load_weights(model, model_dir, do_train, held_out)
+        _load_weights(model, model_dir)
     teachers.copy_layers(teacher, model, config)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
-    if do_train:
-        _train(
-            config,
-            model,
-            phases,
-            teacher,
-            strategy=strategy,
-            settings=settings,
-            vocab_file=vocab_file,
-            do_lower_case=do_lower_case,
-            evaluate=evaluate,
-        )
-        step = config.num_train_steps
-    else:
-        step = checkpoints.step_of(model_dir)
+    _train(
+        config,
+        model,
+        phases,
+        teacher,
+        strategy=strategy,
+        settings=settings,
+        vocab_file=vocab_file,
+        do_lower_case=do_lower_case,
+        evaluate=evaluate,
+    )
     # A finished run may be evaluated later, or on other records.
+    step = config.num_train_steps
     if evaluate and not strategies.of_chief(
-        strategy, lambda: do_train and evaluate.is_done(step)
+        strategy, lambda: evaluate.is_done(step)
     ):
         evaluate(step)
+
+
+def _evaluate(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    strategy: tf.distribute.Strategy,
+    held_out: PretrainingData,
+    model_dir: str,
+) -> None:
+    """Evaluates a model that was trained before.
+
+    Raises:
+      ValueError: if its heads are newly initialized or were trained on pairs of
+        another kind, or model.json has no task.
+    """
+    metadata = model_folders.read_metadata(model_dir)
+    task, missing = metadata["task"], metadata.get("not_in_source", ())
+    if task != "pretraining" or missing:
+        raise ValueError(
+            f"{model_dir} has task {task}"
+            + f", without {', '.join(missing)}" * bool(missing)
+            + ": its pre-training heads are not trained. Train them with "
+            "--do_train and --input_file."
+        )
+    pretraining.check_labels(metadata, model_dir, held_out.records)
+    model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
+    model_folders.load_weights(model, model_dir)
+    evaluate = HeldOutEvaluation(config, model, held_out, strategy)
+    evaluate(checkpoints.step_of(model_dir))
 
 
 def _open_records(
@@ -157,11 +181,10 @@ def _open_records(
     bert_config: BertConfig,
     sha256: str | None,
     strategy: tf.distribute.Strategy,
-    do_train: bool,
 ) -> tuple[list[PretrainingData], PretrainingData | None]:
     """Returns the phases, [] without training, and the held-out data if any."""
     phases, held_out = [], None
-    if do_train:
+    if config.do_train:
         phases = data_lib.open_phases(config, bert_config, sha256)
     for phase in phases:
         loop.check_batch(
@@ -194,7 +217,6 @@ def _refuse_bad_records(
 
 def _fit_steps(
     given: PretrainingConfig,
-    config: PretrainingConfig,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     teacher: keras.Model | None,
@@ -206,17 +228,14 @@ def _fit_steps(
 
     Args:
       given: config with `train_hours`.
-      config: the same with the steps of `phases`, which are enough to time.
-      phases: data of the run.
+      phases: data of the run, with enough steps to time.
       bert_config: config of the model.
       teacher: teacher of the run, if any.
       strategy: strategy of the run.
     """
-    if steps := time_budget.steps_of_begun_run(given):
-        return given.with_steps(steps)
-    steps = time_budget.find_steps(
+    steps = time_budget.steps_of_begun_run(given) or time_budget.find_steps(
         teachers.with_losses(phases[0].task, teacher, given),
-        _loop_phases(phases, bert_config, config),
+        _loop_phases(phases, bert_config, given),
         bert_config,
         given,
         strategy,
@@ -258,36 +277,14 @@ def _find_config(
     return dataclasses.replace(bert_config, is_causal=is_causal)
 
 
-def _load_weights(
-    model: keras.Model,
-    folder: str,
-    do_train: bool,
-    held_out: PretrainingData | None,
-) -> None:
-    """Loads the weights of a pre-trained model, or the encoder of another one.
-
-    Raises:
-      ValueError: if newly initialized weights, or weights trained on pairs of
-        another kind, would be evaluated, or model.json has no task.
-    """
-    metadata = model_folders.read_metadata(folder)
-    task, missing = metadata["task"], metadata.get("not_in_source", ())
-    if not do_train and (task != "pretraining" or missing):
-        raise ValueError(
-            f"{folder} has task {task}"
-            + f", without {', '.join(missing)}" * bool(missing)
-            + ": its pre-training heads are not trained. Train them with "
-            "--do_train and --input_file."
-        )
-    if not do_train:
-        pretraining.check_labels(metadata, folder, held_out.records)
+def _load_weights(model: keras.Model, folder: str) -> None:
+    """Loads the weights of a pre-trained model, or the encoder of another."""
+    task = model_folders.read_metadata(folder)["task"]
     if task == "pretraining":
         model_folders.load_weights(model, folder)
-    else:
-        logging.info(
-            "%s has task %s: heads are newly initialized", folder, task
-        )
-        model_folders.load_encoder(model, folder)
+        return
+    logging.info("%s has task %s: heads are newly initialized", folder, task)
+    model_folders.load_encoder(model, folder)
 
 
 def _run_settings(
