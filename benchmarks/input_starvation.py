@@ -133,7 +133,7 @@ def measure(size: str, found: records.Records) -> dict:
     batch = next(data)
     sources = {"records": lambda: next(data), "one batch": lambda: batch}
     for source in sources.values():
-        once = timed(step, source, _WARM_UP_STEPS)
+        timed(step, source, _WARM_UP_STEPS)
     once = timed(step, sources["one batch"], 1)
     count = turns.steps_a_round(once, FLAGS.seconds)
     seconds = {name: [] for name in sources}
@@ -168,10 +168,12 @@ def main(argv: list[str]) -> None:
     """Times each model size."""
     common_flags.parse(FLAGS, argv, __doc__)
     with tempfile.TemporaryDirectory() as folder:
-        found = records.Records.open(make_records(folder))
-        report = {"machine": comparison.machine([]), "rows": []}
-        for size in FLAGS.size:
-            report["rows"].append(measure(size, found))
+        path = make_records(folder)
+        if not os.path.isdir(path):
+            raise ValueError(f"--records={path} is not a folder. Give one.")
+        found = records.Records.open(path)
+        rows = [measure(size, found) for size in FLAGS.size]
+        report = {"machine": comparison.machine([]), "rows": rows}
     print(report["machine"])
     print(f"{FLAGS.batch_size} rows, {FLAGS.precision}, {len(found)} records")
     print(format_table(report["rows"]))

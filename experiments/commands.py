@@ -7,6 +7,7 @@ again: this is recorded in its file, and the plan continues without the jobs
 that depend on it.
 """
 
+import collections
 import dataclasses
 import os
 import shlex
@@ -110,14 +111,14 @@ class Progress:
 
     Attributes:
       jobs: jobs of the plan.
-      num_processes: number of jobs that run at a time.
+      options: where and how they run.
       taken: seconds of each job by its name; None if it is not done.
       diverged: names of jobs that diverged.
     """
 
     def __init__(self, jobs: Sequence[Job], options: PlanOptions):
         self.jobs = jobs
-        self.num_processes = options.num_processes
+        self.options = options
         done = {job.name: read_done(options.output_dir, job) for job in jobs}
         self.taken = {
             name: one["seconds"] if one else None for name, one in done.items()
@@ -153,7 +154,8 @@ class Progress:
             for job in self.jobs
             if self.taken[job.name] is None and not self.is_lost(job)
         ]
-        return max(sum(seconds) / self.num_processes, max(seconds, default=0))
+        num_processes = self.options.num_processes
+        return max(sum(seconds) / num_processes, max(seconds, default=0))
 
     def line(self) -> str:
         """Returns the progress of the plan, for the log."""
@@ -162,20 +164,18 @@ class Progress:
         return f"{done} of {len(self.jobs)} commands done, about {rest} left"
 
 
-def print_plan(jobs: Sequence[Job], progress: Progress) -> None:
+def print_plan(progress: Progress) -> None:
     """Prints each command with its estimated time, and the total."""
-    for job in jobs:
+    for job in progress.jobs:
         taken = progress.taken[job.name]
         seconds = taken or job.seconds * progress.factor(job.script)
         words = "took" if taken else "about"
         print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
         command = ["python", "-m", f"run_scripts.{job.script}"]
         print(shlex.join([*command, *arguments_of(job)]))
-    counts: dict[str, int] = {}
-    for job in jobs:
-        counts[job.script] = counts.get(job.script, 0) + 1
+    counts = collections.Counter(job.script for job in progress.jobs)
     parts = ", ".join(f"{n} {script}" for script, n in counts.items())
-    print(f"# {len(jobs)} commands: {parts}; {progress.line()}")
+    print(f"# {len(progress.jobs)} commands: {parts}; {progress.line()}")
 
 
 class _Process:
@@ -288,23 +288,21 @@ def _shares(num_processes: int) -> list[list[int]]:
     return [cores[first::num_processes] for first in range(num_processes)]
 
 
-def run(
-    jobs: Sequence[Job], progress: Progress, options: PlanOptions
-) -> Iterator[Job]:
+def run(progress: Progress) -> Iterator[Job]:
     """Runs the missing jobs; yields each job when it is done.
 
     Jobs start in order, except that one waits until those it needs are done.
 
     Args:
-      jobs: jobs of the plan, each after those it needs.
-      progress: progress of the plan.
-      options: its `output_dir` gets `logs/` and `done/`.
+      progress: progress of the plan, whose jobs follow those that they need.
+        The `output_dir` of its options gets `logs/` and `done/`.
 
     Raises:
       ValueError: with the last lines of its log, if a job fails.
       stopping.Stopped: on SIGTERM, after the jobs have saved checkpoints.
     """
-    waiting = [job for job in jobs if progress.taken[job.name] is None]
+    options, taken = progress.options, progress.taken
+    waiting = [job for job in progress.jobs if taken[job.name] is None]
     free = _shares(options.num_processes)
     running: list[_Process] = []
     logged = time.monotonic()

@@ -112,42 +112,50 @@ def read(files: TaskFiles, max_seq_length: int) -> list[EvaluationTask]:
     return tasks
 
 
+def glue_task(folder: str) -> glue_tables.GlueTask:
+    """Returns the task that a folder is named like."""
+    return glue_tables.find(os.path.basename(os.path.normpath(folder)))
+
+
+def glue_files(folder: str) -> list[str]:
+    """Returns the paths of a task's training rows and of its first dev rows."""
+    files = glue_task(folder).files
+    dev = next(name for name in files if name.startswith("dev"))
+    return [os.path.join(folder, files[name]) for name in ("train", dev)]
+
+
 def glue(folder: str) -> EvaluationTask:
     """Returns the task of a folder named like a GLUE task.
 
     Raises:
       ValueError: if there is no such task, or a file is missing or malformed.
     """
-    task = glue_tables.find(os.path.basename(os.path.normpath(folder)))
+    task = glue_task(folder)
     if "train" not in task.files:
         raise ValueError(
             f"{folder}: {task.name} has no training rows; choose another task."
         )
-    counts = {}
-    num_words = 0
-    for split in ("train", *(s for s in task.files if s.startswith("dev"))):
-        path = os.path.join(folder, task.files[split])
-        if split == "train" and not os.path.exists(path):
-            raise ValueError(
-                f"--glue_dir={folder} has no {task.files[split]}. Give the "
-                f"folder with the files of {task.name}."
-            )
-        if not os.path.exists(path):
-            # The script will hold out a tenth of the training rows.
-            counts["dev"] = counts["train"] // 10
-            continue
-        rows = list(glue_rows.read_rows(task, path, is_labelled=True))
-        counts.setdefault("train" if split == "train" else "dev", len(rows))
-        if split == "train":
-            num_words = _count_words(text for row in rows for text in row.texts)
+    train_file, dev_file = glue_files(folder)
+    if not os.path.exists(train_file):
+        raise ValueError(
+            f"--glue_dir={folder} has no {task.files['train']}. Give the "
+            f"folder with the files of {task.name}."
+        )
+    rows = list(glue_rows.read_rows(task, train_file, is_labelled=True))
+    num_words = _count_words(text for row in rows for text in row.texts)
+    # Without a dev file the script holds out a tenth of the training rows.
+    num_dev = len(rows) // 10
+    if os.path.exists(dev_file):
+        dev_rows = glue_rows.read_rows(task, dev_file, is_labelled=True)
+        num_dev = len(list(dev_rows))
     return EvaluationTask(
         name=task.name,
         kind="glue",
         script="run_glue",
         flags={"task_name": task.name, "data_dir": folder},
-        num_train=counts["train"],
-        num_dev=counts["dev"],
-        num_tokens=_SPECIAL + _PIECES * num_words / counts["train"],
+        num_train=len(rows),
+        num_dev=num_dev,
+        num_tokens=_SPECIAL + _PIECES * num_words / len(rows),
     )
 
 

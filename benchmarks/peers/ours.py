@@ -75,12 +75,8 @@ def task_of(setting: work.Setting):
 
 def make_train_steps(task, model, strategy, settings):
     """Returns a function of a batch: one update, as in `loop.train`."""
-    from bert_tf.training import optimizers, train_step
+    from bert_tf.training import loop, optimizers
 
     # The run is so long that the learning rate is practically constant.
     schedule = optimizers.WarmupDecay(settings.learning_rate, 10**9)
-    with strategy.scope():
-        optimizer = optimizers.make_optimizer(
-            settings, model.trainable_weights, schedule
-        )
-    return train_step.TrainStep(task, model, optimizer, settings, strategy)
+    return loop.make_step(task, model, settings, strategy, schedule)

@@ -316,13 +316,19 @@ class TrainingConfig(Options):
                 "schedule it follows. Change them, or omit it."
             )
 
+    @property
+    def corrects_bias(self) -> bool:
+        """Whether the bias of Adam's moments is corrected."""
+        if self.correct_bias is None:
+            # You et al. 2020 correct it; the original AdamW does not.
+            return self.optimizer == "lamb"
+        return self.correct_bias
+
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""
         settings = {name: getattr(self, name) for name in _DECISIVE}
         for name in _DECISIVE_UNLESS_DEFAULT:
             if getattr(self, name) != getattr(TrainingConfig, name):
                 settings[name] = getattr(self, name)
-        if self.correct_bias is None:
-            # You et al. 2020 correct the bias; the original AdamW does not.
-            settings["correct_bias"] = self.optimizer == "lamb"
+        settings["correct_bias"] = self.corrects_bias
         return settings

@@ -394,26 +394,12 @@ class AdamW(tf.Module):
 class Lamb(AdamW):
     """LAMB: AdamW with updates scaled to the norm of each weight matrix.
 
-    You et al. 2020 (arXiv 1904.00962), algorithm 2, with phi(x) = x: for very
-    large batches. The update, including weight decay, is multiplied by the
-    trust ratio: the norm of the weight over the norm of the update, or 1 if
-    either is 0. LayerNorm and biases, which have no weight decay, are not
-    scaled either, as in the authors' code.
-
-    Args:
-      variables: as in `AdamW`.
-      learning_rate: step -> scalar float32.
-      correct_bias: whether to correct the bias of the moments, as in
-        algorithm 2.
-      **kwargs: the other arguments of `AdamW`.
+    You et al. 2020 (arXiv 1904.00962), algorithm 2, which has `correct_bias`,
+    with phi(x) = x: for very large batches. The update, including weight decay,
+    is multiplied by the trust ratio: the norm of the weight over the norm of
+    the update, or 1 if either is 0. LayerNorm and biases, which have no weight
+    decay, are not scaled either, as in the authors' code.
     """
-
-    def __init__(
-        self, variables, learning_rate, *, correct_bias: bool = True, **kwargs
-    ):
-        super().__init__(
-            variables, learning_rate, correct_bias=correct_bias, **kwargs
-        )
 
     def _update(self, i: int, gradient, rate, adam_op) -> None:
         """Updates weight i."""
@@ -423,13 +409,8 @@ class Lamb(AdamW):
         variable = self.variables_to_train[i]
         weight = tf.convert_to_tensor(variable)
         variable.assign(-self.decay_rates[i] * weight)
-        adam_op(
-            variable,
-            self.first_moments[i],
-            self.second_moments[i],
-            1.0,
-            gradient,
-        )
+        moments = self.first_moments[i], self.second_moments[i]
+        adam_op(variable, *moments, 1.0, gradient)
         change = tf.convert_to_tensor(variable)
         variable.assign(weight + rate * _trust(weight, change) * change)
 
@@ -541,7 +522,7 @@ def make_optimizer(
 
     Args:
       config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
-        `adam_beta_2`, `adam_epsilon`, `correct_bias`, `layerwise_lr_decay`,
+        `adam_beta_2`, `adam_epsilon`, `corrects_bias`, `layerwise_lr_decay`,
         `ema_decay`; for Muon also `learning_rate`, `muon_learning_rate` and
         `precision`.
       variables: weights to train.
@@ -552,11 +533,10 @@ def make_optimizer(
         "beta_1": config.adam_beta_1,
         "beta_2": config.adam_beta_2,
         "epsilon": config.adam_epsilon,
+        "correct_bias": config.corrects_bias,
         "ema_decay": config.ema_decay,
         "layerwise_lr_decay": config.layerwise_lr_decay,
     }
-    if config.correct_bias is not None:
-        settings["correct_bias"] = config.correct_bias
     if config.optimizer == "muon":
         if config.precision == "bfloat16":
             settings["product_dtype"] = "bfloat16"

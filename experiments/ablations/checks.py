@@ -8,7 +8,7 @@ that the paper's table does not have, are counted as our own claims.
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from experiments.ablations import tables
@@ -187,7 +187,7 @@ def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
     """Table 8: the mix matters for features, hardly in fine-tuning."""
     labels = list(by_label)
     ours, masks_alone, random_alone = labels[0], labels[1], labels[-1]
-    spreads: dict[str, Score] = {}
+    spreads: dict[str, Score | None] = {}
     for name in names:
         of_mixes = {label: by_label[label].get(name) for label in labels}
         yield _compare(
@@ -220,13 +220,16 @@ def _mixes(by_label: dict[str, Scores], names, kinds) -> Iterator[Check]:
         )
 
 
-def _spread(scores: Iterable[Score]) -> Score:
-    """Returns best minus worst of some scores, for each seed."""
-    scores = list(scores)
-    # While a plan runs, some have fewer seeds.
-    of_seeds = zip(*(score.values for score in scores), strict=False)
-    values = tuple(max(values) - min(values) for values in of_seeds)
-    return Score(values, scores[0].metric)
+def _spread(scores: Collection[Score]) -> Score | None:
+    """Returns best minus worst of some scores, for each seed.
+
+    None while they have different seeds: a plan runs, or a run diverged.
+    """
+    of_seeds = [score.values for score in scores]
+    if len(set(map(len, of_seeds))) > 1:
+        return None
+    values = tuple(max(x) - min(x) for x in zip(*of_seeds, strict=True))
+    return Score(values, next(iter(scores)).metric)
 
 
 def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:

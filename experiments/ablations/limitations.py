@@ -28,7 +28,7 @@ def scale(settings: Settings) -> list[str]:
         "that is the order of the rows, and not the numbers. Each model "
         f"here reads {settings.num_train_steps:,} batches of "
         f"{settings.train_batch_size} x {settings.max_seq_length} tokens, "
-        f"{tokens / 1e6:.2g} million in total; the paper's read "
+        f"{tokens:,} in total; the paper's read "
         f"{_PAPER_TOKENS / tokens:,.0f} times as many. The base model is "
         f"{base.size} with {settings.vocab_size:,} entries; the paper's is "
         f"{tables.PAPER_BASE.size} with 30,522.",

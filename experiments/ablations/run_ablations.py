@@ -97,12 +97,12 @@ def main(argv: list[str]) -> None:
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     progress = commands.Progress(jobs, settings)
     if settings.dry_run:
-        commands.print_plan(jobs, progress)
+        commands.print_plan(progress)
         return
     command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
     with run_folder.open_run(settings.output_dir):
         recipes.write_configs(configs)
-        for job in commands.run(jobs, progress, settings):
+        for job in commands.run(progress):
             if job.name.startswith(("pretrained/", "fine_tuned/")):
                 write_report(rows, tasks, settings, progress, command)
         checks = write_report(rows, tasks, settings, progress, command)

@@ -12,27 +12,17 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
-from tfrecords.tasks import glue_rows, glue_tables
+from experiments import evaluation_tasks
+from tfrecords.tasks import glue_rows
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0)
 _FOLDS = 3
 
 
-def files_of(folder: str) -> list[str]:
-    """Returns the paths of the training and dev rows of a task of GLUE.
-
-    Args:
-      folder: folder of the task, named like it.
-    """
-    task = _task(folder)
-    dev = next(name for name in task.files if name.startswith("dev"))
-    return [os.path.join(folder, task.files[name]) for name in ("train", dev)]
-
-
 def has_score(folder: str) -> bool:
     """Returns whether a task has classes, and dev rows."""
-    return not _task(folder).is_regression and all(
-        map(os.path.exists, files_of(folder))
+    return not evaluation_tasks.glue_task(folder).is_regression and all(
+        map(os.path.exists, evaluation_tasks.glue_files(folder))
     )
 
 
@@ -45,10 +35,10 @@ def tf_idf_score(folder: str) -> float:
     Raises:
       ValueError: if a file is malformed.
     """
-    task = _task(folder)
+    task = evaluation_tasks.glue_task(folder)
     train_rows, dev_rows = (
         list(glue_rows.read_rows(task, path, is_labelled=True))
-        for path in files_of(folder)
+        for path in evaluation_tasks.glue_files(folder)
     )
     # Each text of a pair has features of its own.
     features = [
@@ -69,10 +59,6 @@ def tf_idf_score(folder: str) -> float:
     )
     model.fit(train, [row.label for row in train_rows])
     return float(model.score(evaluated, [row.label for row in dev_rows]))
-
-
-def _task(folder: str) -> glue_tables.GlueTask:
-    return glue_tables.find(os.path.basename(os.path.normpath(folder)))
 
 
 def _features(train: Sequence[str], evaluated: Sequence[str]):

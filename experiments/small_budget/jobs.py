@@ -1,8 +1,8 @@
-"""Settings, tasks -> jobs: pre-training by two recipes, then fine-tuning.
+"""Settings, tasks -> jobs: pre-training by each recipe, then fine-tuning.
 
-The recipes are those of run_scripts/recipes/budget_*.flags, and the paper's
-with a learning rate and initial weights that suit the size. All have the same
-text, sequence lengths and hours, and the first two the same model size.
+`budget` is run_scripts/recipes/budget_cpu.flags, `deep` the same with more
+layers, and `paper` the paper's, with a learning rate and initial weights that
+suit the size of `budget`. All have the same text, sequence lengths and hours.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from tfrecords.text import vocab
 
 BUDGET, PAPER, DEEP = RECIPES = "budget", "paper", "deep"
 SCRATCH = "from scratch"
-_LENGTHS = (64, 128)  # Sequence lengths of pre-training.
+LENGTHS = (64, 128)  # Sequence lengths of pre-training.
 _DEEP_LAYERS = 4  # Well-Read Students' mini (Turc et al. 2019).
 _MASKED = 0.15  # Devlin et al. 2018, section 3.1.
 # The best of 3e-4, 5e-4 and 1e-3 after 900 steps; with 1e-3 the loss rises
@@ -201,9 +201,9 @@ def _held_out(recipe: str, length: int, settings: Settings) -> Job:
 def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
     """Returns the job that pre-trains a model; `index` is that of the seed."""
     source = _records_of(recipe)
-    records = [_records(source, n, settings) for n in _LENGTHS]
+    records = [_records(source, n, settings) for n in LENGTHS]
     # Short, as in both phases: later positions are learnt in the second.
-    held_out = _held_out(source, min(_LENGTHS), settings)
+    held_out = _held_out(source, min(LENGTHS), settings)
     flags = (
         dict(_PAPER_TRAINING) if recipe == PAPER else recipes.read("budget_cpu")
     )
@@ -242,7 +242,7 @@ def scored_name(recipe: str, index: int) -> str:
 
 def _scoring(recipe: str, index: int, settings: Settings) -> Job:
     """Returns the job that evaluates a model on the records of all models."""
-    held_out = _held_out(BUDGET, max(_LENGTHS), settings)
+    held_out = _held_out(BUDGET, max(LENGTHS), settings)
     begin = pretrained_name(recipe, index)
     flags = {
         "do_train": False,
@@ -285,7 +285,7 @@ def _fine_tuning(
     flags = task.flags | {
         "records_dir": f"{settings.output_dir}/{needs[0]}",
         "output_dir": f"{settings.output_dir}/{name}",
-        "max_seq_length": max(_LENGTHS),
+        "max_seq_length": max(LENGTHS),
         "num_train_epochs": epochs_of(task, settings),
         "learning_rate": _RATES[task.kind],
         "bert_config_file": fine_tuning_config_file(row, settings),
@@ -317,16 +317,16 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
       tasks: tasks to fine-tune on.
       settings: settings of the experiment.
     """
-    jobs = [_held_out(BUDGET, max(_LENGTHS), settings)]
+    jobs = [_held_out(BUDGET, max(LENGTHS), settings)]
     for source in dict.fromkeys(map(_records_of, settings.recipes)):
-        jobs.append(_held_out(source, min(_LENGTHS), settings))
-        jobs += [_records(source, length, settings) for length in _LENGTHS]
+        jobs.append(_held_out(source, min(LENGTHS), settings))
+        jobs += [_records(source, length, settings) for length in LENGTHS]
     for index in range(settings.num_pretrainings):
         for recipe in settings.recipes:
             jobs.append(_pretraining(recipe, index, settings))
             jobs.append(_scoring(recipe, index, settings))
     jobs += [
-        task.records_job(settings, settings.vocab_file, max(_LENGTHS))
+        task.records_job(settings, settings.vocab_file, max(LENGTHS))
         for task in tasks
     ]
     # One seed of all rows, then the next; from scratch last.

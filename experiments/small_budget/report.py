@@ -124,18 +124,18 @@ def _pretraining_table(
     curves: Mapping[str, Sequence[Curve]], settings: Settings
 ) -> list[str]:
     lines = []
-    for name, of_recipe in curves.items():
+    for recipe, of_recipe in curves.items():
         accuracy, perplexity = (
             Score(tuple(getattr(curve, name) for curve in of_recipe), name)
             for name in ("accuracy", "perplexity")
         )
-        steps = sorted({f"{curve.steps:,}" for curve in of_recipe})
+        steps = sorted({curve.steps for curve in of_recipe})
         lines.append(
             [
-                name,
+                recipe,
                 f"{settings.train_hours:g}",
                 str(len(of_recipe)),
-                ", ".join(steps) or _NONE,
+                ", ".join(f"{number:,}" for number in steps) or _NONE,
                 _show(accuracy, "{:.3f}"),
                 _show(perplexity, "{:.1f}"),
             ]
@@ -146,7 +146,6 @@ def _pretraining_table(
 
 
 def _task_table(
-    scores: Mapping[str, Mapping[str, Score]],
     tasks: Sequence[EvaluationTask],
     tf_idf: Mapping[str, float],
     settings: Settings,
@@ -154,7 +153,7 @@ def _task_table(
     rows = budget_jobs.rows_of(settings)
     lines = []
     for task in tasks:
-        found = [scores[row].get(task.name) for row in rows]
+        found = [read_score(row, task, settings) for row in rows]
         first = next((score for score in found if score), None)
         majority = first.baseline if first else None
         lines.append(
@@ -189,18 +188,10 @@ def write(
       command: command that writes this report.
     """
     curves = read_curves(settings)
-    scores = {
-        row: {
-            task.name: score
-            for task in tasks
-            if (score := read_score(row, task, settings))
-        }
-        for row in budget_jobs.rows_of(settings)
-    }
     lines = ["# Pre-training on a small budget", ""]
     lines += _pretraining_table(curves, settings)
     lines += ["", f"![Masked LM over hours]({FIGURE})", ""]
-    lines += _task_table(scores, tasks, tf_idf, settings)
+    lines += _task_table(tasks, tf_idf, settings)
     lines += [
         "",
         "Mean and standard error over seeds. Majority: the most frequent "

@@ -38,7 +38,6 @@ from tfrecords.text import text_files
 
 FLAGS = flags.FlagValues()
 common_flags.define(FLAGS, Settings)
-_WINDOW = 128  # Tokens, for the number of windows of a task.
 
 
 def read_tasks(settings: Settings) -> list[EvaluationTask]:
@@ -49,7 +48,7 @@ def read_tasks(settings: Settings) -> list[EvaluationTask]:
     """
     tasks = [
         task
-        for task in evaluation_tasks.read(settings, _WINDOW)
+        for task in evaluation_tasks.read(settings, max(budget_jobs.LENGTHS))
         if task.kind != "ner_features"
     ]
     if settings.few_labels:
@@ -125,7 +124,8 @@ def score_baselines(
         folder = task.flags.get("data_dir")
         if not folder or not baselines.has_score(folder):
             continue
-        digests = list(map(atomic_files.digest, baselines.files_of(folder)))
+        paths = evaluation_tasks.glue_files(folder)
+        digests = list(map(atomic_files.digest, paths))
         if kept.get(task.name, {}).get("sha256") != digests:
             logging.info("TF-IDF on %s", task.name)
             score = baselines.tf_idf_score(folder)
@@ -149,13 +149,13 @@ def main(argv: list[str]) -> None:
     jobs = budget_jobs.make(tasks, settings)
     progress = commands.Progress(jobs, settings)
     if settings.dry_run:
-        commands.print_plan(jobs, progress)
+        commands.print_plan(progress)
         return
     with run_folder.open_run(settings.output_dir):
         write_few_labels(tasks, settings)
         recipes.write_configs(configs)
         tf_idf = score_baselines(tasks, settings)
-        for job in commands.run(jobs, progress, settings):
+        for job in commands.run(progress):
             if not job.name.startswith("records/"):
                 report.write(tasks, tf_idf, settings, command)
         report.write(tasks, tf_idf, settings, command)

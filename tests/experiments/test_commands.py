@@ -57,7 +57,7 @@ def jobs_of(*scripts):
 def run(jobs, folder, **options):
     options = commands.PlanOptions(output_dir=folder, **options)
     progress = commands.Progress(jobs, options)
-    done = commands.run(jobs, progress, options)
+    done = commands.run(progress)
     return [job.name for job in done], progress
 
 
@@ -75,7 +75,7 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     assert run(more, scripts)[0] == ["part/new"]
 
 
-def test_a_failed_job_shows_its_log_and_is_run_again(scripts):
+def test_a_failed_job_shows_its_log_and_is_not_done(scripts):
     jobs = jobs_of("good", "bad", "good")
     with pytest.raises(
         ValueError,
@@ -239,7 +239,7 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(tmp_path):
         "progress = commands.Progress(jobs, options)\n"
         "try:\n"
         "    with stopping.at_once_on_signal():\n"
-        "        list(commands.run(jobs, progress, options))\n"
+        "        list(commands.run(progress))\n"
         "except stopping.Stopped as stopped:\n"
         "    sys.exit(stopped.exit_code)\n"
     )

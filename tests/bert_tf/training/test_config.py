@@ -50,8 +50,6 @@ def test_a_default_and_its_explicit_value_are_the_same_run():
         assert settings(optimizer=optimizer) == settings(
             optimizer=optimizer, correct_bias=correct_bias
         )
-        cls = optimizers.OPTIMIZERS[optimizer]
-        assert cls.__init__.__kwdefaults__["correct_bias"] is correct_bias
 
 
 def test_choices_are_complete():

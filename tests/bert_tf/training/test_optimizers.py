@@ -46,7 +46,10 @@ def test_100_steps_of_lamb_match_the_reference(decay):
     start = rng.normal(size=(5, 3)).astype(np.float32)
     variable = keras.Variable(start, name="kernel")
     optimizer = optimizers.Lamb(
-        [variable], lambda step: tf.constant(1e-2), weight_decay_rate=decay
+        [variable],
+        lambda step: tf.constant(1e-2),
+        weight_decay_rate=decay,
+        correct_bias=True,
     )
     weight = start.astype(np.float64)
     m, v = np.zeros((2, 5, 3))
@@ -145,7 +148,10 @@ def test_lamb_does_not_scale_biases_and_zeros():
         for name, value in weights.items()
     ]
     optimizer = optimizers.Lamb(
-        variables, lambda step: tf.constant(0.5), weight_decay_rate=0.0
+        variables,
+        lambda step: tf.constant(0.5),
+        weight_decay_rate=0.0,
+        correct_bias=True,
     )
     optimizer.apply([tf.fill(v.shape, 7.0) for v in variables])
     # The bias-corrected first update is 1 everywhere; the norm of the kernel is
@@ -154,7 +160,10 @@ def test_lamb_does_not_scale_biases_and_zeros():
         np.testing.assert_allclose(variable, expected, rtol=1e-5)
     # Without gradient and weight decay the update is 0.
     optimizer = optimizers.Lamb(
-        variables[:1], lambda step: tf.constant(0.5), weight_decay_rate=0.0
+        variables[:1],
+        lambda step: tf.constant(0.5),
+        weight_decay_rate=0.0,
+        correct_bias=True,
     )
     optimizer.apply([tf.zeros((2, 2))])
     np.testing.assert_allclose(variables[0], 1.5, rtol=1e-5)

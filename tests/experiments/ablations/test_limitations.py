@@ -47,7 +47,7 @@ def test_the_scale_is_computed_from_the_settings():
     settings = make_settings("runs", max_train_examples=5000, num_seeds=3)
     text = "\n".join(limitations.scale(settings))
     # 100 steps of 16 x 32 tokens.
-    assert "reads 100 batches of 16 x 32 tokens, 0.051 million in total" in text
+    assert "reads 100 batches of 16 x 32 tokens, 51,200 in total" in text
     assert "The base model is L-4_H-64_A-4 with 500 entries" in text
     assert "fine-tuning: 3, and at most 5,000 examples; a score is that" in text
     assert "Each row was run with 3 seeds, from pre-training on; scores" in text

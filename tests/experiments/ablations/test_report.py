@@ -59,9 +59,7 @@ def test_the_report_has_the_scale_and_the_claims_that_do_not_hold(rows):
     assert "check the shape of the paper's tables" in text
     assert "order of the rows, and not the numbers" in text
     # 100 steps of 16 x 32 tokens; 42.6 thousand million in the paper.
-    assert (
-        "0.051 million in total; the paper's read 832,000 times as many" in text
-    )
+    assert "51,200 in total; the paper's read 832,000 times as many" in text
     assert "- Left-to-right models classify by their last token" in text
     assert "Claims of the paper that do not hold here:" in text
     assert (

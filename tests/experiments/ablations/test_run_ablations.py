@@ -90,8 +90,8 @@ def test_impossible_plans_are_refused(words, more, message):
 def replace_commands(monkeypatch, run_job):
     """Calls `run_job(job)` instead of running a job in a process."""
 
-    def run(jobs, progress, options):
-        for job in jobs:
+    def run(progress):
+        for job in progress.jobs:
             run_job(job)
             progress.taken[job.name] = 1.0
             yield job

@@ -101,13 +101,22 @@ def test_dropout_is_that_of_fine_tuning(jobs, settings):
 
 
 @pytest.mark.parametrize(
-    ("task", "recipe"), [("SST-2", "sst_2"), ("NER", "ner")]
+    ("name", "kind", "recipe"),
+    [
+        ("SST-2", "glue", "sst_2"),
+        ("CoLA", "glue", "cola"),
+        ("MNLI", "glue", "sick"),
+        ("SQuAD", "squad", "squad_1_1"),
+        ("NER", "ner", "ner"),
+    ],
 )
-def test_fine_tuning_follows_its_recipe(jobs, task, recipe):
-    flags = jobs[f"fine_tuned/budget/{task}/seed-0"].flags
+def test_fine_tuning_follows_its_recipe(settings, name, kind, recipe):
+    task = EvaluationTask(name, kind, "run_glue", {}, 900, 200, 12.0)
+    jobs = {job.name: job for job in budget_jobs.make([task], settings)}
+    flags = jobs[f"fine_tuned/budget/{name}/seed-0"].flags
     of_recipe = recipes.read(recipe)
-    for name in ("learning_rate", "num_train_epochs", "max_seq_length"):
-        assert float(of_recipe[name]) == flags[name]
+    for flag in ("learning_rate", "num_train_epochs", "max_seq_length"):
+        assert float(of_recipe[flag]) == flags[flag]
     assert of_recipe["do_train"] == "true"
 
 

@@ -39,8 +39,8 @@ def words(tmp_path_factory, tiny_vocab_file):
 def test_runs_are_made_and_reported_once(words, monkeypatch):
     names = []
 
-    def run(jobs, progress, options):
-        for job in jobs:
+    def run(progress):
+        for job in progress.jobs:
             if job.name in names:
                 continue
             script = importlib.import_module(f"run_scripts.{job.script}")
