@@ -17,10 +17,10 @@ tensorflow_text. Its signature `serving_default` maps
                         sequence_output, pooled_output, encoder_outputs_0, ...
     preprocessor        text_a, text_b -> inputs of encoder; has no weights
 
-Every model can be exported as the last three.
-Every export has a signature `encoder`, with the inputs in the last row; that of
-`--kind=encoder` has `text` as well, for strings. A tagger has the signature
-`words`, for text that is already split into words. `classify` and `regress`
+Every model can be exported as the last three. Every export of a model has a
+signature `encoder`, with the inputs in its row; that of `--kind=encoder` has
+`text` as well, for strings. A tagger has the signature `words`, for text that
+is already split into words. `classify` and `regress`
 serve TensorFlow Serving's APIs of these names. With TensorFlow Serving or
 `loaded.text(...)`, `text_b` may be omitted; `loaded.signatures[...]` in Python
 needs it, at least as an empty list, `[]`.

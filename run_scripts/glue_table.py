@@ -14,6 +14,7 @@ import statistics
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, records, streams
@@ -63,10 +64,10 @@ def read(run_dir: str) -> Rows:
     Raises:
       ValueError: if the folder holds no scores of a GLUE task.
     """
-    path = os.path.join(run_dir, trial_results.EVALUATION)
+    path = os.path.join(run_dir, run_folder.RESULTS)
     if not os.path.isfile(path):
         raise ValueError(
-            f"{run_dir} has no {trial_results.EVALUATION}. Give the "
+            f"{run_dir} has no {run_folder.RESULTS}. Give the "
             "--output_dir of a run_glue that had --do_eval."
         )
     results = trial_results.read_evaluation(run_dir)
@@ -97,7 +98,7 @@ def _count_examples(run_dir: str) -> str:
     folder = os.path.join(run_dir, "records", "train")
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return "-"
-    return f"{len(records.Records.open(folder)):,}"
+    return f"{records.Manifest.read(folder).num_examples:,}"
 
 
 def _spread(run_dir: str, split: str) -> str:
@@ -161,7 +162,7 @@ def main(argv: list[str]) -> None:
     paths = [
         os.path.join(run_dir, name)
         for run_dir in config.run_dirs
-        for name in (trial_results.EVALUATION, trial_results.RESULTS)
+        for name in (run_folder.RESULTS, trial_results.RESULTS)
     ]
     streams.check_output(
         "output_file", config.output_file, [("run_dirs", x) for x in paths]

@@ -18,7 +18,12 @@ from typing import NamedTuple
 from absl import logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import atomic_files, json_files, streams
+from tfrecords.io import (
+    atomic_files,
+    json_files,
+    stored_folders,
+    streams,
+)
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.tasks import glue_tables
 
@@ -198,7 +203,8 @@ def main(argv: list[str]) -> None:
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
     if not streams.is_stream(path):
-        json_files.write(f"{path.removesuffix('.zip')}.json", report)
+        name = f"{stored_folders.address(path).removesuffix('.zip')}.json"
+        json_files.write(stored_folders.open_output(name, "file"), report)
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)
 

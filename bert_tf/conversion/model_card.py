@@ -19,7 +19,6 @@ from tfrecords.options import quoted
 FILE = "README.md"
 # In every card, so that a conversion replaces no README.md of somebody else.
 MARK = "<!-- A model card, written by bert_tf. -->"
-_RESULTS = "eval_results.json"
 # Task, or kind of an export -> its name, and its name on Hugging Face's hub.
 _KINDS = {
     "classification": ("text classification", "text-classification"),
@@ -138,14 +137,17 @@ def find_run(folder: str) -> dict[str, dict]:
     elif name != checkpoints.BEST:
         return {}
     found = {}
-    for entry, file in (("run", run_folder.FILE), ("results", _RESULTS)):
+    for entry, file in (
+        ("run", run_folder.FILE),
+        ("results", run_folder.RESULTS),
+    ):
         path = os.path.join(above, file)
         if os.path.isfile(path):
             found[entry] = json_files.read(path)
     results = found.get("results", {})
     if results.get("step") != checkpoints.step_of(folder):
         found.pop("results", None)
-    _check_results(results, os.path.join(above, _RESULTS))
+    _check_results(results, os.path.join(above, run_folder.RESULTS))
     return found
 
 

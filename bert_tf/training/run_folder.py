@@ -14,8 +14,9 @@ from tfrecords.io import json_files
 
 LOCK = "run.lock"
 FILE = "run.json"
+RESULTS = "eval_results.json"
 # Which step was evaluated, and its results.
-EVALUATED = (os.path.join("logs", "evaluated.json"), "eval_results.json")
+EVALUATED = (os.path.join("logs", "evaluated.json"), RESULTS)
 # Entries of run.json from which others were computed: a run that has only the
 # others is the same.
 _ORIGINS = ("train_hours",)

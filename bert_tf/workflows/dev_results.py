@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 import keras
 from absl import logging
 
+from bert_tf.tasks.task import Scores
 from bert_tf.training import (
     checkpoints,
     checksums,
     model_folders,
     reporting,
+    run_folder,
 )
 from tfrecords.io import atomic_files, json_files
-
-Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
 
 
 def make_keep_best(
@@ -84,6 +84,20 @@ def save_best(
         checksums.write_checksums(folder, state)
 
 
+def check_updated(output_dir: str, num_train_steps: int, flag: str) -> None:
+    """Raises ValueError if training without `flag` would leave an old `best/`.
+
+    Other commands take the model from there.
+    """
+    best = os.path.join(output_dir, checkpoints.BEST)
+    is_done = checkpoints.newest_step(output_dir) >= num_train_steps
+    if os.path.isdir(best) and not is_done:
+        raise ValueError(
+            f"{best} has the best model so far of a run with {flag}, and is "
+            "not updated without it. Give the flag, or move that folder away."
+        )
+
+
 def read_best(best_dir: str) -> dict:
     """Returns step and value of the best model; 0 and -inf if there is none."""
     none = {"step": 0, "value": -math.inf}
@@ -120,7 +134,7 @@ def write(
     }
     os.makedirs(output_dir, exist_ok=True)
     json_files.write(
-        os.path.join(output_dir, "eval_results.json"),
+        os.path.join(output_dir, run_folder.RESULTS),
         content | results | {"trivial": trivial},
     )
     _log(results, step)

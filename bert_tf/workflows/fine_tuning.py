@@ -30,7 +30,6 @@ from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
 from bert_tf.training import (
     checkpoints,
-    checksums,
     evaluation,
     loop,
     model_folders,
@@ -54,10 +53,11 @@ PREDICTIONS = "predictions"
 _COMPILATION = 5e9
 
 
+@dataclasses.dataclass(frozen=True)
 class RecordSplit:
     """Records of a split, for training and prediction.
 
-    Args:
+    Attributes:
       records: the records, with a manifest.
       task: the task, with the schema of the records.
       vocab_size: vocabulary size; larger ids raise an error.
@@ -66,19 +66,11 @@ class RecordSplit:
       input_mode: "python" or "stream", see `batches.training_batches`.
     """
 
-    def __init__(
-        self,
-        records: Records,
-        task: FineTuningTask,
-        vocab_size: int,
-        bucket_lengths: tuple[int, ...],
-        input_mode: str,
-    ):
-        self.records = records
-        self.task = task
-        self.vocab_size = vocab_size
-        self.bucket_lengths = bucket_lengths
-        self.input_mode = input_mode
+    records: Records
+    task: FineTuningTask
+    vocab_size: int
+    bucket_lengths: tuple[int, ...]
+    input_mode: str
 
     def __len__(self):
         return len(self.records)
@@ -179,7 +171,12 @@ def fine_tune(
     check_request(config)
     strategy = loop.open_strategy(config, config.do_train)
     with run_folder.open_run(config.output_dir, strategy):
-        source = strategies.chief_first(strategy, lambda: find_source(config))
+        source = strategies.chief_first(
+            strategy,
+            lambda: model_source.find_model(
+                config, config.output_dir, config.do_train
+            ),
+        )
         run, config = _prepare(task, config, strategy, source)
         train_and_predict(run, config, strategy, command)
 
@@ -191,25 +188,6 @@ def check_request(config: FineTuningConfig) -> None:
             "Nothing to do: add one or more of --do_train, --do_eval and "
             "--do_predict."
         )
-
-
-def find_source(config: FineTuningConfig) -> str | None:
-    """Returns the model folder to load, if any.
-
-    For training it is `init_checkpoint`; otherwise the model trained in
-    `output_dir`, or `init_checkpoint` if there is none.
-    """
-    if not config.do_train:
-        try:
-            return checkpoints.find(config.output_dir)
-        except checksums.DamagedError:
-            raise  # A damaged model must not be silently replaced by another.
-        except ValueError:
-            if not config.init_checkpoint:
-                raise
-    return model_source.find_init_checkpoint(
-        config, config.output_dir, config.do_train
-    )
 
 
 def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
@@ -414,7 +392,7 @@ def train_and_predict(
     """
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
-    source, weights_sha256 = run.source, None
+    source = run.source
     if config.do_train:
         if source:
             model_folders.load_encoder(run.model, source)
@@ -432,7 +410,7 @@ def train_and_predict(
                 vocab_file=run.vocab_file,
                 is_chief=is_chief,
             )
-        weights_sha256 = _train(run, config, strategy, on_checkpoint, command)
+        _train(run, config, strategy, on_checkpoint, command)
         source = strategies.chief_first(
             strategy, lambda: checkpoints.find(config.output_dir)
         )
@@ -456,9 +434,6 @@ def train_and_predict(
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
-    if config.do_train:
-        step = checkpoints.newest_step(config.output_dir)
-        logging.info("step %d  weights sha256 %s", step, weights_sha256)
     return scores
 
 
@@ -516,8 +491,8 @@ def load_trained(run: Run, folder: str) -> None:
     model_folders.load_weights(run.model, folder)
 
 
-def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
-    """Trains for `num_train_epochs`; returns the sha256 of the weights."""
+def _train(run: Run, config, strategy, on_checkpoint, command) -> None:
+    """Trains for `num_train_epochs`."""
     split = run.splits["train"]
     steps = find_steps(config, len(split))
     settings = (
@@ -544,12 +519,16 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> str:
     )
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
+    if not config.do_eval:
+        dev_results.check_updated(
+            config.output_dir, steps.to_train, "--do_eval"
+        )
     if is_chief and command:
         repeated = run.command_config or config
         run_history.write_flags(
             command, config.output_dir, run.task.data, repeated
         )
-    return loop.train(
+    loop.train(
         teachers.with_losses(run.task, run.teacher, config),
         run.model,
         [split.phase(config, steps.to_train)],

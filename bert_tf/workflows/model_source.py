@@ -6,11 +6,39 @@ from absl import logging
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import vocabularies
-from bert_tf.training import checkpoints, model_folders, run_folder
+from bert_tf.training import (
+    checkpoints,
+    checksums,
+    model_folders,
+    run_folder,
+)
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import stored_folders
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
+
+
+def find_model(
+    source: ModelSource, output_dir: str, do_train: bool
+) -> str | None:
+    """Returns the model folder to load, if any.
+
+    For training it is `init_checkpoint`; otherwise the model trained in
+    `output_dir`, or `init_checkpoint` if there is none.
+
+    Raises:
+      ValueError: as in `find_init_checkpoint`; or if there is no model to
+        evaluate, or it is damaged.
+    """
+    if not do_train:
+        try:
+            return checkpoints.find(output_dir)
+        except checksums.DamagedError:
+            raise  # A damaged model must not be silently replaced by another.
+        except ValueError:
+            if not source.init_checkpoint:
+                raise
+    return find_init_checkpoint(source, output_dir, do_train)
 
 
 def find_init_checkpoint(
@@ -64,7 +92,8 @@ def find_vocabulary(
     own = os.path.join(model_dir or "", model_folders.VOCABULARY)
     if not model_dir or not os.path.isfile(own):
         return vocab_file, do_lower_case
-    if vocab_file and vocab.digest(own) != vocab.digest(vocab_file):
+    # Entries, since a converted vocabulary always ends with a newline.
+    if vocab_file and vocab.read(own) != vocab.read(vocab_file):
         raise ValueError(
             f"--vocab_file={vocab_file} is not the vocabulary that the "
             f"model was trained with, {own}. Omit the flag to use the model's."

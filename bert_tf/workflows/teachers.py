@@ -175,16 +175,17 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
             "task first."
         )
     unused: tuple[str, ...] = ()
+    pairs = model.metadata.get("pairs", _NEXT_SENTENCE)
     if expected != _PRETRAINING:
         if not model_folders.reads_pooler(expected, model.config):
             unused = (model_folders.POOLER,)
     elif task.pairs == "none":
         unused = (model_folders.POOLER, f"{_NEXT_SENTENCE}/")
-    elif model.metadata.get("pairs", _NEXT_SENTENCE) != task.pairs:
+    elif pairs != task.pairs:
         raise ValueError(
-            f"--teacher={path} was trained with --pairs="
-            f"{model.metadata['pairs']}, the records have --pairs={task.pairs}."
-            " Use records of the teacher's kind, or of --pairs=none."
+            f"--teacher={path} was trained with --pairs={pairs}, the records "
+            f"have --pairs={task.pairs}. Use records of the teacher's kind, or "
+            "of --pairs=none."
         )
     missing = model_folders.find_newly_initialized(model.metadata, model.config)
     untrained = [name for name in missing if not name.startswith(unused)]

@@ -5,9 +5,9 @@ import statistics
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from tfrecords.io import json_files
 
-EVALUATION = "eval_results.json"
 RESULTS = "trials.json"
 # Settings in which the runs of a grid differ, in order.
 SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
@@ -30,7 +30,7 @@ _TRIALS = {
 
 def is_done(folder: str) -> bool:
     """Returns whether the run in a folder has finished and been evaluated."""
-    return os.path.exists(os.path.join(folder, EVALUATION))
+    return os.path.exists(os.path.join(folder, run_folder.RESULTS))
 
 
 def failed() -> dict:
@@ -72,7 +72,7 @@ def read_evaluation(folder: str) -> dict:
     Raises:
       ValueError: if it is not that of a fine-tuning run.
     """
-    path = os.path.join(folder, EVALUATION)
+    path = os.path.join(folder, run_folder.RESULTS)
     results = json_files.read(path)
     if "task_name" not in results:
         raise ValueError(

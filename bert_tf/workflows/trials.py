@@ -35,6 +35,8 @@ _NOT_COMPARED = (
     *("num_restarts", "output_dir", "records_dir"),
     *("do_train", "do_eval", "do_predict"),
     *("eval_batch_size", "log_every_steps", "doctor"),
+    *("keep_checkpoint_max", "save_checkpoints_minutes"),
+    *("preemption_file", "preemption_server"),
 )
 
 
@@ -143,8 +145,9 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         source = os.path.join(folder, best["name"], checkpoints.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(config.output_dir, checkpoints.BEST)
-        with atomic_files.atomic_folder(target) as folder:
-            shutil.copytree(source, folder, dirs_exist_ok=True)
+        atomic_files.remove_leftovers(config.output_dir, checkpoints.BEST)
+        with atomic_files.atomic_folder(target) as copy:
+            shutil.copytree(source, copy, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": config.output_dir}
         _check_status(_start(task, config, command, changes), config.output_dir)
 
@@ -216,7 +219,7 @@ def _check_flags(task, config) -> None:
         f"was {written.get(name, f'no --{name}')}, "
         f"is now {given.get(name, f'no --{name}')}"
         for name in sorted(written | given)
-        if written.get(name) != given.get(name)
+        if name not in _NOT_COMPARED and written.get(name) != given.get(name)
     ]
     if differences:
         raise ValueError(
@@ -272,6 +275,7 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
             logging.warning("%s diverged; it is ignored", folder)
             return result | trial_results.failed()
         _check_status(status, folder)
+    atomic_files.remove_leftovers(folder)  # Of a removal that was killed.
     for name in ("checkpoints", "init_checkpoint"):  # Only `best/` is needed.
         path = os.path.join(folder, name)
         if os.path.exists(path):

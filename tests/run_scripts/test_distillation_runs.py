@@ -1,7 +1,6 @@
 """Runs with --teacher: every trainer, killed and resumed, other replicas."""
 
 import json
-import pathlib
 import shutil
 import signal
 
@@ -147,7 +146,6 @@ def test_every_trainer_has_a_teacher(script, data, tmp_path, tiny_model_flags):
     flags[-2] = f"--teacher={other}"
     with pytest.raises(ValueError, match="teacher_sha256: was '"):
         run(script, *flags, f"--output_dir={tmp_path / 'run'}")
-    assert not pathlib.Path(tmp_path / "run" / "teacher").exists()
 
 
 @pytest.mark.slow

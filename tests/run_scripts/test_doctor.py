@@ -80,6 +80,15 @@ def the_error(answer, check):
     return errors[0]
 
 
+def test_records_without_an_example(tmp_path, examine, save):
+    words = plant(tmp_path)[1:]
+    path = tmp_path / "empty.tfrecord"
+    path.write_bytes(b"")
+    for more in ([], [*words, save(model())]):
+        text = the_error(examine(f"--records={path}", *more), "records")
+        assert "hold no examples" in text
+
+
 def test_a_valid_run_passes_with_an_estimate(tmp_path, examine):
     status, lines = examine(*plant(tmp_path))
     assert status == 0

@@ -6,6 +6,7 @@ import statistics
 import pytest
 
 from run_scripts import glue_table
+from tfrecords.io import records
 
 
 def write_run(folder, task="SST-2", metric="accuracy", **more):
@@ -53,6 +54,23 @@ def test_tasks_are_columns_in_the_order_of_the_paper(tmp_path, capsys):
     # The paper leaves WNLI out.
     assert paper == ["84.6", "83.4", "88.9", "-", "-"]
     assert "mean of restarts, dev" not in rows
+
+
+def test_examples_are_counted_without_the_shards(tmp_path, capsys):
+    run = write_run(tmp_path / "run")
+    folder = run / "records/train"
+    folder.mkdir(parents=True)
+    shard = records.ShardInfo("shard", 1234, 0, "")
+    records.Manifest(
+        schema_name="classification",
+        sizes={"max_seq_length": 8},
+        flags={},
+        vocabulary={},
+        statistics={},
+        shards=[shard],
+    ).write(str(folder))
+    _, rows = table_of(run, capsys=capsys)
+    assert rows["train examples"][0] == "1,234"
 
 
 def test_averages_equal_those_of_the_paper():

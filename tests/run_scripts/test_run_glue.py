@@ -8,7 +8,7 @@ import pytest
 import safetensors.numpy
 import served
 
-from bert_tf.training import reporting
+from bert_tf.training import reporting, stopping
 from run_scripts import run_glue
 
 SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
@@ -372,6 +372,15 @@ def test_a_stopped_run_resumes_to_the_same_weights(
 def mistake(message, *flags):
     with pytest.raises(ValueError, match=message):
         run(*flags)
+
+
+def test_training_on_without_evaluation_is_refused(cola_run, tmp_path):
+    flags = [*cola_run[0], f"--output_dir={tmp_path}"]
+    with pytest.raises(stopping.Stopped):
+        run(*flags, "--stop_at_step=4")
+    message = "best has the best model so far of a run with --do_eval"
+    mistake(message, *flags, "--nodo_eval")
+    run(*flags)
 
 
 def test_bad_flags_are_refused(tmp_path, base_flags):

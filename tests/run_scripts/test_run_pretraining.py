@@ -461,6 +461,19 @@ def eval_logs(run_dir):
 
 
 @pytest.mark.usefixtures("eagerly")
+def test_a_run_that_started_from_a_model_is_evaluated_itself(
+    folder, trained, tmp_path
+):
+    init = f"--init_checkpoint={trained}"
+    run(folder, tmp_path, init)
+    expected = json.loads((tmp_path / "eval_results.json").read_text())
+    run(folder, tmp_path, init, "--nodo_train")
+    found = json.loads((tmp_path / "eval_results.json").read_text())
+    assert found == pytest.approx(expected)
+    assert list(eval_logs(tmp_path)["eval"]) == [3, 6]
+
+
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.slow
 def test_evaluations_on_other_records_have_a_log_of_their_own(
     folder, tmp_path, caplog

@@ -7,7 +7,12 @@ import folder_store
 import pytest
 
 from bert_tf.training import stopping
-from run_scripts import export_savedmodel, predict, run_pretraining
+from run_scripts import (
+    export_savedmodel,
+    make_glue_submission,
+    predict,
+    run_pretraining,
+)
 from tfrecords.io import storage, stored_folders
 
 STORE = "gs://bucket"
@@ -125,3 +130,20 @@ def test_a_stopped_run_is_exported_and_predicts_from_the_store(inputs):
         )
     answers = stored_folders.fetch(f"{STORE}/answers.jsonl")
     assert '"line": 1' in pathlib.Path(answers).read_text()
+
+
+def test_a_glue_submission_has_its_report_beside_it(inputs, tmp_path):
+    path = tmp_path / "cola/predictions/CoLA.tsv"
+    path.parent.mkdir(parents=True)
+    rows = [f"{row}\t1\n" for row in range(1063)]
+    path.write_text("index\tprediction\n" + "".join(rows))
+    with stored_folders.outputs():
+        make_glue_submission.main(
+            [
+                "make_glue_submission",
+                f"--run_dirs={tmp_path / 'cola'}",
+                f"--output_file={STORE}/glue.zip",
+            ]
+        )
+    assert storage.exists(f"{STORE}/glue.zip")
+    assert storage.exists(f"{STORE}/glue.json")

@@ -274,4 +274,5 @@ def step_of(
         remat=config.remat,
         optimizer=config.optimizer,
         has_averages=config.ema_decay is not None,
+        has_adapters=getattr(config, "lora_rank", None) is not None,
     )

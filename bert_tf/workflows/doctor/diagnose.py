@@ -48,7 +48,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     )
     diagnostics += unread
     lines = _not_checked(config, bert_config, vocab_file)
-    if not records:
+    if records is None:
         return diagnostics, lines
     flags = {
         name: getattr(config, name)
@@ -79,10 +79,10 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             costs = _costs(config, bert_config, records, statistics)
             diagnostics += costs[0]
             lines += costs[1]
-    if checkpoint and bert_config:
-        task = checks.task_of(samples.schema_name(records))
+    name, _ = attempt("records", samples.schema_name, records)
+    if checkpoint and bert_config and name:
         diagnostics += check_checkpoint(
-            checkpoint, bert_config, task, vocabulary
+            checkpoint, bert_config, checks.task_of(name), vocabulary
         )
     return diagnostics, lines
 

@@ -25,8 +25,8 @@ from bert_tf.conversion import checkpoint
 # is within 15 % of the peaks measured in docs/results.md, and in six steps of
 # tiny and small, 1.18 and 2.34 GB.
 _RUNTIME_BYTES = 0.8e9
-# Weight, gradient and AdamW's two moments, in float32.
-_BYTES_PER_WEIGHT = 4 * 4
+# Gradient and AdamW's two moments of a weight that is trained, in float32.
+_BYTES_PER_TRAINED = 3 * 4
 # Time of a step in addition to its matrix products, fitted to
 # `benchmarks.scaling`: 63 settings from tiny to large, with 64 to 32,768 tokens
 # in bfloat16 on 2 cores. The estimates are within -31 % and +19 % of these, and
@@ -57,6 +57,7 @@ class Step:
       num_labels: number of classes.
       optimizer: name of the optimizer.
       has_averages: whether it keeps moving averages of the weights.
+      has_adapters: whether only adapters are trained, which are small.
     """
 
     config: BertConfig
@@ -70,6 +71,7 @@ class Step:
     num_labels: int = 2
     optimizer: str = "adamw"
     has_averages: bool = False
+    has_adapters: bool = False
 
 
 def num_weights(step: Step) -> int:
@@ -110,14 +112,17 @@ def memory(step: Step) -> dict[str, float]:
     masked = rows * step.max_predictions_per_seq
     # Logits, their softmax and gradient, in float32.
     logits = 3 * 4 * masked * config.vocab_size
-    of_weights = _BYTES_PER_WEIGHT * weights
+    trained = 0 if step.has_adapters else weights
+    of_weights = 4 * weights + _BYTES_PER_TRAINED * trained
     if step.accumulation_steps > 1:
-        of_weights += 4 * weights  # The sum of the gradients.
+        of_weights += 4 * trained  # The sum of the gradients.
     if step.precision != "float32":
         of_weights += 2 * weights
     if step.has_averages:
-        of_weights += 4 * weights
-    if step.optimizer == "muon":  # No second moment of the layers' matrices.
+        of_weights += 4 * trained
+    if (
+        step.optimizer == "muon" and trained
+    ):  # No second moment of the layers' matrices.
         of_weights -= 4 * config.num_hidden_layers * _layer_weights(config)
     return {
         "weights, gradients and optimizer": of_weights,
@@ -212,8 +217,9 @@ def find_memory() -> Memory:
         command = ["nvidia-smi", "--query-gpu=memory.total"]
         command += ["--format=csv,noheader,nounits", "--id=0"]
         result = subprocess.run(command, capture_output=True, text=True)
-        if result.returncode == 0:
-            size = int(result.stdout.split()[0]) << 20
+        # "[N/A]" if the GPU has no memory of its own; or an error.
+        if result.stdout.strip().isdecimal():
+            size = int(result.stdout) << 20
             return Memory("memory of the GPU", size, size)
     return _host_memory("/proc/meminfo", "/sys/fs/cgroup")
 

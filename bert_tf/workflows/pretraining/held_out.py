@@ -15,6 +15,7 @@ from bert_tf.training import (
     checkpoints,
     evaluation,
     reporting,
+    run_folder,
     stopping,
     strategies,
 )
@@ -23,8 +24,6 @@ from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining.data import PretrainingData
 from tfrecords.io import json_files
 from tfrecords.reading import batches
-
-_RESULTS = "eval_results.json"
 
 
 class HeldOutEvaluation:
@@ -97,9 +96,11 @@ class HeldOutEvaluation:
             self.writer = reporting.Writer(
                 self._log_folder(), checkpoints.newest_step(output_dir)
             )
-        self.writer.write(step, metrics)
+        # `best/` is older than the end of the log, which is kept.
+        if step >= checkpoints.newest_step(output_dir):
+            self.writer.write(step, metrics)
         json_files.write(
-            os.path.join(output_dir, _RESULTS),
+            os.path.join(output_dir, run_folder.RESULTS),
             {"step": step, **self._source(), **metrics},
         )
 
@@ -125,7 +126,7 @@ class HeldOutEvaluation:
 
     def is_done(self, step: int) -> bool:
         """Returns whether there are results of this step and these records."""
-        path = os.path.join(self.config.output_dir, _RESULTS)
+        path = os.path.join(self.config.output_dir, run_folder.RESULTS)
         if not os.path.exists(path):
             return False
         results = json_files.read(path)

@@ -1,7 +1,6 @@
 """PretrainingConfig -> a pre-trained model and its held-out metrics."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
 import keras
@@ -19,6 +18,7 @@ from bert_tf.training import (
     strategies,
 )
 from bert_tf.workflows import (
+    dev_results,
     model_source,
     run_history,
     teachers,
@@ -67,12 +67,10 @@ def pretrain(config: PretrainingConfig) -> None:
     with run_folder.open_run(config.output_dir, strategy):
         model_dir = strategies.chief_first(
             strategy,
-            lambda: model_source.find_init_checkpoint(
+            lambda: model_source.find_model(
                 config, config.output_dir, config.do_train
             ),
         )
-        if not (do_train or model_dir):
-            model_dir = checkpoints.find(config.output_dir)
         _train_and_evaluate(config, strategy, model_dir)
 
 
@@ -337,17 +335,11 @@ def _check_folder(
         config, config.num_train_steps, config.num_warmup_steps
     )
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
-    best = os.path.join(config.output_dir, checkpoints.BEST)
-    is_done = (
-        checkpoints.newest_step(config.output_dir) >= config.num_train_steps
-    )
-    if not (config.early_stopping_evaluations or is_done) and os.path.isdir(
-        best
-    ):
-        raise ValueError(
-            f"{best} has the best model so far of a run with "
-            "--early_stopping_evaluations, and is not updated without it. Give "
-            "the flag, or move that folder away."
+    if not config.early_stopping_evaluations:
+        dev_results.check_updated(
+            config.output_dir,
+            config.num_train_steps,
+            "--early_stopping_evaluations",
         )
 
 

@@ -202,3 +202,17 @@ def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
     message = "^--do_lower_case=False, but .* with True and .* with True. Use"
     with pytest.raises(ValueError, match=message):
         model_source.find_case(False, True, path)
+
+
+def test_a_vocabulary_may_lack_its_last_newline(tiny_config, tmp_path):
+    entries = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe"
+    write_google(tmp_path / "google", tiny_config, entries)
+    given = tmp_path / "vocab.txt"
+    given.write_bytes(entries)
+    source = ModelSource(
+        init_checkpoint=str(tmp_path / "google"), vocab_file=str(given)
+    )
+    folder = model_source.find_init_checkpoint(
+        source, str(tmp_path / "run"), True
+    )
+    assert model_source.find_vocabulary(source, folder)[0] == str(given)

@@ -274,14 +274,20 @@ def test_choices_have_no_relations(tmp_path):
         load(tmp_path / "x", swag.Swag(), distillation_losses=losses)
 
 
-def test_pairs_of_another_kind_do_not_teach(tmp_path):
+@pytest.mark.parametrize(
+    ("more", "taught", "asked"),
+    [
+        ({"pairs": "sentence_order"}, "sentence_order", "next_sentence"),
+        ({}, "next_sentence", "sentence_order"),
+    ],
+)
+def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
     model = exports.make_model("pretraining")
     folder = tmp_path / "x"
-    exports.save_model(
-        model, "pretraining", folder, labels=None, pairs="sentence_order"
-    )
-    with pytest.raises(ValueError, match="sentence_order, the records have"):
-        load(folder, pretraining.TASK)
+    exports.save_model(model, "pretraining", folder, labels=None, **more)
+    message = f"--pairs={taught}, the records have --pairs={asked}"
+    with pytest.raises(ValueError, match=message):
+        load(folder, pretraining.PretrainingTask(asked))
 
 
 @pytest.mark.parametrize(

@@ -199,9 +199,24 @@ def test_if_all_runs_diverge_there_is_no_best_model(flags, outcomes, tmp_path):
     assert not (tmp_path / "run/best").exists()
 
 
+def test_what_a_killed_run_left_is_removed(flags, outcomes, tmp_path):
+    outcomes |= {1: 0.2, 2: 0.3}
+    words = [*flags, "--seed=1", "--num_restarts=2"]
+    run(*words)
+    left = [
+        tmp_path / "run/trials/seed_1/.checkpoints.0123456789abcdef.tmp",
+        tmp_path / "run/.best.0123456789abcdef.tmp",
+    ]
+    for folder in left:
+        folder.mkdir()
+    run(*words)
+    assert not any(folder.exists() for folder in left)
+
+
 def test_a_folder_of_runs_with_other_flags_is_rejected(flags, outcomes):
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
+    run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
     by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
     others = [flag for flag in flags if not flag.startswith(by_grid)]
     message = "was no --grid, is now --grid=paper"

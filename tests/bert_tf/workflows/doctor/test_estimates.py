@@ -1,6 +1,7 @@
 """estimates.py: weights, memory, FLOPs and time of a step."""
 
 import dataclasses
+import types
 
 import pytest
 
@@ -107,6 +108,27 @@ def test_memory_depends_on_the_optimizer():
     muon = dataclasses.replace(step, optimizer="muon")
     saved = base - estimates.memory(muon)[name]
     assert saved == 4 * 12 * 12 * 768**2
+
+
+def test_adapters_need_no_gradients_of_other_weights():
+    step = step_of("base", "classification", batch_size=8, max_seq_length=64)
+    adapted = dataclasses.replace(step, has_adapters=True)
+    # Measured, docs/guide/classification.md.
+    assert total(step) == pytest.approx(3.19, rel=0.15)
+    assert total(adapted) == pytest.approx(2.01, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"), [("81559\n", "GPU"), ("[N/A]\n", "host")]
+)
+def test_a_gpu_may_share_the_memory_of_the_host(monkeypatch, printed, name):
+    monkeypatch.setattr(
+        estimates.tf.config, "list_physical_devices", lambda kind: [kind]
+    )
+    monkeypatch.setattr(estimates.shutil, "which", lambda name: name)
+    result = types.SimpleNamespace(stdout=printed, returncode=0)
+    monkeypatch.setattr(estimates.subprocess, "run", lambda *a, **k: result)
+    assert estimates.find_memory().name.endswith(name)
 
 
 def test_remat_needs_a_third_more_flops():
