@@ -33,6 +33,15 @@ def argv(tmp_path, tiny_vocab_file):
     ]
 
 
+def test_token_files_left_by_a_kill_are_removed(argv, tmp_path):
+    make_pretraining_records.main(argv)
+    work = tmp_path / "out/work"
+    work.mkdir()
+    (work / "a.tokens").touch()
+    make_pretraining_records.main(argv)
+    assert not work.exists()
+
+
 def test_text_becomes_batches(argv, tmp_path):
     make_pretraining_records.main([*argv, "--held_out_prob=0.2"])
     for name in ("train", "held_out"):

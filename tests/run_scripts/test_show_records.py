@@ -183,6 +183,9 @@ def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
     write("other.tfrecord", pixels=[1, 2])
     lines = show(f"--records={tmp_path / 'other.tfrecord'}")
     assert lines[1:] == ["  pixels: 1 2", ""]
+    both = f"{tmp_path}/more.tfrecord,{tmp_path}/other.tfrecord"
+    lines = show(f"--records={both}", "--first=1")
+    assert lines[1:] == ["  pixels: 1 2", ""]
 
 
 def test_histograms_of_a_sample(show, folder, monkeypatch):

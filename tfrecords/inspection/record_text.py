@@ -239,7 +239,8 @@ def _record_lines(
         known = schema.SCHEMAS[schema_name]
     except ValueError:
         known = {}
-    if known:
+    # Files of several schemas may be given; the schema is that of the first.
+    if known and known.keys() <= features.keys():
         sizes = samples.sizes_of(records, schema_name)
         batch, _ = samples.unpack(
             {
@@ -254,6 +255,8 @@ def _record_lines(
         for row in range(len(batch["input_mask"])):
             example = {name: array[row] for name, array in batch.items()}
             yield from _example_lines(example, entries, flags, has_color)
+    else:
+        known = {}
     for name in sorted(set(features) - set(known)):
         values = features[name].tolist()
         more = f" ... of {len(values)}" * (len(values) > _MOST_VALUES)

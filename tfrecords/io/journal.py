@@ -87,11 +87,12 @@ class Journal:
     def _check_no_records(self):
         for name in self._names:
             folder = os.path.join(self.output_dir, name)
+            storage.remove_leftovers(folder)
             if storage.names_in(folder):
                 raise ValueError(
-                    f"{folder!r} is not empty, and {self._path!r}, which "
-                    "would describe its records, does not exist. Choose "
-                    "another --output_dir, or remove this one first."
+                    f"{folder!r} is not empty, and {self._path!r} does not "
+                    "describe what is in it. Choose another --output_dir, or "
+                    "remove this one first."
                 )
 
     def has(self, set_name: str, shard_name: str) -> bool:

@@ -142,8 +142,10 @@ def find_shards(path: str) -> list[str]:
     Raises:
       ValueError: if one of them is a folder.
     """
-    parts = filter(None, path.split(","))
-    paths = {name for part in parts for name in glob.glob(part)}
+    paths = set()
+    for part in filter(None, path.split(",")):
+        # A file may have a [ in its name.
+        paths |= {part} if os.path.isfile(part) else set(glob.glob(part))
     for name in sorted(filter(os.path.isdir, paths)):
         raise ValueError(
             f"{name!r} in {path!r} is a folder. Give one folder that a "

@@ -148,7 +148,9 @@ def _load_index(path: str) -> np.ndarray | None:
         with open(f"{path}.index", "rb") as file:
             if file.read(len(_NPY)) != _NPY:  # NumPy would also read a zip.
                 return None
-        offsets = np.load(f"{path}.index", mmap_mode="r")
+        # Not mapped: each map would keep its file open, of which a process may
+        # have 1,024.
+        offsets = np.load(f"{path}.index")
     except Exception:  # NumPy parses the header as Python: any error.
         return None
     is_index = isinstance(offsets, np.ndarray) and (

@@ -52,6 +52,8 @@ def find(pattern: str) -> list[str]:
       OSError: if the store cannot be reached.
     """
     if is_local(pattern):
+        if os.path.isfile(pattern):  # Perhaps with a [ in its name.
+            return [pattern]
         paths = glob.glob(pattern, recursive=True)
         return [path for path in paths if os.path.isfile(path)]
     with _gfile(pattern) as gfile:

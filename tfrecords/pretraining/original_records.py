@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from absl import logging
 
 from tfrecords.io import journal as journal_lib
-from tfrecords.io import records
+from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, original_examples, token_files
@@ -145,6 +145,7 @@ def make(
         return manifests
     folder = os.path.join(output.output_dir, name)
     os.makedirs(folder, exist_ok=True)
+    storage.remove_leftovers(folder)  # Of a killed run.
     counts = text_files.ReadStatistics()
     rng = random.Random(settings.random_seed)
     documents = _read_shuffled(corpus, paths, output.output_dir, counts, rng)

@@ -194,13 +194,14 @@ def _make(corpus, settings, output, engine):
     }
     names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
     journal = journal_lib.Journal(output.output_dir, run, names)
-    manifests = journal.finished_manifests()
-    if manifests:
-        logging.info("records in %s are already complete", output.output_dir)
-        return manifests
     folders = [
         os.path.join(output.output_dir, name) for name in [*names, "work"]
     ]
+    manifests = journal.finished_manifests()
+    if manifests:
+        logging.info("records in %s are already complete", output.output_dir)
+        storage.remove_folder(folders[-1])  # If its removal was killed.
+        return manifests
     for folder in folders:
         storage.make_folder(folder)
     vocabulary = masking.Vocabulary.of(entries)

@@ -50,7 +50,8 @@ def write(entries: list[str], path: str) -> None:
       ValueError: if the entries would not pass `read`.
     """
     check(entries, path)
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    # The folder of `new/` is that of `new`.
+    os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
     with atomic_files.atomic_file(path, "wb") as file:
         file.write(to_bytes(entries))
 

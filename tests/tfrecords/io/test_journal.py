@@ -137,3 +137,12 @@ def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
 def test_a_run_without_shards_may_restart_with_other_settings(tmp_path):
     open_journal(tmp_path)
     assert not open_journal(tmp_path, dupe_factor=6).has("train", "a")
+
+
+def test_a_run_killed_in_its_first_shard_may_restart_with_others(tmp_path):
+    open_journal(tmp_path)
+    leftover = tmp_path / "train" / f".a.{'ab' * 8}.tmp"
+    leftover.parent.mkdir()
+    leftover.touch()
+    open_journal(tmp_path, dupe_factor=6)
+    assert not leftover.exists()

@@ -261,3 +261,9 @@ def test_empty_records_are_rejected(tmp_path, samples):
     samples.write_folder(str(tmp_path), counts=(0,))
     with pytest.raises(ValueError, match="hold no example"):
         records.Records.open(str(tmp_path)).check(schema.PRETRAINING, SIZES)
+
+
+def test_a_shard_may_have_brackets_in_its_name(tmp_path, samples):
+    path = str(tmp_path / "a [1].tfrecord")
+    samples.write_legacy(path)
+    assert len(records.Records.open(path)) == 4

@@ -203,3 +203,13 @@ def test_settings_that_the_original_does_not_support_raise(
         original_records.check(
             text, settings_lib.Settings(**changes), output(tmp_path)
         )
+
+
+def test_temporary_files_of_a_killed_run_are_removed(text, tmp_path):
+    leftover = tmp_path / "out" / "train" / f".train.{'ab' * 8}.tmp"
+    settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
+    first = original_records.make(text, settings, output(tmp_path))
+    leftover.touch()
+    (leftover.parent / first["train"].shards[0].name).unlink()
+    original_records.make(text, settings, output(tmp_path))
+    assert not leftover.exists()

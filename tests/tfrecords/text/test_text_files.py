@@ -174,3 +174,8 @@ def test_only_the_first_line_begins_like_another_format():
     for begin in (b"PAR1", b"\xff\xfe"):
         with pytest.raises(ValueError, match="a.txt:1: the file is"):
             text_files.check_line(begin + b"\n", 1, "a.txt")
+
+
+def test_a_file_may_have_brackets_in_its_name(make):
+    path = make("A.", "a [1].txt")
+    assert text_files.expand_inputs(path) == [path]

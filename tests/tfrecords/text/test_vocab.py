@@ -150,3 +150,8 @@ def test_a_full_disk_leaves_the_old_vocabulary(tmp_path, monkeypatch):
         vocab.write([*vocab.SPECIAL_TOKENS, "new"], path)
     assert vocab.read(path)[-1] == "old"
     assert os.listdir(tmp_path) == ["vocab.txt"]
+
+
+def test_a_slash_after_the_name_loses_nothing(tmp_path):
+    vocab.write([*vocab.SPECIAL_TOKENS, "a"], f"{tmp_path}/new/")
+    assert vocab.read(f"{tmp_path}/new")[-1] == "a"
