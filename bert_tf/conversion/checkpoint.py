@@ -170,9 +170,16 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
     not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
-    has_slots = with_slots and os.path.isfile(slots_path)
+    slots = {}
     # Moments of adapters do not belong to the merged kernels.
-    has_slots &= not os.path.isfile(os.path.join(folder, checkpoints.LORA))
+    has_adapters = os.path.isfile(os.path.join(folder, checkpoints.LORA))
+    if with_slots and os.path.isfile(slots_path) and not has_adapters:
+        # Of moving averages, which are the weights here, only the moments.
+        slots = {
+            name: slot
+            for name, slot in model_folders.read_tensors(slots_path).items()
+            if name.startswith(("m/", "v/"))
+        }
     checkpoint = Checkpoint(
         source=f"bert_tf {folder}",
         config=bert_config.BertConfig.from_json_file(
@@ -182,7 +189,7 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
         # Newly initialized weights, missing in the source, are left out.
         tensors={n: t for n, t in tensors.items() if n not in not_in_source},
         labels=tuple(metadata.get("labels") or ()),
-        slots=model_folders.read_tensors(slots_path) if has_slots else {},
+        slots=slots,
         step=checkpoints.step_of(folder),
         vocabulary=vocabularies.read(
             os.path.join(folder, model_folders.VOCABULARY)
@@ -199,11 +206,16 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
 
 
 def check_labels(given: Checkpoint) -> None:
-    """Raises ValueError if a model has classes without names."""
+    """Raises ValueError if classes have no names, or two have the same."""
     if given.task in WITH_LABELS and not given.labels:
         raise ValueError(
             f'{given.source} has no labels; add "labels" to its model.json, '
             "a list of the class names in the order of their ids."
+        )
+    if len(set(given.labels)) < len(given.labels):
+        raise ValueError(
+            f"{given.source} has a class name twice: {', '.join(given.labels)}."
+            " Give each class a name of its own."
         )
 
 

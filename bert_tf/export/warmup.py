@@ -70,7 +70,8 @@ def inputs_of(
         if info.dtype == tf.string:
             value = values[len(info.tensor_shape.dim)]
         else:
-            value = [[1] * length]
+            # Every model has segment 0, but not every one has 1.
+            value = [[int(name != "input_type_ids")] * length]
         inputs[name] = tf.make_tensor_proto(value, info.dtype)
     return inputs
 

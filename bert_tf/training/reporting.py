@@ -239,11 +239,11 @@ class Report:
         seconds = time.monotonic() - self.since
         steps = len(self.window)
         means = {}
-        for name in self.window[-1].keys() - {"step"}:
+        for name in self.window[-1]:
             column = [line[name] for line in self.window]
             finite = [value for value in column if math.isfinite(value)]
             means[name] = float(np.mean(finite)) if finite else math.nan
-        means = {n: means[n] for n in self.window[-1] if n in means}
+        del means["step"]
         if "learning_rate" in means:
             means["learning_rate"] = self.window[-1]["learning_rate"]
         if "loss_scale" in means:

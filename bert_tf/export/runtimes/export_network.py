@@ -116,7 +116,7 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         calibration = _encode(calibration, target, settings)
         _convert(config, network, source, target, settings, calibration)
         if config.report:
-            _report(source, target, settings, work, len(entries), texts)
+            _report(source, target, settings, work, model.config, texts)
         path = os.path.join(target, model_card.FILE)
         with atomic_files.atomic_file(path) as file:
             file.write(card)
@@ -234,7 +234,7 @@ def _encode(texts, target: str, settings) -> list[dict[str, np.ndarray]]:
     ]
 
 
-def _report(source, target, settings, work, vocab_size, texts) -> None:
+def _report(source, target, settings, work, config, texts) -> None:
     """Writes report.json.
 
     Raises:
@@ -243,7 +243,7 @@ def _report(source, target, settings, work, vocab_size, texts) -> None:
     folder = os.path.join(work, "report")
     os.makedirs(folder)
     found = report.make(
-        target, source, settings, folder, vocab_size=vocab_size, texts=texts
+        target, source, settings, folder, config=config, texts=texts
     )
     for line in report.lines(found):
         logging.info("%s", line)

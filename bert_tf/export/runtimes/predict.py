@@ -208,7 +208,7 @@ class Model:
     def _tag(self, fields):
         words, located = fields.get("words"), []
         if not words:
-            located = tokenizer_lib.split_words(fields["text"])
+            located = tokenizer_lib.split_words(fields.get("text") or "")
             words = [word.text for word in located]
         encoded, positions = self.tokenizer.word_windows(
             words,
@@ -353,12 +353,15 @@ def parse(line, kind):
 def main():
     """Answers the lines of stdin."""
     model = Model(os.path.dirname(os.path.abspath(__file__)))
-    for line in sys.stdin:
+    # Not the encoding and the line ends of the system.
+    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace")
+    for number, line in enumerate(sys.stdin, 1):
         line = line.removesuffix("\n").removesuffix("\r")
         try:
             fields = parse(line, model.kind)
         except ValueError as error:
-            sys.exit(str(error))
+            sys.exit(f"line {number}: {error}")
         (answer,) = model.answer([fields])
         print(json.dumps(answer, ensure_ascii=False), flush=True)
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.export.runtimes import measure, rows
 from tfrecords.io import json_files
 
@@ -28,7 +29,7 @@ def make(
     settings: Mapping,
     work_folder: str,
     *,
-    vocab_size: int,
+    config: BertConfig,
     texts: Sequence[Mapping],
 ) -> dict:
     """Returns the report of an exported model.
@@ -38,7 +39,7 @@ def make(
       saved_model: SavedModel of the same network, in float32.
       settings: content of model.json.
       work_folder: an empty folder.
-      vocab_size: upper bound of random token ids.
+      config: config of the model, with the limits of random ids.
       texts: from `rows.read`; [] for random inputs only.
 
     Returns:
@@ -50,7 +51,7 @@ def make(
       RuntimeError: if the model does not run, or loads TensorFlow.
     """
     tokens = min(settings["max_seq_length"], _MOST_TOKENS)
-    random = _random_inputs(settings, tokens, vocab_size)
+    random = _random_inputs(settings, tokens, config)
     np.savez(os.path.join(work_folder, "random.npz"), **random)
     if texts:
         path = pathlib.Path(work_folder, "texts.json")
@@ -85,15 +86,17 @@ def make(
     return report
 
 
-def _random_inputs(settings: Mapping, tokens: int, vocab_size: int):
+def _random_inputs(settings: Mapping, tokens: int, config: BertConfig):
     """Returns random rows of several lengths, [4, S] int32 each."""
     rng = np.random.default_rng(0)
     lengths = np.linspace(tokens, 3, _RANDOM_ROWS).astype(int)[:, None]
     mask = np.arange(tokens) < lengths
     inputs = {
-        "input_word_ids": rng.integers(1, vocab_size, mask.shape) * mask,
+        "input_word_ids": rng.integers(1, config.vocab_size, mask.shape) * mask,
         "input_mask": mask,
-        "input_type_ids": (np.arange(tokens) >= lengths // 2) * mask,
+        "input_type_ids": (np.arange(tokens) >= lengths // 2)
+        * mask
+        * (config.type_vocab_size > 1),
         "masked_lm_positions": rng.integers(0, lengths, (_RANDOM_ROWS, 2)),
     }
     return {name: inputs[name].astype(np.int32) for name in settings["inputs"]}

@@ -443,7 +443,7 @@ def encode_fields(tokenizer, fields, settings):
         return [window.row for window in windows]
     if kind == "tagging":
         words = fields.get("words") or [
-            word.text for word in split_words(fields["text"])
+            word.text for word in split_words(fields.get("text") or "")
         ]
         rows, _ = tokenizer.word_windows(
             words, max_seq_length=length, doc_stride=settings["doc_stride"]

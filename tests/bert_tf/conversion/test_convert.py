@@ -267,3 +267,23 @@ def test_a_full_disk_leaves_nothing(tmp_path, tiny_config, name, limit):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert os.listdir(tmp_path) == ["given"]
+
+
+@pytest.mark.parametrize("name", ["google", "hugging_face", "keras_hub"])
+def test_moving_averages_are_left_out(tmp_path, given, name):
+    kernel = "encoder/pooler/kernel"
+    slots = {
+        f"{kind}/{kernel}": given.tensors[kernel]
+        for kind in ("m", "v", "average", "weight")
+    }
+    folder = write(dataclasses.replace(given, slots=slots), tmp_path / "ours")
+    convert.convert(folder, name, str(tmp_path / name), compare=False)
+    found = convert.read(str(tmp_path / name)).slots
+    assert set(found) == {f"m/{kernel}", f"v/{kernel}"}
+
+
+def test_a_class_name_that_occurs_twice_is_refused(tmp_path, given):
+    labels = ("a", "b", "a")[: len(given.labels) - 1] + ("a",)
+    folder = write(dataclasses.replace(given, labels=labels), tmp_path / "x")
+    with pytest.raises(ValueError, match="class name twice: a"):
+        convert.convert(folder, "google", str(tmp_path / "google"))

@@ -129,6 +129,16 @@ def test_classify_and_regress_get_examples():
     assert value == b"a b"
 
 
+def test_requests_need_one_segment_only():
+    of_ids = signature(
+        input_mask=(types_pb2.DT_INT32, 2),
+        input_type_ids=(types_pb2.DT_INT32, 2),
+    )
+    found = warmup.inputs_of(of_ids, "a", 3)
+    assert tf.make_ndarray(found["input_mask"]).tolist() == [[1, 1, 1]]
+    assert tf.make_ndarray(found["input_type_ids"]).tolist() == [[0, 0, 0]]
+
+
 def test_long_fields_are_encoded_with_long_lengths():
     tensor = tf.make_tensor_proto(["é" * 100_000])
     request = messages.PredictionLog.FromString(

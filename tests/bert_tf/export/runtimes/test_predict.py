@@ -1,6 +1,8 @@
 """Answers of the shipped predict.py equal those of the model in TensorFlow."""
 
 import json
+import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -128,6 +130,32 @@ def test_a_line_without_the_fields_is_refused(exported, line):
     )
     assert process.returncode == 1
     assert "expected JSON with question, context" in process.stderr
+
+
+def test_lines_are_utf_8_on_every_system():
+    # Needs no runtime: the model answers with the fields of the line.
+    source = """
+import predict
+class Model:
+    kind = "classification"
+    def __init__(self, folder):
+        pass
+    def answer(self, texts):
+        return texts
+predict.Model = Model
+predict.main()
+"""
+    process = subprocess.run(
+        [sys.executable, "-B", "-c", source],
+        input=b"\xef\xbb\xbf" + "naïve 漢\rcat\n".encode() + b"caf\xe9\n",
+        cwd=pathlib.Path(config.__file__).parent,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=True,
+    )
+    lines = process.stdout.decode().splitlines()
+    texts = [json.loads(line)["text_a"] for line in lines]
+    assert texts == ["naïve 漢\rcat", "caf\ufffd"]
 
 
 @pytest.mark.parametrize("name", FORMATS)

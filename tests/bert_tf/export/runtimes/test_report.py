@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.config import BertConfig
 from bert_tf.export.runtimes import report
 
 SETTINGS = {
@@ -69,7 +70,7 @@ def make(tmp_path, saved_model):
             saved_model,
             settings,
             str(work),
-            vocab_size=20,
+            config=BertConfig(vocab_size=20),
             texts=texts,
         )
 
@@ -132,3 +133,10 @@ def test_a_process_with_tensorflow_is_refused(make):
     score = f"({COUNT}, __import__('sys').modules.update(tensorflow=np))[0]"
     with pytest.raises(RuntimeError, match="has loaded TensorFlow: tensorflow"):
         make(score)
+
+
+@pytest.mark.parametrize("types", [1, 2])
+def test_random_inputs_have_the_segments_of_the_model(types):
+    config = BertConfig(vocab_size=20, type_vocab_size=types)
+    found = report._random_inputs(SETTINGS, 8, config)
+    assert found["input_type_ids"].max() == types - 1

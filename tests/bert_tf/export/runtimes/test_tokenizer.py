@@ -211,3 +211,9 @@ def test_a_vocabulary_without_a_special_token_is_refused(tmp_path):
     path.write_text("[PAD]\n[UNK]\n[CLS]\nthe\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"vocab.txt has no entry \[SEP\]"):
         plain_tokenizer.Tokenizer(str(path))
+
+
+def test_no_words_have_no_rows(both):
+    settings = {"kind": "tagging", "max_seq_length": 8, "doc_stride": None}
+    fields = {"words": []}
+    assert plain_tokenizer.encode_fields(both[1], fields, settings) == []
