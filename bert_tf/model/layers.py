@@ -54,8 +54,8 @@ class StoredInBfloat16(keras.DTypePolicy):
 
     All weights, embedding tables included, are stored in bfloat16; each call
     casts them to the dtype of its products. Under "bfloat16" products are
-    bfloat16, and tables float32.
-    LayerNorm, LSTM and the last layer of a head stay float32, as always.
+    bfloat16, and tables float32. LayerNorm, LSTM and the last layer of a head
+    stay float32, as always.
 
     Args:
       compute_dtype: dtype of products, such as "float32".

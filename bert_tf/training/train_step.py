@@ -139,8 +139,8 @@ class TrainStep:
       loss_scale: loss scale for float16; None otherwise.
 
     Attributes:
-      stop: float32 variable of this process, above 0 to ask all
-        processes to stop. It may be assigned by another thread during a call.
+      stop: float32 variable of this process, above 0 to ask all processes to
+        stop. It may be assigned by another thread during a call.
       save: float32 variable, above 0 to ask all for a checkpoint.
 
     Call arguments:
