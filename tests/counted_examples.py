@@ -6,9 +6,8 @@ import os
 import numpy as np
 
 from tfrecords import schema
-from tfrecords.io import records
+from tfrecords.io import atomic_files, records
 from tfrecords.pretraining import masking
-from tfrecords.text import vocab
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ENTRIES += [f"w{n}" for n in range(5, 30)] + [f"##x{n}" for n in range(30, 40)]
@@ -64,7 +63,7 @@ def write(folder, vocab_file=None, **changes):
     path = os.path.join(folder, "train-00000-of-00001.tfrecord")
     vocabulary = {"size": len(ENTRIES)}
     if vocab_file:
-        vocabulary["sha256"] = vocab.digest(vocab_file)
+        vocabulary["sha256"] = atomic_files.digest(vocab_file)
     manifest = records.Manifest(
         schema_name="pretraining",
         sizes=SIZES,

@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 from tfrecords import schema
-from tfrecords.io import records, serialization
+from tfrecords.io import atomic_files, records, serialization
 from tfrecords.text import vocab
 
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}
@@ -134,7 +134,7 @@ def write(
         sizes=sizes,
         flags=FLAGS if flags is None else flags,
         vocabulary={
-            "sha256": vocab.digest(vocab_file),
+            "sha256": atomic_files.digest(vocab_file),
             "size": len(entries),
             "do_lower_case": do_lower_case,
         },

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfrecords import random_numbers, schema
-from tfrecords.io import records
+from tfrecords.io import atomic_files, records
 from tfrecords.pretraining import masking, packing
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import vocab
@@ -59,7 +59,7 @@ def masker(
             )
     path = os.path.join(folder, masking.VOCABULARY_NAME)
     wanted = unmasked.manifest.vocabulary.get("sha256")
-    if not os.path.isfile(path) or vocab.digest(path) != wanted:
+    if not os.path.isfile(path) or atomic_files.digest(path) != wanted:
         raise ValueError(
             f"{path} should be the vocabulary that the records were made "
             f"with, of sha256 {wanted}, because they are masked when read. "

@@ -130,11 +130,6 @@ def read(path: str) -> list[str]:
     return stripped
 
 
-def digest(path: str) -> str:
-    """Returns the sha256 of a vocabulary file, as in manifests of records."""
-    return atomic_files.digest(path)
-
-
 def check(entries: Sequence[str], path: str) -> None:
     """Raises ValueError, naming file and line, if an entry is invalid.
 

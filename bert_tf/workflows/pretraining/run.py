@@ -32,6 +32,7 @@ from bert_tf.workflows.pretraining.held_out import (
     EarlyStopping,
     HeldOutEvaluation,
 )
+from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 
 # Steps of a run whose number of steps is not known yet.
@@ -82,7 +83,7 @@ def _train_and_evaluate(
     vocab_file, do_lower_case = model_source.find_vocabulary(
         given, model_dir, made_with.do_lower_case
     )
-    sha256 = vocab.digest(vocab_file) if vocab_file else made_with.sha256
+    sha256 = atomic_files.digest(vocab_file) if vocab_file else made_with.sha256
     bert_config = _find_config(given, model_dir, vocab_file, made_with.size)
     # All records are opened and checked before the model is built.
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)

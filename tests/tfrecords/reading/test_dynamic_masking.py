@@ -9,7 +9,7 @@ import pytest
 
 from tfrecords import schema
 from tfrecords.inspection import samples
-from tfrecords.io import records, serialization
+from tfrecords.io import atomic_files, records, serialization
 from tfrecords.pretraining import (
     masking,
     packing,
@@ -64,7 +64,7 @@ def write(folder, rows, settings, vocab_file):
         sizes=settings.sizes,
         flags=dataclasses.asdict(settings) | {"num_shards": 1},
         vocabulary={
-            "sha256": vocab.digest(vocab_file),
+            "sha256": atomic_files.digest(vocab_file),
             "size": len(vocab.read(vocab_file)),
             "do_lower_case": True,
         },
