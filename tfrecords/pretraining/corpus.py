@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from tfrecords.io import progress, storage
+from tfrecords.io import atomic_files, progress, storage
 from tfrecords.options import REQUIRED, option
 from tfrecords.pretraining import duplicates, file_parts, token_files
 from tfrecords.text import documents as documents_lib
@@ -40,7 +40,7 @@ class Corpus(documents_lib.TextOptions):
         return {
             "input_files": f"{len(versions)} files; their names, sizes and "
             f"times have sha256 {_digest(versions)[:16]}",
-            "vocab_sha256": vocab_lib.digest(self.vocab_file),
+            "vocab_sha256": atomic_files.digest(self.vocab_file),
             "do_lower_case": self.do_lower_case,
             **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),

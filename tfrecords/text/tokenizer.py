@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
+from tfrecords.io import atomic_files
 from tfrecords.text import token_offsets, word_pieces, words
 from tfrecords.text import vocab as vocab_lib
 
@@ -73,7 +74,7 @@ class BertTokenizer(tf.Module):
         super().__init__()
         if isinstance(vocab_file, (str, os.PathLike)):
             entries = vocab_lib.read(vocab_file)
-            self.sha256 = vocab_lib.digest(vocab_file)
+            self.sha256 = atomic_files.digest(vocab_file)
         else:
             entries, vocab_file = list(vocab_file), "the vocabulary"
             vocab_lib.check(entries, vocab_file)

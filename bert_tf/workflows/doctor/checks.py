@@ -27,6 +27,7 @@ from tfrecords.inspection.diagnostics import (
     attempt,
     errors,
 )
+from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab as vocab_lib
 
@@ -82,7 +83,7 @@ def check_examples(
     # other ones.
     is_same_vocabulary = entries and made_with.get("sha256") in (
         None,
-        vocab_lib.digest(vocab_file),
+        atomic_files.digest(vocab_file),
     )
     statistics, damaged = sample_statistics.count(
         records,
@@ -160,7 +161,7 @@ def check_sizes(
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
     # `check_examples` reports one that is missing, a folder or a device.
     if vocab_file and os.path.isfile(vocab_file):
-        sha256, unread = attempt("vocabulary", vocab_lib.digest, vocab_file)
+        sha256, unread = attempt("vocabulary", atomic_files.digest, vocab_file)
         _, differs = attempt(
             "vocabulary", records.check, {}, {}, vocab_sha256=sha256
         )
