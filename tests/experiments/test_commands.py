@@ -18,7 +18,9 @@ import os, sys, time
 name, other = (word.partition("=")[2] for word in sys.argv[1:])
 print(sorted(os.sched_getaffinity(0)))
 open(name, "w").close()
+end = time.monotonic() + 60.0
 while not os.path.exists(other):
+    assert time.monotonic() < end
     time.sleep(0.05)
 """
 # Ends with a signal only, as if it had saved a checkpoint.

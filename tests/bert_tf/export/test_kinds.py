@@ -84,7 +84,7 @@ def parse(*words):
 def test_unknown_kinds_are_refused():
     assert parse().kind == "auto"
     assert parse("--kind=encoder").kind == "encoder"
-    with pytest.raises(flags.Error, match="auto|classification|regression"):
+    with pytest.raises(flags.Error, match=r"auto\|classification\|regression"):
         parse("--kind=three")
     with pytest.raises(ValueError, match="--kind=three: choose one of auto, "):
         settings(kind="three")

@@ -128,11 +128,15 @@ def test_other_signals_do_not_notify():
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_only_a_second_sigint_stops_immediately():
+@pytest.mark.parametrize(
+    "signals",
+    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)],
+)
+def test_only_a_sigint_after_another_signal_stops_immediately(signals):
     with pytest.raises(KeyboardInterrupt):
         with stopping.after_step() as request:
-            os.kill(os.getpid(), signal.SIGTERM)
-            os.kill(os.getpid(), signal.SIGTERM)
+            for number in signals:
+                os.kill(os.getpid(), number)
             assert request.is_made
             os.kill(os.getpid(), signal.SIGINT)
 

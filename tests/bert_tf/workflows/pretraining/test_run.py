@@ -33,7 +33,7 @@ def test_training_without_an_evaluation_is_warned_about(
     config = PretrainingConfig(
         output_dir=str(tmp_path / "run"), input_file="missing", **fields
     )
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="No model sizes"):
         run.pretrain(config)
     line = "no --eval_input_file: nothing is evaluated"
     assert (line in caplog.text) == is_warned
