@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.io import records
+from tfrecords.io import atomic_files, records
 from tfrecords.pretraining import masking
 from tfrecords.text import vocab as vocab_lib
 from tools import record_statistics
@@ -78,7 +78,7 @@ def count_sides(
         damaged or is not a pre-training example.
     """
     vocabulary = masking.Vocabulary.of(vocab_lib.read(vocab_file))
-    sha256 = vocab_lib.digest(vocab_file)
+    sha256 = atomic_files.digest(vocab_file)
     one = sides[0][0]
     sizes = find_sizes(one)
     # One stream for all sets: equal streams would correlate them.

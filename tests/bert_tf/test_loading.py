@@ -85,7 +85,7 @@ def test_every_format_is_loaded_and_written_back(tmp_path, name, task):
 def test_formats_without_the_head_refuse_by_name(tmp_path, name, task):
     given_of(task, tmp_path / "ours")
     model, _ = bert_tf.load(tmp_path / "ours")
-    with pytest.raises(ValueError, match=f"no head for {task}|for {task}"):
+    with pytest.raises(ValueError, match=f"(no|a) head for {task}"):
         bert_tf.save(model, tmp_path / "other", format=name)
     assert not (tmp_path / "other").exists()
 

@@ -252,29 +252,24 @@ def test_lengths_of_records_and_position_table(tmp_path, examine):
     assert "max_position_embeddings=16" in text
 
 
-def test_unknown_words(tmp_path, examine):
-    batch = planted.make_batch(unk_share=0.03)
-    the_error(examine(*plant(tmp_path, batch)), "[UNK]")
-
-
-def test_duplicates(tmp_path, examine):
-    batch = planted.make_batch(copies=8)
-    the_error(examine(*plant(tmp_path, batch)), "duplicates")
-
-
-def test_pairs_that_are_all_random(tmp_path, examine):
-    batch = planted.make_batch(random_next_share=1.0)
-    the_error(examine(*plant(tmp_path, batch)), "pairs")
-
-
-def test_too_few_masks(tmp_path, examine):
-    batch = planted.make_batch(masked_lm_prob=0.05)
-    the_error(examine(*plant(tmp_path, batch)), "masks")
-
-
-def test_a_wrong_mask_mix(tmp_path, examine):
-    batch = planted.make_batch(mask_share=1.0)
-    the_error(examine(*plant(tmp_path, batch)), "masks")
+@pytest.mark.parametrize(
+    ("fields", "check", "words"),
+    [
+        ({"unk_share": 0.03}, "[UNK]", "% of the tokens are [UNK]"),
+        ({"copies": 8}, "duplicates", "have the same tokens as another"),
+        ({"random_next_share": 1.0}, "pairs", "have random next sentences"),
+        (
+            {"masked_lm_prob": 0.05},
+            "masks",
+            "tokens are masked, a fraction of 0.0",
+        ),
+        ({"mask_share": 1.0}, "masks", "shown as [MASK] / a random token"),
+    ],
+)
+def test_records_that_teach_badly(tmp_path, examine, fields, check, words):
+    batch = planted.make_batch(**fields)
+    text = the_error(examine(*plant(tmp_path, batch)), check)
+    assert words in text
 
 
 def test_a_truncated_shard(tmp_path, examine):

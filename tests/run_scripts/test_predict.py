@@ -293,7 +293,7 @@ def test_a_folder_without_an_export_is_refused(tmp_path):
 
 @pytest.mark.parametrize("name", ["classify", "encoder"])
 def test_only_signatures_with_text_inputs_are_accepted(name):
-    with pytest.raises(flags.Error, match="signature.*one of <text|words>"):
+    with pytest.raises(flags.Error, match=r"signature.*one of <text\|words>"):
         predict.main(["predict", "--export_dir=x", f"--signature={name}"])
 
 
