@@ -89,8 +89,8 @@ def test_a_worker_lost_in_an_evaluation_stops_the_others(
     with run_processes.workers(arguments, logs, is_forked=True) as processes:
         chief, other = processes
         # An evaluation follows.
-        chief.wait_until(
-            lambda: 4 in run_processes.saved_steps(tmp_path / "run")
+        assert chief.wait_until(
+            lambda: 4 in run_processes.saved_steps(tmp_path / "run"), 300.0
         )
         other.send(signal.SIGKILL)
         assert chief.wait(120.0) == 75, chief.printed()

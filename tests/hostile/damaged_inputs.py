@@ -46,6 +46,11 @@ _VALID = {
 }
 _NO_TRAINING_FILE = "needs a train file of "
 _NO_TYPES = "The entity types are unknown: give a training file"
+_MANIFEST = "records/train/manifest.json"
+_NO_MANIFEST = "'records/train' has no manifest.json"
+_WEIGHTS = "model/model.safetensors"
+_NO_MODEL = "model contains no model"
+_EXPORT = "export/saved_model.pb"
 _MESSAGES = {
     ("empty", "make_vocab", "text/one.txt"): "check --input_file",
     ("random", "make_vocab", "text/one.txt"): "There is no word to learn",
@@ -56,6 +61,15 @@ _MESSAGES = {
     ("missing", "run_swag", "swag/train.csv"): _NO_TRAINING_FILE,
     ("missing", "run_ner", "conll2003/eng.train"): _NO_TYPES,
     ("missing", "make_ner_records", "conll2003/eng.train"): _NO_TYPES,
+    ("missing", "show_records", _MANIFEST): _NO_MANIFEST,
+    ("missing", "run_pretraining", _MANIFEST): _NO_MANIFEST,
+    ("missing", "extract_features", _WEIGHTS): _NO_MODEL,
+    ("missing", "export_savedmodel", _WEIGHTS): _NO_MODEL,
+    ("missing", "convert_checkpoint", _WEIGHTS): _NO_MODEL,
+    ("missing", "predict", _EXPORT): "--export_dir=export contains no SavedMod",
+    ("empty", "predict", _EXPORT): "--export_dir=export: TensorFlow",
+    ("random", "predict", _EXPORT): "--export_dir=export: TensorFlow",
+    ("cut", "predict", _EXPORT): "--export_dir=export: TensorFlow",
 }
 _DAMAGES = {
     "missing": None,
@@ -69,9 +83,9 @@ _LATE = ("--input_file", _NO_TRAINING_FILE, "check --input_file")
 
 
 def _message(*damage: str) -> str:
-    """Returns what the message contains: the folder, or a single file."""
+    """Returns what the message contains: by default the folder or file."""
     folder, _, name = damage[-1].rpartition("/")
-    return _MESSAGES.get(damage, folder or name)
+    return _MESSAGES.get(damage, f"{folder}/" if folder else name)
 
 
 def _case(damage: str, script: str, path: str, content) -> Case:

@@ -117,7 +117,9 @@ def test_every_trainer_has_a_teacher(script, data, tmp_path, tiny_model_flags):
     flags += [f"--teacher={teacher}", f"{LOSSES}hidden_relations"]
     run(script, *flags, f"--output_dir={tmp_path / 'run'}")
     assert contents(teacher) == before
-    for line in run_processes.log_lines(tmp_path / "run"):
+    lines = run_processes.log_lines(tmp_path / "run")
+    assert lines
+    for line in lines:
         parts = losses | RELATIONS
         assert {n for n in line if n.endswith("_loss")} == parts
         assert line["loss"] == pytest.approx(sum(line[n] for n in parts))
@@ -139,7 +141,7 @@ def test_every_trainer_has_a_teacher(script, data, tmp_path, tiny_model_flags):
         }
         for run in ("run", "alone")
     ]
-    assert names[0] == names[1]
+    assert names[0] and names[0] == names[1]
 
     # Another teacher is another run.
     other = write_teacher(tmp_path / "o", task, labels_of(task), seed=2)

@@ -342,8 +342,12 @@ def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
     real = train_step.TrainStep.__call__
 
     def call(self, batches, num_steps):
-        threading.Timer(8.0, kill_later).start()
-        return real(self, batches, num_steps)
+        timer = threading.Timer(8.0, kill_later)
+        timer.start()
+        try:
+            return real(self, batches, num_steps)
+        finally:
+            timer.cancel()  # Outside of the run it would end the tests.
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train_step.TrainStep, "__call__", call)
@@ -397,16 +401,9 @@ def test_a_run_works_outside_the_main_thread(
     assert digests == [complete[1]]
 
 
-@pytest.fixture
-def one_layer(tiny_config):
-    """One layer, to compile in half the time."""
-    changes = {"num_hidden_layers": 1}
-    return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
-
-
 @pytest.mark.slow
 def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
-    tmp_path, one_layer, batches, monkeypatch
+    tmp_path, tiny_config, batches, monkeypatch
 ):
     def num_traces():
         variables = inspect.getclosurevars(fused._gelu_gradient).nonlocals
@@ -421,12 +418,14 @@ def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
         num_train_steps=4,
     )
     before = num_traces()
-    expected, model = run(one_layer, batches, tmp_path / "complete", **keywords)
+    expected, model = run(
+        tiny_config, batches, tmp_path / "complete", **keywords
+    )
     assert num_traces() > before
     assert model.encoder.remat
     with pytest.raises(stopping.Stopped):
-        run(one_layer, batches, tmp_path / "two", stop_at_step=2, **keywords)
-    digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
+        run(tiny_config, batches, tmp_path / "two", stop_at_step=2, **keywords)
+    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
     assert digest == expected
     assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "complete")
     assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
@@ -434,7 +433,7 @@ def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
 
 @pytest.mark.slow
 def test_a_float16_run_resumes_with_its_loss_scale(
-    tmp_path, one_layer, batches, monkeypatch
+    tmp_path, tiny_config, batches, monkeypatch
 ):
     # The scale doubles every two steps, both before and after the stop.
     monkeypatch.setattr(
@@ -445,14 +444,14 @@ def test_a_float16_run_resumes_with_its_loss_scale(
     def scales(folder):
         return [line["loss_scale"] for line in lines(tmp_path / folder)]
 
-    expected, _ = run(one_layer, batches, tmp_path / "complete", **keywords)
+    expected, _ = run(tiny_config, batches, tmp_path / "complete", **keywords)
     doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12)]
     assert scales("complete") == doubled
     # At step 3 there is one good step since it doubled.
     with pytest.raises(stopping.Stopped):
-        run(one_layer, batches, tmp_path / "two", stop_at_step=3, **keywords)
+        run(tiny_config, batches, tmp_path / "two", stop_at_step=3, **keywords)
     shutil.copytree(tmp_path / "two", tmp_path / "without")
-    digest, _ = run(one_layer, batches, tmp_path / "two", **keywords)
+    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
     assert digest == expected
     assert scales("two") == doubled
     # Without the saved state the scales differ.
@@ -462,7 +461,7 @@ def test_a_float16_run_resumes_with_its_loss_scale(
         return run_checkpoints(*args, **keywords)
 
     monkeypatch.setattr(checkpoints, "RunCheckpoints", without_extra)
-    run(one_layer, batches, tmp_path / "without", **keywords)
+    run(tiny_config, batches, tmp_path / "without", **keywords)
     assert scales("without")[3:] == [2.0**n for n in (10, 10, 11)]
 
 

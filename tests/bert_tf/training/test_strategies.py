@@ -212,7 +212,9 @@ def test_workers_wait_until_all_have_been_started():
             while len(ended) < 3:
                 time.sleep(0.01)
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    threads = [
+        threading.Thread(target=work, args=(n,), daemon=True) for n in range(3)
+    ]
     for thread in threads:
         thread.start()
         time.sleep(0.1)
@@ -232,14 +234,16 @@ def test_a_worker_names_those_that_it_waits_for(monkeypatch, caplog):
         strategies.wait_for_workers(cluster, 0.5)
     assert info.value.exit_code == 75
     waiting = f"worker {addresses[0]} waits for {addresses[1]}"
-    assert 2 <= caplog.messages.count(waiting) <= 5
+    # At least once, and not at each poll.
+    assert 1 <= caplog.messages.count(waiting) <= 5
 
 
 def test_a_signal_ends_the_waiting():
     cluster = strategies.Cluster(free_addresses(2), 0)
-    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM))
     with pytest.raises(stopping.Stopped, match="by SIGTERM"):
         with stopping.at_once_on_signal():  # As in every script.
+            timer.start()
             strategies.wait_for_workers(cluster, 30.0)
 
 

@@ -118,7 +118,7 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
     def times():
         found = [p for p in tmp_path.rglob("*") if p.is_file()]
         return {
-            p.name: p.stat().st_mtime_ns
+            p: p.stat().st_mtime_ns
             for p in found
             if p.name not in ("summary.json", "page.png")
         }
