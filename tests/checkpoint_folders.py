@@ -1,4 +1,4 @@
-"""Checkpoints -> folders of each format; comparison of tensors bit by bit."""
+"""Checkpoints -> folders of each format, Adam's slots; equality of tensors."""
 
 import dataclasses
 
@@ -27,8 +27,19 @@ def pretraining(given):
     )
 
 
+def moments(given):
+    """Returns slots of Adam for all weights of a Checkpoint."""
+    return {
+        f"{kind}/{name}": tensor + number
+        for number, kind in enumerate("mv")
+        for name, tensor in given.tensors.items()
+    }
+
+
 def assert_same_bits(found, expected):
-    """Checks that tensors have the same names and bytes."""
+    """Checks that tensors have the same names, dtypes, shapes and bytes."""
     assert set(found) == set(expected)
     for name, tensor in expected.items():
+        assert found[name].dtype == tensor.dtype, name
+        assert found[name].shape == tensor.shape, name
         assert found[name].tobytes() == tensor.tobytes(), name

@@ -115,6 +115,17 @@ def tiny_model_flags(tmp_path_factory, tiny_config, tiny_vocab_file):
 
 
 @pytest.fixture(scope="session")
+def squad_tokenizer(tmp_path_factory):
+    """Tokenizer with the vocabulary of `planted_squad`."""
+    import planted_squad
+
+    from tfrecords.text import tokenizer
+
+    folder = tmp_path_factory.mktemp("vocab")
+    return tokenizer.BertTokenizer(planted_squad.write_vocab(folder))
+
+
+@pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
     """(name, make) -> a folder that `make(folder)` fills once a session.
 

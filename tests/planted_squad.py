@@ -32,6 +32,26 @@ def write(folder, case):
     return str(path)
 
 
+def make_windows(tokenizer, questions, passages, S, stride=128, most=64):
+    """Returns the windows of questions, of which `most` tokens are kept."""
+    # Tests that only write files need no TensorFlow.
+    import tensorflow as tf
+
+    from tfrecords.tasks import question_windows
+
+    tokens = question_windows.tokenize(
+        tokenizer, tf.constant(questions), tf.constant(passages)
+    )
+    return question_windows.make_windows(
+        *tokens,
+        max_seq_length=S,
+        doc_stride=stride,
+        max_query_length=most,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+    )
+
+
 def logits(num_windows, length):
     """Returns the start and end logits behind the golden answers."""
     w, t = np.arange(num_windows)[:, None], np.arange(length)[None]

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from random_weights import randomised, weights_of
 
 import bert_tf
 from bert_tf.model import dropout, layers, models
 from bert_tf.model.encoder import last_positions
 from bert_tf.tasks import pretraining
-from bert_tf.training import model_folders
 from tfrecords import schema
 from tfrecords.pretraining import packing
 
@@ -26,21 +26,6 @@ def config(tiny_config):
         "attention_probs_dropout_prob": 0.0,
     }
     return type(tiny_config).from_dict(tiny_config.to_dict() | changes)
-
-
-def randomised(model):
-    """Sets weights so large that every term affects the outputs."""
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return model
-
-
-def weights_of(model):
-    return {
-        name: weight.numpy().astype(np.float64)
-        for name, weight in model_folders.weight_names(model).items()
-    }
 
 
 def unmasked(batch):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from random_weights import randomised, weights_of
 
 import bert_tf
 from bert_tf.conversion import formats
 from bert_tf.model import dropout, layers, lora, models
 from bert_tf.tasks import distillation, pretraining
-from bert_tf.training import model_folders
 
 KEY = dropout.make_key(7, 3, 0)
 
@@ -27,21 +27,6 @@ def config(request, tiny_config):
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
-
-
-def randomised(model):
-    """Sets weights so large that every term affects the outputs."""
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return model
-
-
-def weights_of(model):
-    return {
-        name: weight.numpy().astype(np.float64)
-        for name, weight in model_folders.weight_names(model).items()
-    }
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "training"])

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from random_weights import randomised
 
 import bert_tf
 from bert_tf.model import dropout
@@ -45,14 +46,6 @@ def both(tiny_config, make_batch):
         {name: tf.constant(x) for name, x in batch.items()}
         for batch in (unpacked, packed)
     ]
-
-
-def randomised(model):
-    """Sets weights so large that every term affects the outputs."""
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return model
 
 
 def of_examples(outputs, batch):
@@ -107,10 +100,7 @@ def test_packing_does_not_change_logits_losses_or_gradients(
 
 def test_packing_does_not_change_what_is_learned_from_a_teacher(config, both):
     student = randomised(bert_tf.BertPretrainer(config))
-    teacher = bert_tf.BertPretrainer(config)
-    rng = np.random.default_rng(5)
-    for weight in teacher.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
+    teacher = randomised(bert_tf.BertPretrainer(config), seed=5)
     task = distillation.DistilledTask(
         pretraining.TASK,
         teacher,

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from checkpoint_folders import write
 
 from bert_tf.conversion import parity
 from bert_tf.conversion.keras_hub import preset
-from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 
 TOLERANCE = 2e-5
@@ -26,12 +26,6 @@ CASES = {
 }
 
 
-def write(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        preset.write(given, aside)
-    return str(folder)
-
-
 @pytest.fixture(autouse=True)
 def _keras_hub(need):
     need("keras_hub")
@@ -46,7 +40,7 @@ def test_every_head_is_loaded_and_saved_by_keras_hub(
 
     task, labels, lacking = CASES[case]
     given = make_checkpoint(task, labels, lacking, vocabulary=vocabulary)
-    folder = write(given, tmp_path / "ours")
+    folder = write(given, tmp_path / "ours", "keras_hub")
     name = {
         "masked LM": "BertMaskedLM",
         "masked LM without pooler": "BertMaskedLM",
@@ -80,7 +74,7 @@ def test_tokenizers_give_the_same_ids(tmp_path, make_checkpoint, do_lower_case):
     given = make_checkpoint(
         "pretraining", vocabulary=VOCABULARY, do_lower_case=do_lower_case
     )
-    folder = write(given, tmp_path / "ours")
+    folder = write(given, tmp_path / "ours", "keras_hub")
     theirs = keras_hub.models.BertTokenizer.from_preset(folder)
     vocab_file = tmp_path / "vocab.txt"
     vocab_file.write_bytes(VOCABULARY)
@@ -95,7 +89,7 @@ def test_keras_hub_loads_preprocessors(tmp_path, make_checkpoint):
     import keras_hub
 
     given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
-    folder = write(given, tmp_path / "ours")
+    folder = write(given, tmp_path / "ours", "keras_hub")
     model = keras_hub.models.BertMaskedLM.from_preset(folder)
     inputs, *_ = model.preprocessor(["the cat sat"])
     assert inputs["token_ids"].shape == (1, 16)

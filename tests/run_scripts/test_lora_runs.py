@@ -1,7 +1,5 @@
 """Fine-tuning with --lora_rank: resumed, read by other commands, refused."""
 
-import json
-
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -11,6 +9,7 @@ from bert_tf.conversion import convert
 from bert_tf.training import stopping
 from bert_tf.workflows import configs
 from run_scripts import run_glue
+from tfrecords.io import json_files
 
 SUBJECTS = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
 VERBS = ["was coming", "looked", "told them", "came near", "was lost"]
@@ -22,10 +21,6 @@ def run(*flags):
 
 def weights(folder):
     return safetensors.numpy.load_file(folder / "model.safetensors")
-
-
-def read_json(path):
-    return json.loads(path.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -117,11 +112,11 @@ def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
 def test_the_best_model_is_an_ordinary_one(flags, tmp_path):
     flags, _ = flags
     run(*flags, f"--output_dir={tmp_path}", "--lora_targets=query,output")
-    results = read_json(tmp_path / "eval_results.json")
+    results = json_files.read(tmp_path / "eval_results.json")
     assert not (tmp_path / "best/lora.safetensors").exists()
     # Without --do_train and --lora_rank a model without adapters is built.
     run(*flags[:2], f"--output_dir={tmp_path}", "--do_eval", "--do_predict")
-    again = read_json(tmp_path / "eval_results.json")
+    again = json_files.read(tmp_path / "eval_results.json")
     assert again["dev"] == pytest.approx(results["dev"], abs=1e-6)
     assert (tmp_path / "predictions/CoLA.tsv").exists()
     answers = served.answers(tmp_path, [{"text_a": "The sea ."}], tmp_path)

@@ -142,9 +142,7 @@ def test_a_model_trained_on_packed_rows_reads_unpacked_ones(
 
 
 @pytest.mark.slow
-def test_two_devices_train_on_packed_rows_like_one(
-    folder, tmp_path, tiny_vocab_file
-):
+def test_two_devices_train_on_packed_rows_like_one(folder, tmp_path):
     logs = []
     for name, more in (
         ("one", {}),

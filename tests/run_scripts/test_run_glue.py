@@ -10,6 +10,7 @@ import served
 
 from bert_tf.training import reporting, stopping
 from run_scripts import run_glue
+from tfrecords.io import json_files
 
 SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
 SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
@@ -59,10 +60,6 @@ def run(*flags):
     run_glue.main(["run_glue", *map(str, flags)])
 
 
-def read_json(path):
-    return json.loads(path.read_text())
-
-
 def read_predictions(path):
     header, *lines = path.read_text().splitlines()
     assert header == "index\tprediction"
@@ -91,7 +88,7 @@ def cola_run(tmp_path_factory, base_flags):
 
 def test_cola_end_to_end(cola_run, tiny_vocab_file):
     flags, output = cola_run
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert set(results["dev"]) == {"loss", "matthews_correlation"}
     steps = [
         json.loads(line)["step"]
@@ -100,10 +97,10 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     # 25 rows in batches of 8 are 3.1 steps; 2 epochs are 6 steps.
     assert steps == [4, 6]
     assert results["step"] in steps
-    best = read_json(output / "best/state.json")
+    best = json_files.read(output / "best/state.json")
     assert best["step"] == results["step"]
     assert best["value"] == results["dev"]["matthews_correlation"]
-    description = read_json(output / "best/model.json")
+    description = json_files.read(output / "best/model.json")
     assert description["labels"] == ["0", "1"]
     assert description["task_name"] == "CoLA"
     vocabulary = (output / "best/vocab.txt").read_bytes()
@@ -116,7 +113,7 @@ def test_cola_end_to_end(cola_run, tiny_vocab_file):
     # Neither the same command nor --do_predict alone changes the results.
     (output / "predictions/CoLA.tsv").unlink()
     run(*flags)
-    assert read_json(output / "eval_results.json") == results
+    assert json_files.read(output / "eval_results.json") == results
     assert read_predictions(output / "predictions/CoLA.tsv") == predictions
     (output / "predictions/CoLA.tsv").unlink()
     run(
@@ -145,7 +142,7 @@ def test_a_streamed_run_has_the_same_weights_and_scores(cola_run, tmp_path):
 def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
     (task_name, data_dir, *_), trained = cola_run
     # Rows are short, so training used shorter batches.
-    assert max(read_json(trained / "run.json")["bucket_lengths"]) < 16
+    assert max(json_files.read(trained / "run.json")["bucket_lengths"]) < 16
     found = {}
     for lengths in ("auto", "none"):
         output = tmp_path / lengths
@@ -159,7 +156,7 @@ def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
             "--do_eval",
             f"--bucket_lengths={lengths}",
         )
-        found[lengths] = read_json(output / "eval_results.json")
+        found[lengths] = json_files.read(output / "eval_results.json")
     assert set(found["auto"]["dev"]) == {"loss", "matthews_correlation"}
     # Each of the nine rows counts once.
     assert found["none"]["dev"] == pytest.approx(found["auto"]["dev"], rel=1e-5)
@@ -264,7 +261,7 @@ def test_sts_b_end_to_end_without_a_dev_file(
         large_weights,
         "--bucket_lengths=none",  # Each length is traced.
     )
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert set(results["dev"]) == {"loss", "pearson", "spearman"}
     assert results["best_metric"] == "spearman"
     scores = read_predictions(output / "predictions/STS-B.tsv")
@@ -309,7 +306,7 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
         large_weights,
         "--bucket_lengths=none",  # Each length is traced.
     )
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert results["dev_matched"] == results["dev_mismatched"]
     matched = read_predictions(output / "predictions/MNLI-m.tsv")
     mismatched = read_predictions(output / "predictions/MNLI-mm.tsv")
@@ -364,7 +361,9 @@ def test_a_stopped_run_resumes_to_the_same_weights(
     monkeypatch.undo()
     run(*flags)
     for name in ("eval_results.json", "checkpoints/step-00000006/state.json"):
-        assert read_json(output / name) == read_json(uninterrupted / name)
+        assert json_files.read(output / name) == json_files.read(
+            uninterrupted / name
+        )
     lines = (output / "logs/dev/steps.jsonl").read_text()
     assert lines == (uninterrupted / "logs/dev/steps.jsonl").read_text()
 

@@ -1,7 +1,5 @@
 """run_ner end to end with a two-layer model, and errors."""
 
-import json
-
 import planted_ner as planted
 import pytest
 import served
@@ -10,7 +8,7 @@ from bert_tf.model import models
 from bert_tf.tasks import ner_scores
 from bert_tf.training import model_folders
 from run_scripts import run_ner
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.tasks import ner_files
 
 
@@ -30,10 +28,6 @@ def base_flags(tiny_model_flags):
 
 def run(*flags):
     run_ner.main(["run_ner", *map(str, flags)])
-
-
-def read_json(path):
-    return json.loads(path.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +54,12 @@ def ner_run(tmp_path_factory, base_flags):
 
 def test_ner_end_to_end(ner_run):
     flags, output = ner_run
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert results["best_metric"] == "entity_f1"
     assert results["dev"]["entity_f1"] > 0.9
     # The second word of a name is equally often the first word of another.
     assert 0.3 < results["trivial"]["dev"]["entity_f1"] < 0.9
-    description = read_json(output / "best/model.json")
+    description = json_files.read(output / "best/model.json")
     assert description["task"] == "tagging"
     assert description["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
 
@@ -97,7 +91,7 @@ def test_ner_end_to_end(ner_run):
     # Also without the flags of the windows used in training.
     windows = ("--max_seq_length", "--doc_stride")
     run(*[f for f in flags if f != "--do_train" and not f.startswith(windows)])
-    again = read_json(output / "eval_results.json")
+    again = json_files.read(output / "eval_results.json")
     assert again["dev"] == pytest.approx(results["dev"])
     assert again["trivial"] == results["trivial"]
     assert (output / "predictions/dev.txt").read_text() == before
@@ -125,7 +119,7 @@ def test_an_export_equals_the_predicted_files(ner_run, tmp_path):
     # Several windows, with an overlap other than the default.
     assert max(map(len, expected)) > 24
     # The tagging loss does not train the pooler, which was new here.
-    description = read_json(tmp_path / "export/assets.extra/model.json")
+    description = json_files.read(tmp_path / "export/assets.extra/model.json")
     assert description["untrained"] == ["encoder/pooler/"]
 
 
@@ -172,7 +166,7 @@ def test_other_schemes_and_another_stride(ner_run, tmp_path):
             for tag in ["O"] * (i % 4 == 0) + [tag for _, tag in row]
         ]
         assert [gold for gold, _ in columns] == expected
-        scores = read_json(result / "eval_results.json")["dev"]
+        scores = json_files.read(result / "eval_results.json")["dev"]
         assert scores["entity_f1"] > 0.8
 
 

@@ -1,7 +1,6 @@
 """run_ner --feature_layers end to end with a tiny encoder, and errors."""
 
 import dataclasses
-import json
 import re
 from concurrent import futures
 
@@ -13,15 +12,11 @@ from bert_tf.model import feature_tagger, models
 from bert_tf.training import model_folders, run_folder
 from bert_tf.workflows import ner_features
 from run_scripts import run_ner
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, json_files
 
 
 def run(*flags):
     run_ner.main(["run_ner", *map(str, flags)])
-
-
-def read_json(path):
-    return json.loads(path.read_text())
 
 
 def names_in(folder):
@@ -76,16 +71,16 @@ def test_one_choice_end_to_end(base_flags, tmp_path):
     flags += ["--feature_layers=weighted_sum_last_four"]
     run(*flags)
     path = output / "weighted_sum_last_four"
-    results = read_json(path / "eval_results.json")
+    results = json_files.read(path / "eval_results.json")
     assert results["best_metric"] == "entity_f1"
     assert results["dev"]["entity_f1"] > results["trivial"]["dev"]["entity_f1"]
-    description = read_json(path / "best/model.json")
+    description = json_files.read(path / "best/model.json")
     assert description["feature_layers"] == "weighted_sum_last_four"
     # As --flagfile it repeats the command.
     repeated = (path / "run.flags").read_text().splitlines()
     assert f"--output_dir={output}" in repeated
     assert "--feature_layers=weighted_sum_last_four" in repeated
-    settings = read_json(path / "run.json")
+    settings = json_files.read(path / "run.json")
     assert settings["labels"] == description["labels"]
     assert settings["init_checkpoint"] is None
     words = (path / "predictions/dev.txt").read_text().split()
@@ -123,7 +118,7 @@ def test_all_six_choices_share_one_file(base_flags, tmp_path):
     )
     assert "train-0-1-2-3-4-5.npy" in names_in(tmp_path / "shared")
     for choice in feature_tagger.CHOICES:
-        results = read_json(tmp_path / choice / "eval_results.json")
+        results = json_files.read(tmp_path / choice / "eval_results.json")
         assert "entity_f1" in results["dev"]
 
 

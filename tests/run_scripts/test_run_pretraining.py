@@ -620,7 +620,7 @@ def test_results_of_removed_checkpoints_are_not_those_of_a_new_run(
 
 
 def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
-    folder, tiny_vocab_file, tmp_path, caplog
+    folder, tiny_vocab_file, tmp_path
 ):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     settings = {
@@ -756,7 +756,7 @@ def test_a_warmup_longer_than_the_run_is_found_before_anything_is_written(
 
 
 def test_steps_are_timed_without_changing_the_run(
-    folder, tiny_vocab_file, tmp_path, monkeypatch, caplog
+    folder, tiny_vocab_file, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(time_budget, "_TIMED_SECONDS", 0.2)
     run_dir = tmp_path / "run"

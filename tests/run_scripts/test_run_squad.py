@@ -10,6 +10,7 @@ import served
 
 from bert_tf.tasks import squad_scores
 from run_scripts import run_squad
+from tfrecords.io import json_files
 
 WORDS = "the old captain sat near a ship . the crew was not there ,".split()
 
@@ -34,10 +35,6 @@ def base_flags(tiny_model_flags):
 
 def run(*flags):
     run_squad.main(["run_squad", *map(str, flags)])
-
-
-def read_json(path):
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def passage(number):
@@ -108,13 +105,13 @@ def squad_run(request, tmp_path_factory, base_flags):
 def test_squad_end_to_end(squad_run, tmp_path):
     version, output, flags, rows = squad_run
     is_version_2 = version == "v2.0"
-    results = read_json(output / "eval_results.json")
-    description = read_json(output / "best/model.json")
+    results = json_files.read(output / "eval_results.json")
+    description = json_files.read(output / "best/model.json")
     assert description["task"] == "spans"
     assert description["doc_stride"] == 7
     assert description["version_2_with_negative"] == is_version_2
     folder = output / "predictions"
-    predictions = read_json(folder / "predictions.json")
+    predictions = json_files.read(folder / "predictions.json")
 
     # The scores are those of the predictions file.
     dev = output.parent / f"dev-{version}.json"
@@ -130,10 +127,10 @@ def test_squad_end_to_end(squad_run, tmp_path):
     assert description.get("null_score_diff_threshold") == threshold
 
     # --do_predict alone uses threshold and windows of the model.
-    files = {file: read_json(file) for file in folder.iterdir()}
+    files = {file: json_files.read(file) for file in folder.iterdir()}
     (folder / "predictions.json").unlink()
     run(*flags[:2], "--do_predict", "--eval_batch_size=4")
-    assert {file: read_json(file) for file in folder.iterdir()} == files
+    assert {file: json_files.read(file) for file in folder.iterdir()} == files
     if is_version_2:
         run(
             *flags,
@@ -143,8 +140,8 @@ def test_squad_end_to_end(squad_run, tmp_path):
             "--null_score_diff_threshold=-1e9",
         )
         path = tmp_path / "predictions/predictions.json"
-        assert set(read_json(path).values()) == {""}
-        scores = read_json(tmp_path / "eval_results.json")["dev"]
+        assert set(json_files.read(path).values()) == {""}
+        scores = json_files.read(tmp_path / "eval_results.json")["dev"]
         assert scores["NoAns_exact"] == 100
 
 
@@ -152,10 +149,10 @@ def test_squad_end_to_end(squad_run, tmp_path):
 def test_an_export_equals_the_predicted_files(squad_run, tmp_path):
     version, output, _, rows = squad_run
     answers = served.answers(output, rows, tmp_path)
-    expected = read_json(output / "predictions/predictions.json")
+    expected = json_files.read(output / "predictions/predictions.json")
     assert {row["id"]: row["answer"] for row in answers} == expected
     assert len(expected) == len(rows) >= 9
-    nbest = read_json(output / "predictions/nbest_predictions.json")
+    nbest = json_files.read(output / "predictions/nbest_predictions.json")
     for row in answers:
         theirs = nbest[row["id"]]
         assert [x["answer"] for x in row["nbest"]] == [
@@ -167,7 +164,7 @@ def test_an_export_equals_the_predicted_files(squad_run, tmp_path):
     if version == "v2.0":
         # Both occur, so the threshold is tested.
         assert 0 < sum(text == "" for text in expected.values()) < len(rows)
-        odds = read_json(output / "predictions/null_odds.json")
+        odds = json_files.read(output / "predictions/null_odds.json")
         assert {row["id"]: row["null_odds"] for row in answers} == (
             pytest.approx(odds, abs=1e-5)
         )
@@ -194,17 +191,17 @@ def test_a_file_to_predict_needs_no_answers(tmp_path, base_flags):
         "--num_train_epochs=1",
     )
     # A threshold that is not tuned is kept as given.
-    answers = read_json(output / "predictions/predictions.json")
+    answers = json_files.read(output / "predictions/predictions.json")
     assert answers == {"x": ""}
     for step in (output / "checkpoints").iterdir():
-        description = read_json(step / "model.json")
+        description = json_files.read(step / "model.json")
         assert description["null_score_diff_threshold"] == -1e9
 
 
 def test_bad_input_leaves_no_records(tmp_path, base_flags):
     write(tmp_path, "v1.1")
     path = tmp_path / "train-v1.1.json"
-    content = read_json(path)
+    content = json_files.read(path)
     answer = content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]
     start = answer["answer_start"] = answer["answer_start"] + 1
     path.write_text(json.dumps(content))

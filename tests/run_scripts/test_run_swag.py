@@ -1,7 +1,6 @@
 """run_swag end to end with a two-layer model, and errors."""
 
 import csv
-import json
 
 import numpy as np
 import planted_swag as planted
@@ -10,6 +9,7 @@ import served
 
 from bert_tf.tasks import swag
 from run_scripts import run_glue, run_swag
+from tfrecords.io import json_files
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,6 @@ def base_flags(tiny_model_flags):
 
 def run(*flags):
     run_swag.main(["run_swag", *map(str, flags)])
-
-
-def read_json(path):
-    return json.loads(path.read_text())
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +57,10 @@ def swag_run(tmp_path_factory, base_flags):
 @pytest.mark.slow
 def test_swag_end_to_end(swag_run):
     flags, output = swag_run
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert results["task_name"] == "SWAG"
     assert set(results["dev"]) == {"loss", "accuracy"}
-    description = read_json(output / "best/model.json")
+    description = json_files.read(output / "best/model.json")
     assert description["task"] == "multiple_choice"
     assert "--data_dir" in (output / "run.flags").read_text()
     header, *lines = (output / "predictions/test.csv").read_text().splitlines()
@@ -77,9 +73,8 @@ def test_swag_end_to_end(swag_run):
     (output / "predictions/test.csv").unlink()
     again = [flag for flag in flags if flag != "--do_train"]
     run(*again, "--bucket_lengths=none")
-    assert read_json(output / "eval_results.json")["dev"] == pytest.approx(
-        results["dev"]
-    )
+    found = json_files.read(output / "eval_results.json")
+    assert found["dev"] == pytest.approx(results["dev"])
     assert (output / "predictions/test.csv").read_text() == "\n".join(
         [header, *lines, ""]
     )
@@ -129,7 +124,7 @@ def test_a_row_with_three_endings_is_refused(tmp_path, base_flags):
 
 
 @pytest.mark.slow
-def test_a_model_of_another_task_is_refused(swag_run, tmp_path, base_flags):
+def test_a_model_of_another_task_is_refused(swag_run, tmp_path):
     _, output = swag_run
     (tmp_path / "dev.tsv").write_text("sentence\tlabel\nThe sea\t1\nsea\t0\n")
     with pytest.raises(

@@ -6,31 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from checkpoint_folders import assert_same_bits, moments
 
 from bert_tf.conversion import checkpoint, formats
 from bert_tf.model import models
 from bert_tf.training import checksums, model_folders
 from tfrecords.io import atomic_files
-
-
-def labels_of(task):
-    return ("a", "b", "c") if task in ("classification", "tagging") else ()
-
-
-def random_checkpoint(config, task, seed=3, **settings):
-    shapes = checkpoint.shapes(config, task, len(labels_of(task)))
-    rng = np.random.default_rng(seed)
-    return checkpoint.Checkpoint(
-        source="test",
-        config=config,
-        task=task,
-        labels=labels_of(task),
-        tensors={
-            name: rng.normal(size=shape).astype(np.float32)
-            for name, shape in shapes.items()
-        },
-        **settings,
-    )
 
 
 def write(found, folder):
@@ -39,30 +20,25 @@ def write(found, folder):
     return checkpoint.read(str(folder))
 
 
-def assert_same_tensors(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
-
-
 @pytest.mark.parametrize("task", models.TASK_MODELS)
 @pytest.mark.parametrize("units", [0, 3])
 def test_shapes_are_those_of_the_model(tiny_config, task, units):
     if units and task == "pretraining":
         pytest.skip("an LSTM is for fine-tuning")
     config = dataclasses.replace(tiny_config, bilstm_units=units)
-    labels = labels_of(task)
-    model = models.for_task(task, config, len(labels))
-    assert checkpoint.shapes(config, task, len(labels)) == {
+    labels = 3 * (task in ("classification", "tagging"))
+    model = models.for_task(task, config, labels)
+    assert checkpoint.shapes(config, task, labels) == {
         name: tuple(weight.shape)
         for name, weight in model_folders.weight_names(model).items()
     }
 
 
-def test_metadata_is_kept_but_does_not_override_fields(tmp_path, tiny_config):
+def test_metadata_is_kept_but_does_not_override_fields(
+    tmp_path, make_checkpoint
+):
     metadata = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
-    given = random_checkpoint(tiny_config, "classification", metadata=metadata)
+    given = make_checkpoint("classification", metadata=metadata)
     found = write(given, tmp_path / "one")
     assert found.task == "classification"
     assert found.metadata == {"max_seq_length": 64, "task_name": "SST-2"}
@@ -80,52 +56,47 @@ def test_metadata_is_kept_but_does_not_override_fields(tmp_path, tiny_config):
     ],
 )
 def test_a_missing_or_unknown_task_is_refused(
-    tmp_path, tiny_config, values, message
+    tmp_path, make_checkpoint, values, message
 ):
-    write(random_checkpoint(tiny_config, "spans"), tmp_path / "model")
+    write(make_checkpoint("spans"), tmp_path / "model")
     (tmp_path / "model" / "model.json").write_text(json.dumps(values))
     with pytest.raises(ValueError, match=message):
         checkpoint.read(str(tmp_path / "model"))
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
-def test_a_model_folder_keeps_every_field(tmp_path, tiny_config, task):
-    given = random_checkpoint(
-        tiny_config,
+def test_a_model_folder_keeps_every_field(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(
         task,
         step=7,
         vocabulary=b"[PAD]\nthe\n",
         do_lower_case=False,
     )
     found = write(given, tmp_path / "model")
-    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     for name in ("config", "task", "labels", "step", "vocabulary"):
         assert getattr(found, name) == getattr(given, name)
     assert found.do_lower_case is False
 
 
-def test_a_model_folder_keeps_slots(tmp_path, tiny_config):
-    given = random_checkpoint(tiny_config, "pretraining")
-    slots = {
-        f"{kind}/{name}": tensor + number
-        for number, kind in enumerate("mv")
-        for name, tensor in given.tensors.items()
-    }
-    given = random_checkpoint(tiny_config, "pretraining", slots=slots, step=3)
-    assert_same_tensors(write(given, tmp_path / "model").slots, slots)
+def test_a_model_folder_keeps_slots(tmp_path, make_checkpoint):
+    given = make_checkpoint("pretraining")
+    slots = moments(given)
+    given = make_checkpoint("pretraining", slots=slots, step=3)
+    assert_same_bits(write(given, tmp_path / "model").slots, slots)
 
 
 def test_weights_missing_in_the_source_are_initialized_and_stay_missing(
-    tmp_path, tiny_config
+    tmp_path, make_checkpoint, tiny_config
 ):
-    complete = random_checkpoint(tiny_config, "pretraining")
+    complete = make_checkpoint("pretraining")
     lacking = {n for n in complete.tensors if "pooler" in n or "sentence" in n}
     tensors = {n: t for n, t in complete.tensors.items() if n not in lacking}
     given = checkpoint.Checkpoint(
         source="test", config=tiny_config, task="pretraining", tensors=tensors
     )
     found = write(given, tmp_path / "model")
-    assert_same_tensors(found.tensors, tensors)
+    assert_same_bits(found.tensors, tensors)
     assert set(found.missing()) == lacking
     model = models.BertPretrainer(tiny_config)
     model_folders.load_weights(model, str(tmp_path / "model"))
@@ -134,9 +105,9 @@ def test_weights_missing_in_the_source_are_initialized_and_stay_missing(
 
 
 def test_weights_that_contradict_the_metadata_are_refused(
-    tmp_path, tiny_config
+    tmp_path, make_checkpoint
 ):
-    write(random_checkpoint(tiny_config, "regression"), tmp_path / "model")
+    write(make_checkpoint("regression"), tmp_path / "model")
     path = tmp_path / "model" / "model.json"
     metadata = json.loads(path.read_text())
     path.write_text(json.dumps(metadata | {"task": "spans"}))
@@ -144,9 +115,11 @@ def test_weights_that_contradict_the_metadata_are_refused(
         checkpoint.read(str(tmp_path / "model"))
 
 
-def test_a_damaged_model_folder_is_reported_as_damaged(tmp_path, tiny_config):
+def test_a_damaged_model_folder_is_reported_as_damaged(
+    tmp_path, make_checkpoint
+):
     folder = tmp_path / "model"
-    write(random_checkpoint(tiny_config, "regression"), folder)
+    write(make_checkpoint("regression"), folder)
     checksums.write_checksums(str(folder), {"step": 1})
     assert formats.detect(str(folder)) == "bert_tf"
     path = folder / model_folders.WEIGHTS
@@ -158,16 +131,18 @@ def test_a_damaged_model_folder_is_reported_as_damaged(tmp_path, tiny_config):
 # Coverage of a model's weights.
 
 
-def test_a_checkpoint_of_the_same_model_covers_all_weights(tiny_config):
-    given = random_checkpoint(tiny_config, "pretraining", unused=("step",))
+def test_a_checkpoint_of_the_same_model_covers_all_weights(
+    make_checkpoint, tiny_config
+):
+    given = make_checkpoint("pretraining", unused=("step",))
     found = checkpoint.coverage(given, tiny_config, "pretraining")
     assert found.loaded == list(given.shapes())
     assert found.missing == found.other_shapes == []
     assert found.unused == ["step"]
 
 
-def test_coverage_lists_missing_weights(tiny_config):
-    given = random_checkpoint(tiny_config, "pretraining")
+def test_coverage_lists_missing_weights(make_checkpoint, tiny_config):
+    given = make_checkpoint("pretraining")
     for name in list(given.tensors):
         if not name.startswith("encoder/layer_0"):
             del given.tensors[name]
@@ -177,8 +152,8 @@ def test_coverage_lists_missing_weights(tiny_config):
     assert len(found.loaded) + len(found.missing) == len(given.shapes())
 
 
-def test_coverage_lists_weights_of_another_shape(tiny_config):
-    given = random_checkpoint(tiny_config, "pretraining")
+def test_coverage_lists_weights_of_another_shape(make_checkpoint, tiny_config):
+    given = make_checkpoint("pretraining")
     other = dataclasses.replace(tiny_config, max_position_embeddings=512)
     found = checkpoint.coverage(given, other, "pretraining")
     assert found.other_shapes == [
@@ -188,9 +163,9 @@ def test_coverage_lists_weights_of_another_shape(tiny_config):
     assert found.missing == []
 
 
-def test_fine_tuning_loads_only_the_encoder(tiny_config):
+def test_fine_tuning_loads_only_the_encoder(make_checkpoint, tiny_config):
     for task in ("pretraining", "classification"):
-        given = random_checkpoint(tiny_config, task)
+        given = make_checkpoint(task)
         found = checkpoint.coverage(given, tiny_config, "classification")
         assert all(name.startswith("encoder/") for name in found.loaded)
         assert found.missing == [
@@ -200,8 +175,10 @@ def test_fine_tuning_loads_only_the_encoder(tiny_config):
     assert found.unused == []
 
 
-def test_pre_training_loads_the_encoder_of_a_classifier(tiny_config):
-    given = random_checkpoint(tiny_config, "classification")
+def test_pre_training_loads_the_encoder_of_a_classifier(
+    make_checkpoint, tiny_config
+):
+    given = make_checkpoint("classification")
     found = checkpoint.coverage(given, tiny_config, "pretraining")
     assert {name.split("/")[0] for name in found.missing} == {
         "masked_lm",

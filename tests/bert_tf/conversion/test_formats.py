@@ -50,7 +50,7 @@ def test_every_format_has_expected_files_and_a_peer():
             assert isinstance(peer, str) and peer
 
 
-def test_a_path_that_does_not_exist_is_refused(tmp_path):
+def test_a_path_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="bert-base-uncased does not exist. G"):
         convert.read("bert-base-uncased")
 

@@ -7,36 +7,13 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from checkpoint_folders import assert_same_bits, moments, write
 
 from bert_tf.conversion import checkpoint, google, parity, tf_files
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import json_files
 
 TASKS = ("pretraining", "classification", "regression", "spans")
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
-
-
-def write(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        google.write(given, aside)
-    return str(folder)
-
-
-def assert_same_bits(found, expected):
-    assert list(found) == list(expected)
-    for name, tensor in expected.items():
-        assert (found[name].dtype, found[name].shape) == (
-            tensor.dtype,
-            tensor.shape,
-        )
-        assert found[name].tobytes() == tensor.tobytes(), name
-
-
-def moments(given):
-    return {
-        f"{kind}/{name}": tensor + number
-        for number, kind in enumerate("mv")
-        for name, tensor in given.tensors.items()
-    }
 
 
 @pytest.fixture
@@ -49,7 +26,7 @@ def tiny(shared_data):
 def written(tmp_path, make_checkpoint):
     """Folder of a complete pre-training checkpoint, for tests to modify."""
     given = make_checkpoint("pretraining", vocabulary=VOCABULARY.encode())
-    return write(given, tmp_path / "written")
+    return write(given, tmp_path / "written", "google")
 
 
 def change(folder, remove=(), **tensors):
@@ -74,7 +51,7 @@ def test_the_table_has_each_name_once(tiny_config, task):
 @pytest.mark.parametrize("task", ["tagging", "multiple_choice"])
 def test_an_unsupported_head_is_refused(tmp_path, make_checkpoint, task):
     with pytest.raises(ValueError, match=f"has no head for {task}; it has"):
-        write(make_checkpoint(task), tmp_path / "out")
+        write(make_checkpoint(task), tmp_path / "out", "google")
     assert not list(tmp_path.iterdir())
 
 
@@ -91,9 +68,11 @@ def test_a_round_trip_keeps_every_bit(tmp_path, make_checkpoint, task):
         vocabulary=VOCABULARY.encode(),
         do_lower_case=True,
     )
-    found = google.read(write(given, tmp_path / "out"))
+    found = google.read(write(given, tmp_path / "out", "google"))
     assert_same_bits(found.tensors, given.tensors)
     assert_same_bits(found.slots, given.slots)
+    assert list(found.tensors) == list(given.tensors)
+    assert list(found.slots) == list(given.slots)
     for name in ("config", "task", "step", "vocabulary", "do_lower_case"):
         assert getattr(found, name) == getattr(given, name), name
     assert len(found.labels) == len(given.labels)
@@ -105,10 +84,8 @@ def test_a_round_trip_of_a_real_checkpoint_keeps_every_byte(tiny, tmp_path):
     assert (len(found.tensors), len(found.slots), found.step) == (46, 92, 20)
     assert not found.unused and not found.missing()
     assert found.do_lower_case is True
-    with atomic_files.atomic_folder(str(tmp_path / "ours")) as aside:
-        checkpoint.write(found, aside)
-    ours = checkpoint.read(str(tmp_path / "ours"))
-    back = write(ours, tmp_path / "google")
+    ours = checkpoint.read(write(found, tmp_path / "ours"))
+    back = write(ours, tmp_path / "google", "google")
     for ending in ("index", "data-00000-of-00001"):
         name = f"bert_model.ckpt.{ending}"
         with open(os.path.join(tiny, name), "rb") as file:
@@ -122,7 +99,7 @@ def test_a_round_trip_of_a_real_checkpoint_keeps_every_byte(tiny, tmp_path):
 
 def test_the_tf1_saver_loads_a_written_checkpoint(tmp_path, make_checkpoint):
     given = make_checkpoint("spans", step=7)
-    folder = write(given, tmp_path / "out")
+    folder = write(given, tmp_path / "out", "google")
     assert tf.train.latest_checkpoint(folder) == f"{folder}/bert_model.ckpt"
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         step = tf.compat.v1.get_variable("global_step", (), tf.int64)
@@ -151,7 +128,7 @@ def test_some_weights_may_have_no_slots(tmp_path, make_checkpoint):
     given = make_checkpoint("spans")
     slots = {n: t for n, t in moments(given).items() if "pooler" not in n}
     given = make_checkpoint("spans", slots=slots, step=2)
-    found = google.read(write(given, tmp_path / "out"))
+    found = google.read(write(given, tmp_path / "out", "google"))
     assert_same_bits(found.slots, slots)
 
 
@@ -176,11 +153,13 @@ def test_unused_variables_are_listed(written):
 
 
 def test_a_classifier_with_one_row_is_a_regression(tmp_path, make_checkpoint):
-    found = google.read(write(make_checkpoint("regression"), tmp_path / "out"))
+    found = google.read(
+        write(make_checkpoint("regression"), tmp_path / "out", "google")
+    )
     assert found.task == "regression"
     assert any("so the task is regression" in note for note in found.notes)
     found = google.read(
-        write(make_checkpoint("classification"), tmp_path / "c")
+        write(make_checkpoint("classification"), tmp_path / "c", "google")
     )
     assert found.labels == ("0", "1", "2")
     assert any("does not name its classes" in note for note in found.notes)
@@ -311,11 +290,13 @@ def test_outputs_of_a_written_checkpoint_match_the_oracle(written):
 def test_outputs_of_fine_tuned_heads_match_the_oracle(
     tmp_path, make_checkpoint
 ):
-    path = write(make_checkpoint("classification"), tmp_path / "classes")
+    path = write(
+        make_checkpoint("classification"), tmp_path / "classes", "google"
+    )
     ours, tensors, _, pooled = assert_agrees_with_the_oracle(path)
     expected = pooled @ tensors["output_weights"].T + tensors["output_bias"]
     np.testing.assert_allclose(ours["logits"], expected, atol=1e-5)
-    path = write(make_checkpoint("spans"), tmp_path / "spans")
+    path = write(make_checkpoint("spans"), tmp_path / "spans", "google")
     ours, tensors, layers, _ = assert_agrees_with_the_oracle(path)
     expected = (
         layers[-1] @ tensors["cls/squad/output_weights"].T
@@ -445,7 +426,7 @@ def test_gelu_by_erf_cannot_be_written(tmp_path, make_checkpoint, tiny_config):
     )
     given = make_checkpoint("pretraining", config=config)
     with pytest.raises(ValueError, match="tanh appro.*--hidden_act=gelu"):
-        write(given, tmp_path / "out")
+        write(given, tmp_path / "out", "google")
     assert not list(tmp_path.iterdir())
 
 
@@ -466,6 +447,6 @@ def test_a_full_disk_is_reported(tmp_path, make_checkpoint, monkeypatch):
 
     monkeypatch.setattr(tf.raw_ops, "SaveV2", save)
     with pytest.raises(OSError, match="nothing half-written is left") as raised:
-        write(make_checkpoint("pretraining"), tmp_path / "out")
+        write(make_checkpoint("pretraining"), tmp_path / "out", "google")
     assert raised.value.filename == str(tmp_path / "out")
     assert not list(tmp_path.iterdir())

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from random_weights import randomised, weights_of
 from tensorflow.python.eager import context
 from tensorflow.python.util import _pywrap_util_port as util_port
 
@@ -18,23 +19,7 @@ from tfrecords import schema
 @pytest.fixture
 def encoder(tiny_config):
     keras.utils.set_random_seed(1)
-    encoder = bert_tf.BertEncoder(tiny_config)
-    randomise(encoder)
-    return encoder
-
-
-def randomise(model):
-    """Sets weights so large that every term affects the outputs."""
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-
-
-def weights_of(model):
-    return {
-        name: weight.numpy().astype(np.float64)
-        for name, weight in model_folders.weight_names(model).items()
-    }
+    return randomised(bert_tf.BertEncoder(tiny_config))
 
 
 def test_base_has_as_many_parameters_as_the_original():
@@ -71,8 +56,7 @@ def test_attention_and_embeddings_match_the_reference(
         attention_probs_dropout_prob=0.5 if training else 0.0,
         num_hidden_layers=1 if training else 2,
     )
-    encoder = bert_tf.BertEncoder(config)
-    randomise(encoder)
+    encoder = randomised(bert_tf.BertEncoder(config))
     batch = make_batch(config)
     outputs = encoder(batch, training=training, return_attention=True)
     embedded, attention = reference_bert.attention_of_layers(
@@ -322,8 +306,7 @@ def test_remat_does_not_change_outputs_or_gradients(
     tiny_config, make_batch, precision, bound
 ):
     keras.utils.set_random_seed(1)
-    encoder = bert_tf.BertEncoder(tiny_config, dtype=precision)
-    randomise(encoder)
+    encoder = randomised(bert_tf.BertEncoder(tiny_config, dtype=precision))
     batch = make_batch(tiny_config)
     variables = [weight.value for weight in encoder.trainable_weights]
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from random_weights import randomised, weights_of
 
 import bert_tf
 from bert_tf.model import dropout, models
@@ -14,18 +15,11 @@ from bert_tf.training import model_folders
 @pytest.fixture
 def pretrainer(tiny_config):
     keras.utils.set_random_seed(1)
-    model = bert_tf.BertPretrainer(tiny_config)
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return model
+    return randomised(bert_tf.BertPretrainer(tiny_config))
 
 
 def reference_outputs(model, batch):
-    weights = {
-        name: weight.numpy().astype(np.float64)
-        for name, weight in model_folders.weight_names(model).items()
-    }
+    weights = weights_of(model)
     encoder_weights = {
         name.removeprefix("encoder/"): value for name, value in weights.items()
     }
@@ -105,13 +99,6 @@ def test_logits_are_not_rounded_to_the_compute_dtype(
 def test_a_classifier_of_one_class_is_rejected(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1.*BertRegressor"):
         bert_tf.BertClassifier(tiny_config, num_classes=1)
-
-
-def randomised(model):
-    rng = np.random.default_rng(2)
-    for weight in model.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return model
 
 
 def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):

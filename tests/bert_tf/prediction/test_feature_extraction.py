@@ -33,7 +33,7 @@ def test_json_is_rounded_and_escaped_as_in_the_original():
     ]
 
 
-def test_parts_are_joined_into_one_npz(tmp_path):
+def test_parts_are_joined_into_one_npz():
     parts = [
         feature_extraction.to_npz([text], [-1, 0], VOCAB) for text in texts()
     ]

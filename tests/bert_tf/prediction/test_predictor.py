@@ -65,10 +65,6 @@ def of_export(export, kind, inputs, signature="text"):
     return list(predictions.answer_rows(call, rows, ranks, names))
 
 
-def numbers(*values):
-    return np.array(values, float)
-
-
 def check_label(answer, line):
     assert answer.label == line["label"]
     assert list(answer.probabilities) == exports.LABELS
@@ -336,7 +332,7 @@ def test_an_unpaired_surrogate_is_refused():
         parse("fill_mask", "a\ud800", "it")
 
 
-def test_settings_that_do_not_apply_are_refused(make, tmp_path):
+def test_settings_that_do_not_apply_are_refused(make):
     folder = make("classification")
     for settings, message in [
         ({"topk": 3}, "topk is no setting"),

@@ -8,18 +8,11 @@ import pytest
 
 from bert_tf.tasks import squad, squad_scores
 from tfrecords.tasks import squad_examples
-from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter lived in ZÜRICH and her brother did not."
 SETTINGS = squad_examples.Settings(
     max_seq_length=24, version_2_with_negative=True
 )
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocab")
-    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
 
 
 @pytest.fixture
@@ -54,8 +47,8 @@ def answer(path, tokenizer, logits):
     return squad.Answerer(path, tokenizer, SETTINGS, n_best_size=5)(logits)
 
 
-def test_logits_give_answers_and_null_odds(path, tokenizer):
-    found = answer(path, tokenizer, outputs())
+def test_logits_give_answers_and_null_odds(path, squad_tokenizer):
+    found = answer(path, squad_tokenizer, outputs())
     assert found.best == {"who": "painter", "in": "ZÜRICH", "when": "lived"}
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
     assert squad.decide(found, 0.0) == found.best | {"when": ""}
@@ -71,10 +64,10 @@ def test_logits_give_answers_and_null_odds(path, tokenizer):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_threshold_is_tuned_on_dev(path, tokenizer):
+def test_the_threshold_is_tuned_on_dev(path, squad_tokenizer):
     # With threshold 0 all are answered; the last has the highest null odds.
     logits = outputs(null=(-9, -7, -5))
-    found = answer(path, tokenizer, logits)
+    found = answer(path, squad_tokenizer, logits)
     _, answers = squad_scores.read_answers(path, "2.0")
     given = squad.score(answers, found, 0.0, True)
     assert given["exact"] == pytest.approx(200 / 3)
@@ -166,8 +159,8 @@ def test_the_baseline_is_the_best_constant_answer(path, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_answers_are_written_as_json(path, tokenizer, tmp_path):
-    found = answer(path, tokenizer, outputs())
+def test_answers_are_written_as_json(path, squad_tokenizer, tmp_path):
+    found = answer(path, squad_tokenizer, outputs())
     folder = tmp_path / "predictions"
     squad.write(found, 0.0, str(folder))
     written = {
@@ -184,12 +177,12 @@ def test_answers_are_written_as_json(path, tokenizer, tmp_path):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_repeated_ids_are_logged(tmp_path, tokenizer, caplog):
+def test_repeated_ids_are_logged(tmp_path, squad_tokenizer, caplog):
     question = {"id": "q", "question": "Who?"}
     path = tmp_path / "test.json"
     path.write_text(
         json.dumps(planted.article((PASSAGE, [question] * 3), version=None))
     )
-    found = answer(str(path), tokenizer, outputs())
+    found = answer(str(path), squad_tokenizer, outputs())
     assert found.best == {"q": "lived"}
     assert "2 questions have the id of another question" in caplog.text

@@ -9,31 +9,10 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.tasks import squad_answers
-from tfrecords.tasks import question_windows, squad_files
-from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.tasks import squad_files
 
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH and the painter did not live in the town"
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocab")
-    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
-
-
-def make_windows(tokenizer, questions, passages, S, stride=128, most=64):
-    tokens = question_windows.tokenize(
-        tokenizer, tf.constant(questions), tf.constant(passages)
-    )
-    return question_windows.make_windows(
-        *tokens,
-        max_seq_length=S,
-        doc_stride=stride,
-        max_query_length=most,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-    )
 
 
 def choose_golden(tmp_path, tokenizer, case, in_graph=False):
@@ -45,7 +24,7 @@ def choose_golden(tmp_path, tokenizer, case, in_graph=False):
     )
     S = case["max_seq_length"]
     passages = [question.passage for question in questions]
-    windows = make_windows(
+    windows = planted.make_windows(
         tokenizer,
         [question.text for question in questions],
         passages,
@@ -77,8 +56,10 @@ def close(ours, theirs):
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_answers_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
-    questions, found = choose_golden(tmp_path, tokenizer, case, in_graph)
+def test_answers_are_those_of_the_original(
+    tmp_path, squad_tokenizer, case, in_graph
+):
+    questions, found = choose_golden(tmp_path, squad_tokenizer, case, in_graph)
     decided = squad_answers.decide(found, 0.0).numpy()
     scores = found.spans.start_logit + found.spans.end_logit
     num_exact = 0
@@ -111,8 +92,8 @@ def test_answers_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
     assert num_exact > 10
 
 
-def test_texts_are_substrings_of_the_passage(tmp_path, tokenizer):
-    questions, found = choose_golden(tmp_path, tokenizer, CASES[0])
+def test_texts_are_substrings_of_the_passage(tmp_path, squad_tokenizer):
+    questions, found = choose_golden(tmp_path, squad_tokenizer, CASES[0])
     for row, question in enumerate(questions):
         starts, ends = found.spans.start[row], found.spans.end[row]
         count = int(found.count[row])
@@ -133,8 +114,8 @@ def peaks(windows, *peaks):
     return start, end
 
 
-def test_equal_texts_are_one_answer(tokenizer):
-    windows = make_windows(tokenizer, ["who ?"], [PASSAGE], 32)
+def test_equal_texts_are_one_answer(squad_tokenizer):
+    windows = planted.make_windows(squad_tokenizer, ["who ?"], [PASSAGE], 32)
     # The painter, twice.
     logits = peaks(windows, (0, 9, 0), (1, 0, 9), (6, 8, 0), (7, 0, 8))
     found = squad_answers.choose(windows, *logits, tf.constant([PASSAGE]))
@@ -148,10 +129,10 @@ def test_equal_texts_are_one_answer(tokenizer):
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
 def test_many_equal_texts_still_leave_enough_answers(
-    tokenizer, version_2_with_negative
+    squad_tokenizer, version_2_with_negative
 ):
     passage = "the the the the the the the the the the town"
-    windows = make_windows(tokenizer, ["who ?"], [passage], 32)
+    windows = planted.make_windows(squad_tokenizer, ["who ?"], [passage], 32)
     # Single words come first; all but one are equal.
     start, end = peaks(windows, *[(n, 100 - n, 100 - n) for n in range(11)])
     found = squad_answers.choose(
@@ -171,13 +152,15 @@ def test_many_equal_texts_still_leave_enough_answers(
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
 @pytest.mark.parametrize("in_graph", [False, True])
 def test_answers_of_many_equal_windows(
-    tokenizer, version_2_with_negative, in_graph
+    squad_tokenizer, version_2_with_negative, in_graph
 ):
     # All windows are equal but two: the best pairs are copies of a few texts.
     words = ["the", "town"] * 400
     words[301:303] = ["ZÜRICH", "painter"]
     passage = " ".join(words)
-    windows = make_windows(tokenizer, ["who ?"], [passage], 16, stride=4)
+    windows = planted.make_windows(
+        squad_tokenizer, ["who ?"], [passage], 16, stride=4
+    )
     count = len(windows.question)
     assert count > 5 * squad_answers._WINDOWS_AT_ONCE
     peak = -np.abs(np.arange(16, dtype=np.float32) - 9)
@@ -221,12 +204,12 @@ def pairs_of(windows, w):
             yield first, last, starts[first], ends[last]
 
 
-def test_padding_does_not_change_answers(tokenizer):
+def test_padding_does_not_change_answers(squad_tokenizer):
     questions, passages = ["who ?", "where ?"], [PASSAGE, "the town"]
     rng = np.random.default_rng(0)
     found = []
     for S in (24, 40):
-        windows = make_windows(tokenizer, questions, passages, S)
+        windows = planted.make_windows(squad_tokenizer, questions, passages, S)
         logits = np.full((2, *windows.in_passage.shape), 99, np.float32)
         if not found:
             values = rng.normal(size=logits.shape)
@@ -243,9 +226,11 @@ def test_padding_does_not_change_answers(tokenizer):
 
 @pytest.mark.parametrize("version_2_with_negative", [False, True])
 def test_the_answer_is_empty_if_none_is_possible(
-    tokenizer, version_2_with_negative
+    squad_tokenizer, version_2_with_negative
 ):
-    windows = make_windows(tokenizer, ["who ?", "who ?"], ["", PASSAGE], 32)
+    windows = planted.make_windows(
+        squad_tokenizer, ["who ?", "who ?"], ["", PASSAGE], 32
+    )
     logits = planted.logits(2, 32)
     found = squad_answers.choose(
         windows,
@@ -259,8 +244,10 @@ def test_the_answer_is_empty_if_none_is_possible(
     assert found.null_odds[0] == 0
 
 
-def test_the_null_score_is_the_minimum_over_windows(tokenizer):
-    windows = make_windows(tokenizer, ["who ?"], [PASSAGE], 13, stride=5)
+def test_the_null_score_is_the_minimum_over_windows(squad_tokenizer):
+    windows = planted.make_windows(
+        squad_tokenizer, ["who ?"], [PASSAGE], 13, stride=5
+    )
     start, end = np.zeros((2, *windows.in_passage.shape), np.float32)
     start[:, 0] = end[:, 0] = [5, 3, 4]
     start[0, windows.offset[0] + 4] = end[0, windows.offset[0] + 4] = 2.5
@@ -277,8 +264,8 @@ def test_the_null_score_is_the_minimum_over_windows(tokenizer):
     assert squad_answers.decide(found, 0.999)[0] == b""
 
 
-def test_the_threshold_is_float64(tokenizer):
-    windows = make_windows(tokenizer, ["who ?"], [PASSAGE], 32)
+def test_the_threshold_is_float64(squad_tokenizer):
+    windows = planted.make_windows(squad_tokenizer, ["who ?"], [PASSAGE], 32)
     found = squad_answers.choose(
         windows, *planted.logits(1, 32), tf.constant([PASSAGE])
     )
@@ -286,9 +273,11 @@ def test_the_threshold_is_float64(tokenizer):
     assert squad_answers.decide(found, 0.1)[0] == found.best[0]
 
 
-def test_invalid_bytes_are_replaced_before_characters_are_counted(tokenizer):
+def test_invalid_bytes_are_replaced_before_characters_are_counted(
+    squad_tokenizer,
+):
     passage = b"the \xff\xc3 painter lived"
-    windows = make_windows(tokenizer, ["who ?"], [passage], 16)
+    windows = planted.make_windows(squad_tokenizer, ["who ?"], [passage], 16)
     logits = peaks(windows, (1, 9, 9))
     found = squad_answers.choose(windows, *logits, tf.constant([passage]))
     assert texts_of(found, 0)[0] == "painter"

@@ -333,9 +333,7 @@ def test_a_checkpoint_whose_step_differs_from_its_name_is_damaged(two):
         saved.restore_latest()
 
 
-def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(
-    tmp_path, model, two
-):
+def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(model, two):
     saved, _, _ = two
     wider = bert_tf.BertConfig.from_dict(
         model.config.to_dict() | {"intermediate_size": 8}
@@ -371,9 +369,7 @@ def test_the_recovery_hint_names_the_last_checkpoint(two):
     assert saved.recovery_hint().startswith("There is no checkpoint yet.")
 
 
-def test_checkpoints_of_later_steps_do_not_displace_the_last_one(
-    tmp_path, model, two
-):
+def test_checkpoints_of_later_steps_do_not_displace_the_last_one(two):
     saved, _, _ = two
     saved.keep = 1
     # Damaged ones that could not be renamed.
@@ -618,9 +614,7 @@ def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
     assert model_folders.digest(other) == model_folders.digest(plain)
 
 
-def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(
-    tmp_path, model, tiny_config
-):
+def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(tmp_path, model):
     model.encoder.enable_lora(2)
     saved, _ = make_run(tmp_path, model)
     saved.save(1)

@@ -12,6 +12,7 @@ from bert_tf.training.stopping import DIVERGED_EXIT_CODE as DIVERGED
 from bert_tf.workflows import trials
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts import run_glue
+from tfrecords.io import json_files
 
 SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
 
@@ -70,10 +71,6 @@ def run(*words):
     run_glue.main(["run_glue", *words])
 
 
-def read_json(path):
-    return json.loads(path.read_text())
-
-
 def test_the_grid_of_the_paper_has_24_settings():
     config = TrialsConfig(output_dir="x", grid="paper", num_restarts=2)
     planned = trials.plan(config)
@@ -94,17 +91,17 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     flags = [*flags, "--do_predict", "--num_restarts=2", "--seed=5"]
     run(*flags)
     output = tmp_path / "run"
-    written = read_json(output / "trials.json")
+    written = json_files.read(output / "trials.json")
     assert [r["name"] for r in written["trials"]] == ["seed_5", "seed_6"]
     scores = [result["score"] for result in written["trials"]]
     (setting,) = written["settings"]
     assert setting["num_runs"] == 2
     assert setting["mean"] == pytest.approx(sum(scores) / 2)
     best = written["trials"][scores.index(max(scores))]
-    assert read_json(output / "best/state.json") == read_json(
+    assert json_files.read(output / "best/state.json") == json_files.read(
         output / "trials" / best["name"] / "best/state.json"
     )
-    results = read_json(output / "eval_results.json")
+    results = json_files.read(output / "eval_results.json")
     assert results["dev"]["matthews_correlation"] == best["score"]
     assert results["trivial"]["dev"]["matthews_correlation"] == 0.0
     assert best["trivial_score"] == 0.0
@@ -125,7 +122,7 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     assert len(started) == 1
     run(*flags, "--num_restarts=3")
     assert len(started) == 3
-    assert len(read_json(output / "trials.json")["trials"]) == 3
+    assert len(json_files.read(output / "trials.json")["trials"]) == 3
     with pytest.raises(ValueError, match="flags:\n  was --learning_rate="):
         run(*flags, "--learning_rate=1e-4")
 
@@ -171,7 +168,7 @@ def test_a_run_that_diverges_does_not_stop_the_others(
 ):
     outcomes |= {1: 0.2, 2: DIVERGED, 3: 0.3}
     run(*flags, "--seed=1", "--num_restarts=3")
-    results = read_json(tmp_path / "run/trials.json")["trials"]
+    results = json_files.read(tmp_path / "run/trials.json")["trials"]
     assert [result["has_failed"] for result in results] == [False, True, False]
     assert (tmp_path / "run/best/model.safetensors").read_text() == "0.3"
     assert "seed_2 diverged; it is ignored" in caplog.text
@@ -183,7 +180,7 @@ def test_a_run_that_fails_stops_all_runs(flags, outcomes, status, tmp_path):
     message = f"seed_2 ended with status {status}; see its message"
     with pytest.raises(ValueError, match=message):
         run(*flags, "--seed=1", "--num_restarts=3")
-    assert len(read_json(tmp_path / "run/trials.json")["trials"]) == 1
+    assert len(json_files.read(tmp_path / "run/trials.json")["trials"]) == 1
 
 
 def test_a_stopped_run_stops_all_runs(flags, outcomes):

@@ -126,7 +126,7 @@ def test_lower_cased_text_with_a_cased_vocabulary_is_an_error(tmp_path):
     assert case_of(sample, CASED, False, False) == []
 
 
-def test_a_script_without_capitals_has_no_case(tmp_path):
+def test_a_script_without_capitals_has_no_case():
     names = [*planted.UNCASED[:5], *(chr(0x5D0 + n) for n in range(20))]
     hebrew = sample_statistics.Entries.of(names)
     assert case_of(None, hebrew, False, True) == []

@@ -7,31 +7,12 @@ import planted_squad as planted
 import pytest
 import tensorflow as tf
 
-from tfrecords.tasks import question_windows, squad_files
+from tfrecords.tasks import squad_files
 from tfrecords.text import segments
-from tfrecords.text import tokenizer as tokenizer_lib
 
 CASES = planted.golden()["cases"]
 
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocab")
-    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
-
-
-def make(tokenizer, questions, passages, S=16, stride=4, most=4):
-    tokens = question_windows.tokenize(
-        tokenizer, tf.constant(questions), tf.constant(passages)
-    )
-    return question_windows.make_windows(
-        *tokens,
-        max_seq_length=S,
-        doc_stride=stride,
-        max_query_length=most,
-        cls_id=tokenizer.cls_id,
-        sep_id=tokenizer.sep_id,
-    )
+make = functools.partial(planted.make_windows, S=16, stride=4, most=4)
 
 
 def words(count, first=0):
@@ -42,7 +23,9 @@ def words(count, first=0):
 
 @pytest.mark.parametrize("in_graph", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
+def test_windows_are_those_of_the_original(
+    tmp_path, squad_tokenizer, case, in_graph
+):
     S = case["max_seq_length"]
     questions = squad_files.read_questions(
         planted.write(tmp_path, case),
@@ -51,7 +34,7 @@ def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
     )
     windows = functools.partial(
         make,
-        tokenizer,
+        squad_tokenizer,
         S=S,
         stride=case["doc_stride"],
         most=case["max_query_length"],
@@ -78,19 +61,19 @@ def test_windows_are_those_of_the_original(tmp_path, tokenizer, case, in_graph):
         assert has_max_context.tolist() == expected["max_context"]
 
 
-def test_each_token_has_maximum_context_in_one_window(tokenizer):
+def test_each_token_has_maximum_context_in_one_window(squad_tokenizer):
     passages = [words(n, n) for n in (1, 9, 10, 23, 60)]
-    found = make(tokenizer, ["who lived ?"] * 5, passages, stride=3)
+    found = make(squad_tokenizer, ["who lived ?"] * 5, passages, stride=3)
     for number, passage in enumerate(passages):
         windows = found.question == number
         starts = found.starts[windows][found.has_max_context[windows]]
-        tokens = tokenizer.tokenize_with_offsets([passage])[1].values
+        tokens = squad_tokenizer.tokenize_with_offsets([passage])[1].values
         assert sorted(starts.numpy().tolist()) == tokens.numpy().tolist()
 
 
-def test_starts_and_ends_are_characters_of_the_passage(tokenizer):
+def test_starts_and_ends_are_characters_of_the_passage(squad_tokenizer):
     passage = "Renée  Oñate,\nZÜRICH 12\u202f000 cafe\u0301"
-    found = make(tokenizer, ["?"], [passage], S=32)
+    found = make(squad_tokenizer, ["?"], [passage], S=32)
     in_passage = found.in_passage.numpy()[0]
     assert [
         passage[start:end]
@@ -102,34 +85,34 @@ def test_starts_and_ends_are_characters_of_the_passage(tokenizer):
     ] == "Renée Oña te , ZÜRICH 12 000 cafe\u0301".split()
 
 
-def test_a_single_window_equals_the_packed_segments(tokenizer):
+def test_a_single_window_equals_the_packed_segments(squad_tokenizer):
     question, passage = "who lived ?", "her brother did"
-    found = make(tokenizer, [question], [passage])
+    found = make(squad_tokenizer, [question], [passage])
     packed = segments.pack(
-        tokenizer([question]), tokenizer([passage]), 16, 2, 3
+        squad_tokenizer([question]), squad_tokenizer([passage]), 16, 2, 3
     )
     for name, values in packed.items():
         assert found.inputs[name].numpy().tolist() == values.numpy().tolist()
 
 
-def test_a_stride_longer_than_a_window_leaves_no_gap(tokenizer):
-    found = make(tokenizer, ["who ?"], [words(30)], S=12, stride=100)
+def test_a_stride_longer_than_a_window_leaves_no_gap(squad_tokenizer):
+    found = make(squad_tokenizer, ["who ?"], [words(30)], S=12, stride=100)
     assert found.first.numpy().tolist() == [0, 7, 14, 21, 28]
 
 
-def test_a_passage_without_tokens_has_one_window(tokenizer):
-    found = make(tokenizer, ["who ?", "who ?", ""], ["", "the", ""])
+def test_a_passage_without_tokens_has_one_window(squad_tokenizer):
+    found = make(squad_tokenizer, ["who ?", "who ?", ""], ["", "the", ""])
     assert found.question.numpy().tolist() == [0, 1, 2]
     assert found.in_passage.numpy().sum(axis=1).tolist() == [0, 1, 0]
     assert found.inputs["input_mask"].numpy().sum(axis=1).tolist() == [5, 6, 3]
     # Without questions there are no windows.
     none = tf.zeros([0], tf.string)
-    empty = make(tokenizer, none, none)
+    empty = make(squad_tokenizer, none, none)
     assert empty.inputs["input_mask"].shape == (0, 16)
 
 
-def test_a_long_question_leaves_room_for_one_passage_token(tokenizer):
-    found = make(tokenizer, [words(20)], [words(3)], S=8, most=64)
+def test_a_long_question_leaves_room_for_one_passage_token(squad_tokenizer):
+    found = make(squad_tokenizer, [words(20)], [words(3)], S=8, most=64)
     assert found.in_passage.numpy().sum(axis=1).tolist() == [1, 1, 1]
     assert found.offset.numpy().tolist() == [6, 6, 6]
 
@@ -142,6 +125,6 @@ def test_a_long_question_leaves_room_for_one_passage_token(tokenizer):
         ({"most": 0}, "doc_stride=4 and max_query_length=0 should be 1 or"),
     ],
 )
-def test_too_small_sizes_raise(tokenizer, settings, message):
+def test_too_small_sizes_raise(squad_tokenizer, settings, message):
     with pytest.raises(ValueError, match=message):
-        make(tokenizer, ["who ?"], ["the"], **settings)
+        make(squad_tokenizer, ["who ?"], ["the"], **settings)

@@ -11,19 +11,12 @@ import tensorflow as tf
 from tfrecords import schema
 from tfrecords.io import records
 from tfrecords.tasks import squad_examples
-from tfrecords.text import tokenizer as tokenizer_lib
 
 # To trace the tokenizer takes longer than a few rows.
 pytestmark = pytest.mark.usefixtures("eagerly")
 
 CASES = planted.golden()["cases"]
 PASSAGE = "The painter lived in ZÜRICH. " + "She painted pictures. " * 8
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocab")
-    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
 
 
 def write(tmp_path, *questions, passage=PASSAGE):
@@ -56,11 +49,13 @@ def parse(found, features):
 
 
 @pytest.mark.parametrize("case", CASES, ids=["v1.1", "v2.0"])
-def test_training_records_are_those_of_the_original(tmp_path, tokenizer, case):
+def test_training_records_are_those_of_the_original(
+    tmp_path, squad_tokenizer, case
+):
     names = ("max_seq_length", "doc_stride", "max_query_length")
     found = make(
         tmp_path,
-        tokenizer,
+        squad_tokenizer,
         planted.write(tmp_path, case),
         version_2_with_negative=case["version_2_with_negative"],
         **{name: case[name] for name in names},
@@ -95,7 +90,7 @@ def test_training_records_are_those_of_the_original(tmp_path, tokenizer, case):
     ]
 
 
-def test_lost_answers_are_listed_and_logged(tmp_path, tokenizer, caplog):
+def test_lost_answers_are_listed_and_logged(tmp_path, squad_tokenizer, caplog):
     passage = PASSAGE + "Tea\u00a0and coffee"
     path = write(
         tmp_path,
@@ -104,7 +99,7 @@ def test_lost_answers_are_listed_and_logged(tmp_path, tokenizer, caplog):
         planted.question("long", "What?", passage, PASSAGE[:150].strip()),
         passage=passage,
     )
-    found = make(tmp_path, tokenizer, path)
+    found = make(tmp_path, squad_tokenizer, path)
     statistics = found.manifest.statistics
     assert statistics["questions"] == 3
     assert statistics["answers_not_found"] == ["hard space"]
@@ -118,19 +113,19 @@ def test_lost_answers_are_listed_and_logged(tmp_path, tokenizer, caplog):
         )
 
 
-def test_dev_records_have_no_labels(tmp_path, tokenizer):
+def test_dev_records_have_no_labels(tmp_path, squad_tokenizer):
     path = write(tmp_path, {"id": "q", "question": "Who?"})
-    found = make(tmp_path, tokenizer, path, "dev")
+    found = make(tmp_path, squad_tokenizer, path, "dev")
     assert found.manifest.schema_name == "encoder_inputs"
     assert set(parse(found, schema.ENCODER_INPUTS)) == set(
         schema.ENCODER_INPUTS
     )
 
 
-def test_long_questions_are_truncated_and_counted(tmp_path, tokenizer):
+def test_long_questions_are_truncated_and_counted(tmp_path, squad_tokenizer):
     question = planted.question("q", "who ? " * 20, PASSAGE, "painter")
     path = write(tmp_path, question)
-    found = make(tmp_path, tokenizer, path, max_query_length=6)
+    found = make(tmp_path, squad_tokenizer, path, max_query_length=6)
     assert found.manifest.statistics["truncated_questions"] == 1
 
 
@@ -156,7 +151,7 @@ def test_long_questions_are_truncated_and_counted(tmp_path, tokenizer):
     ],
 )
 def test_questions_and_passages_that_fit_no_window_raise(
-    tmp_path, tokenizer, question, passage, message
+    tmp_path, squad_tokenizer, question, passage, message
 ):
     path = write(
         tmp_path,
@@ -164,12 +159,12 @@ def test_questions_and_passages_that_fit_no_window_raise(
         passage=passage,
     )
     with pytest.raises(ValueError, match=message):
-        make(tmp_path, tokenizer, path)
+        make(tmp_path, squad_tokenizer, path)
     assert not os.path.exists(tmp_path / "records" / "train")
 
 
-def test_records_of_other_settings_raise(tmp_path, tokenizer):
+def test_records_of_other_settings_raise(tmp_path, squad_tokenizer):
     path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
-    make(tmp_path, tokenizer, path)
+    make(tmp_path, squad_tokenizer, path)
     with pytest.raises(ValueError, match="doc_stride 4 there, 5 now"):
-        make(tmp_path, tokenizer, path, doc_stride=5)
+        make(tmp_path, squad_tokenizer, path, doc_stride=5)

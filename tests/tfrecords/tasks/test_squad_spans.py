@@ -1,18 +1,10 @@
 """squad_examples.py: tokens of an answer, for cases not in golden files."""
 
-import planted_squad as planted
 import pytest
 
 from tfrecords.tasks import squad_examples, squad_files
-from tfrecords.text import tokenizer as tokenizer_lib
 
 PASSAGE = "The painter (1895-1943) lived;\n not\u202fher\u00a0and she."
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("vocab")
-    return tokenizer_lib.BertTokenizer(planted.write_vocab(folder))
 
 
 def find(tokenizer, answer, passage=PASSAGE):
@@ -59,21 +51,23 @@ def find(tokenizer, answer, passage=PASSAGE):
         ("and", "and"),
     ],
 )
-def test_an_answer_is_mapped_to_tokens(tokenizer, answer, expected):
-    assert find(tokenizer, answer) == expected
+def test_an_answer_is_mapped_to_tokens(squad_tokenizer, answer, expected):
+    assert find(squad_tokenizer, answer) == expected
 
 
-def test_the_first_of_equal_tokens_in_a_word_is_found(tokenizer):
-    assert find(tokenizer, "did", "not(did-did)not") == "did"
+def test_the_first_of_equal_tokens_in_a_word_is_found(squad_tokenizer):
+    assert find(squad_tokenizer, "did", "not(did-did)not") == "did"
 
 
-def test_an_answer_without_tokens_is_not_found(tokenizer):
-    assert find(tokenizer, "\u200b", "the \u200b painter") is None
+def test_an_answer_without_tokens_is_not_found(squad_tokenizer):
+    assert find(squad_tokenizer, "\u200b", "the \u200b painter") is None
 
 
-def test_a_span_has_positions_only_in_windows_that_hold_all_of_it(tokenizer):
+def test_a_span_has_positions_only_in_windows_that_hold_all_of_it(
+    squad_tokenizer,
+):
     settings = squad_examples.Settings(max_seq_length=10, doc_stride=2)
-    make_chunks = squad_examples.chunk_maker(tokenizer, settings)
+    make_chunks = squad_examples.chunk_maker(squad_tokenizer, settings)
     passage = "the painter lived in the town and she did"
     found = squad_files.Question("q", "who ?", passage, (), False, "file")
     (chunk,) = make_chunks([found])

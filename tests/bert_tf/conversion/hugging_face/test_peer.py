@@ -3,11 +3,11 @@ import os
 
 import numpy as np
 import pytest
+from checkpoint_folders import write
 
 from bert_tf.conversion import parity
 from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.model import models
-from tfrecords.io import atomic_files
 from tfrecords.text import tokenizer as our_tokenizer
 
 torch = pytest.importorskip("torch")
@@ -45,12 +45,6 @@ def save_bin(model, folder):
     model.config.architectures = [type(model).__name__]
     model.config.save_pretrained(folder)
     torch.save(model.state_dict(), os.path.join(folder, "pytorch_model.bin"))
-
-
-def write(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        pretrained.write(given, aside)
-    return str(folder)
 
 
 def load(folder, **settings):
@@ -201,6 +195,7 @@ def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
     folder = write(
         make_checkpoint(task, vocabulary=vocabulary, do_lower_case=True),
         tmp_path / "model",
+        "hugging_face",
     )
     model, report = load(folder)
     assert not any(report.values()), report
@@ -236,7 +231,7 @@ def test_transformers_loads_a_folder_without_some_parts(
     tmp_path, make_checkpoint, lacking
 ):
     given = make_checkpoint("pretraining", lacking)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     _, report = load(folder)
     assert not any(report.values()), report
     assert set(pretrained.read(folder).tensors) == set(given.tensors)
@@ -246,7 +241,11 @@ def test_transformers_loads_a_folder_without_a_pooler_if_told_so(
     tmp_path, make_checkpoint
 ):
     lacking = ("encoder/pooler", "masked_lm", "next_sentence")
-    folder = write(make_checkpoint("pretraining", lacking), tmp_path / "model")
+    folder = write(
+        make_checkpoint("pretraining", lacking),
+        tmp_path / "model",
+        "hugging_face",
+    )
     _, report = load(folder, add_pooling_layer=False)
     assert not any(report.values()), report
 
@@ -264,6 +263,7 @@ def test_the_written_tokenizer_gives_the_same_ids(
                 do_lower_case=do_lower_case,
             ),
             tmp_path / f"{do_lower_case}",
+            "hugging_face",
         )
         theirs = transformers.AutoTokenizer.from_pretrained(folder)
         ours = our_tokenizer.BertTokenizer(tiny_vocab_file, do_lower_case)

@@ -4,12 +4,12 @@ import os
 
 import numpy as np
 import pytest
+from checkpoint_folders import assert_same_bits, moments, write
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.conversion import checkpoint, convert, formats
 from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.model import models
-from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
 LAYER = "bert.encoder.layer.{}."
@@ -48,23 +48,12 @@ def their_names(task, layers=2):
     )
 
 
-def write(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        pretrained.write(given, aside)
-    return str(folder)
-
-
-def assert_same_tensors(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        assert found[name].tobytes() == tensor.tobytes(), name
-
-
 @pytest.fixture
 def folder(tmp_path, make_checkpoint):
     """A pre-training model as saved by transformers."""
-    return write(make_checkpoint("pretraining"), tmp_path / "model")
+    return write(
+        make_checkpoint("pretraining"), tmp_path / "model", "hugging_face"
+    )
 
 
 def change_tensors(folder, change):
@@ -118,8 +107,8 @@ def test_the_table_has_every_name_of_both_formats(tiny_config, task):
 @pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_a_round_trip_keeps_every_bit(tmp_path, make_checkpoint, task):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
-    found = pretrained.read(write(given, tmp_path / "model"))
-    assert_same_tensors(found.tensors, given.tensors)
+    found = pretrained.read(write(given, tmp_path / "model", "hugging_face"))
+    assert_same_bits(found.tensors, given.tensors)
     for name in ("config", "task", "labels", "vocabulary", "do_lower_case"):
         assert getattr(found, name) == getattr(given, name)
     assert not found.unused
@@ -132,7 +121,9 @@ def test_the_activation_is_kept(
 ):
     config = dataclasses.replace(tiny_config, hidden_act=hidden_act)
     folder = write(
-        make_checkpoint("regression", config=config), tmp_path / "model"
+        make_checkpoint("regression", config=config),
+        tmp_path / "model",
+        "hugging_face",
     )
     found = pretrained.read(folder)
     assert found.config == config
@@ -160,11 +151,11 @@ def test_missing_parts_determine_the_class_and_stay_missing(
     tmp_path, make_checkpoint, lacking, architecture
 ):
     given = make_checkpoint("pretraining", lacking)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     with open(os.path.join(folder, "config.json")) as file:
         assert json.load(file)["architectures"] == [architecture]
     found = pretrained.read(folder)
-    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     assert found.missing() == given.missing()
     names = safetensors_numpy.load_file(f"{folder}/model.safetensors")
     has_prefix = architecture != "BertModel"
@@ -174,7 +165,7 @@ def test_missing_parts_determine_the_class_and_stay_missing(
 def test_the_sidecar_of_other_weights_is_ignored(tmp_path, make_checkpoint):
     slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
     given = make_checkpoint("spans", slots=slots, step=3)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     change_tensors(
         folder,
         lambda tensors: tensors | {"qa_outputs.bias": np.zeros(2, np.float32)},
@@ -204,10 +195,10 @@ def test_old_names_and_names_without_a_prefix_are_read(
     tmp_path, make_checkpoint, task
 ):
     given = make_checkpoint(task)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     change_tensors(folder, old_names)
     found = pretrained.read(folder)
-    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     assert not found.unused
 
 
@@ -225,7 +216,7 @@ def test_tied_weights_and_buffers_are_not_listed_as_unused(folder):
 
     change_tensors(folder, change)
     found = pretrained.read(folder)
-    assert_same_tensors(found.tensors, before.tensors)
+    assert_same_bits(found.tensors, before.tensors)
     assert not found.unused
 
 
@@ -237,7 +228,7 @@ def test_a_bias_stored_only_under_its_tied_name_is_read(folder):
         return tensors | {"cls.predictions.decoder.bias": bias}
 
     change_tensors(folder, change)
-    assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
+    assert_same_bits(pretrained.read(folder).tensors, before.tensors)
 
 
 def test_untied_output_weights_are_refused(folder):
@@ -258,7 +249,7 @@ def test_parts_that_the_class_lacks_are_read_too(folder):
     # has the pooler and both heads.
     before = pretrained.read(folder)
     change_config(folder, architectures=["BertForMaskedLM"])
-    assert_same_tensors(pretrained.read(folder).tensors, before.tensors)
+    assert_same_bits(pretrained.read(folder).tensors, before.tensors)
 
 
 def test_missing_parts_of_the_class_are_refused(folder):
@@ -360,7 +351,11 @@ def test_incomplete_models_are_not_written(tmp_path, make_checkpoint):
         ("classification", "encoder/pooler", "encoder/pooler/kernel"),
     ):
         with pytest.raises(ValueError, match=f"test has no {missing}"):
-            write(make_checkpoint(task, [lacking]), tmp_path / "model")
+            write(
+                make_checkpoint(task, [lacking]),
+                tmp_path / "model",
+                "hugging_face",
+            )
     assert not list(tmp_path.iterdir())
 
 
@@ -369,13 +364,8 @@ def test_the_rest_goes_to_the_sidecar_with_a_warning(
 ):
     lacking = ("encoder/pooler", "masked_lm")
     given = make_checkpoint("pretraining", lacking, step=7)
-    slots = {
-        f"{kind}/{name}": tensor + number
-        for number, kind in enumerate("mv")
-        for name, tensor in given.tensors.items()
-    }
-    given = dataclasses.replace(given, slots=slots)
-    folder = write(given, tmp_path / "model")
+    given = dataclasses.replace(given, slots=moments(given))
+    folder = write(given, tmp_path / "model", "hugging_face")
     assert (
         "BertModel cannot hold next_sentence/dense/kernel, "
         "next_sentence/dense/bias, 78 optimizer slots, step 7; this is written "
@@ -391,8 +381,8 @@ def test_the_rest_goes_to_the_sidecar_with_a_warning(
         "model.safetensors",
     }
     found = pretrained.read(folder)
-    assert_same_tensors(found.tensors, given.tensors)
-    assert_same_tensors(found.slots, slots)
+    assert_same_bits(found.tensors, given.tensors)
+    assert_same_bits(found.slots, given.slots)
     assert found.step == 7
 
 
@@ -411,7 +401,7 @@ def test_the_warning_names_only_what_goes_to_the_sidecar(
     tmp_path, make_checkpoint, caplog, lacking, step, named
 ):
     given = make_checkpoint("pretraining", lacking, step=step)
-    write(given, tmp_path / "model")
+    write(given, tmp_path / "model", "hugging_face")
     assert f" cannot hold {named}; this is written to " in caplog.text
 
 
@@ -420,17 +410,17 @@ def test_the_file_of_a_tf_class_is_read(tmp_path, make_checkpoint, task):
     # Their classes for these two have no pooler.
     lacking = ("encoder/pooler",) if task in ("spans", "tagging") else ()
     given = make_checkpoint(task, lacking)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     change_tensors(folder, as_tf_class)
     assert formats.detect(folder) == "hugging_face"
     found = pretrained.read(folder)
-    assert_same_tensors(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     assert not found.unused
 
 
 def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):
     given = make_checkpoint("regression", vocabulary=VOCABULARY)
-    folder = write(given, tmp_path / "model")
+    folder = write(given, tmp_path / "model", "hugging_face")
     assert "does not specify do_lower_case" in caplog.text
     assert pretrained.read(folder).do_lower_case is None
     assert not os.path.exists(f"{folder}/bert_tf.safetensors")
@@ -439,9 +429,8 @@ def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):
 def test_hugging_face_folders_are_detected(tmp_path, make_checkpoint):
     given = make_checkpoint("regression")
     ours, theirs = (str(tmp_path / name) for name in ("ours", "theirs"))
-    with atomic_files.atomic_folder(ours) as aside:
-        checkpoint.write(given, aside)
-    write(given, theirs)
+    write(given, ours)
+    write(given, theirs, "hugging_face")
     assert formats.detect(ours) == "bert_tf"
     assert formats.detect(theirs) == "hugging_face"
     assert not formats.is_hugging_face(str(tmp_path))
@@ -459,11 +448,10 @@ def test_a_round_trip_through_bert_tf_keeps_tensors(
 ):
     given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
     names = [str(tmp_path / name) for name in ("ours", "theirs", "back")]
-    with atomic_files.atomic_folder(names[0]) as aside:
-        checkpoint.write(given, aside)
+    write(given, names[0])
     convert.convert(names[0], "hugging_face", names[1], compare=False)
     report = convert.convert(names[1], "bert_tf", names[2], compare=False)
-    assert_same_tensors(checkpoint.read(names[2]).tensors, given.tensors)
+    assert_same_bits(checkpoint.read(names[2]).tensors, given.tensors)
     assert f"read back: {len(given.tensors)} tensors equal" in " ".join(report)
 
 

@@ -199,7 +199,7 @@ def test_bfloat16_keeps_its_values(tmp_path):
     ]
 
 
-def test_integers_keep_their_dtype(tmp_path):
+def test_integers_keep_their_dtype():
     found, notes = weight_files.as_float32({"position_ids": np.arange(3)})
     assert found["position_ids"].dtype == np.int64
     assert not notes

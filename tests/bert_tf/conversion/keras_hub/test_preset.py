@@ -6,26 +6,13 @@ import h5py
 import ml_dtypes
 import numpy as np
 import pytest
+from checkpoint_folders import assert_same_bits, write
 
 from bert_tf.conversion import checkpoint, formats, parity
 from bert_tf.conversion.keras_hub import preset, weight_files
-from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
 TASKS = ("pretraining", "classification", "regression")
-
-
-def written(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        preset.write(given, aside)
-    return str(folder)
-
-
-def assert_same(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
 
 
 def change_json(folder, file, **values):
@@ -43,7 +30,7 @@ def change_json(folder, file, **values):
 def masked_lm(tmp_path, make_checkpoint):
     """Returns the folder of a masked-LM preset, and its Checkpoint."""
     given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
-    return written(given, tmp_path / "preset"), given
+    return write(given, tmp_path / "preset", "keras_hub"), given
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -77,10 +64,10 @@ def test_a_round_trip_keeps_every_field(
     given = make_checkpoint(
         task, vocabulary=vocabulary, step=7, do_lower_case=bool(vocabulary)
     )
-    folder = written(given, tmp_path / "preset")
+    folder = write(given, tmp_path / "preset", "keras_hub")
     assert formats.detect(folder) == "keras_hub"
     found = preset.read(folder)
-    assert_same(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     for name in ("config", "task", "labels", "vocabulary", "step"):
         assert getattr(found, name) == getattr(given, name), name
     assert found.do_lower_case == (True if vocabulary else None)
@@ -97,8 +84,8 @@ def test_a_round_trip_keeps_every_field(
 )
 def test_missing_weights_stay_missing(tmp_path, make_checkpoint, lacking):
     given = make_checkpoint("pretraining", lacking)
-    found = preset.read(written(given, tmp_path / "preset"))
-    assert_same(found.tensors, given.tensors)
+    found = preset.read(write(given, tmp_path / "preset", "keras_hub"))
+    assert_same_bits(found.tensors, given.tensors)
     assert found.missing() == given.missing()
     is_there = os.path.exists(tmp_path / "preset" / "task.json")
     assert is_there == ("masked_lm" not in lacking)
@@ -108,9 +95,9 @@ def test_slots_and_next_sentence_are_in_the_sidecar(tmp_path, make_checkpoint):
     weights = make_checkpoint("pretraining").tensors
     slots = {f"{kind}/{n}": x + 1 for kind in "mv" for n, x in weights.items()}
     given = make_checkpoint("pretraining", slots=slots, step=3)
-    folder = written(given, tmp_path / "preset")
+    folder = write(given, tmp_path / "preset", "keras_hub")
     found = preset.read(folder)
-    assert_same(found.slots, slots)
+    assert_same_bits(found.slots, slots)
     lines = parity.check_lossless(given, found)
     assert lines[0] == "read back: 138 tensors equal bit for bit"
 
@@ -131,7 +118,7 @@ def test_a_head_trained_later_does_not_keep_the_old_labels(
     tmp_path, make_checkpoint
 ):
     given = make_checkpoint("classification", step=3)
-    folder = written(given, tmp_path / "preset")
+    folder = write(given, tmp_path / "preset", "keras_hub")
     found = preset.read(folder)
     assert (found.labels, found.step) == (given.labels, 3)
     with h5py.File(os.path.join(folder, "task.weights.h5"), "a") as file:
@@ -163,13 +150,17 @@ def test_differences_by_design_are_noted(masked_lm):
 
 
 def test_the_softmax_of_a_classifier_is_noted(tmp_path, make_checkpoint):
-    folder = written(make_checkpoint("classification"), tmp_path / "preset")
+    folder = write(
+        make_checkpoint("classification"), tmp_path / "preset", "keras_hub"
+    )
     change_json(folder, "task.json", activation="softmax")
     assert "ends in softmax" in preset.read(folder).notes[0]
 
 
 def test_an_unsupported_head_is_left_out(tmp_path, make_checkpoint):
-    folder = written(make_checkpoint("classification"), tmp_path / "preset")
+    folder = write(
+        make_checkpoint("classification"), tmp_path / "preset", "keras_hub"
+    )
     change_json(folder, "task.json", class_name="BertTextEmbedder")
     found = preset.read(folder)
     assert found.task == "pretraining" and len(found.tensors) == 39
@@ -200,7 +191,7 @@ def test_names_of_other_keras_versions_are_read(masked_lm, old, new):
     folder, given = masked_lm
     rewrite(folder, lambda path: path.replace(old, new))
     found = preset.read(folder).tensors
-    assert_same(found, {n: given.tensors[n] for n in found})
+    assert_same_bits(found, {n: given.tensors[n] for n in found})
     assert len(found) == 44
 
 
@@ -283,7 +274,9 @@ def test_missing_and_damaged_files_are_named(masked_lm):
 
 
 def test_a_head_without_its_weights_is_refused(tmp_path, make_checkpoint):
-    folder = written(make_checkpoint("regression"), tmp_path / "preset")
+    folder = write(
+        make_checkpoint("regression"), tmp_path / "preset", "keras_hub"
+    )
     os.remove(os.path.join(folder, "task.weights.h5"))
     with pytest.raises(ValueError, match="task.weights.h5 is missing"):
         preset.read(folder)

@@ -5,32 +5,11 @@ import os
 import numpy as np
 import pytest
 import tensorflow as tf
+from checkpoint_folders import assert_same_bits, moments, write
 
 from bert_tf.conversion import checkpoint, formats, parity, renaming, tf_files
 from bert_tf.conversion.model_garden import tf2_checkpoint, tf2_files
 from bert_tf.model import models
-from tfrecords.io import atomic_files
-
-
-def written(given, folder):
-    with atomic_files.atomic_folder(str(folder)) as aside:
-        tf2_checkpoint.write(given, aside)
-    return str(folder)
-
-
-def assert_same(found, expected):
-    assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        assert found[name].dtype == tensor.dtype
-        np.testing.assert_array_equal(found[name], tensor, err_msg=name)
-
-
-def moments(given):
-    return {
-        f"{kind}/{name}": tensor + number
-        for number, kind in enumerate("mv")
-        for name, tensor in given.tensors.items()
-    }
 
 
 @pytest.fixture
@@ -83,10 +62,10 @@ def test_a_round_trip_keeps_every_field(tmp_path, make_checkpoint, lacking):
     given = make_checkpoint(
         "pretraining", lacking, vocabulary=b"[PAD]\nthe\nThe\n", step=7
     )
-    folder = written(given, tmp_path / "garden")
+    folder = write(given, tmp_path / "garden", "model_garden")
     assert formats.detect(folder) == "model_garden"
     found = tf2_checkpoint.read(folder)
-    assert_same(found.tensors, given.tensors)
+    assert_same_bits(found.tensors, given.tensors)
     assert found.missing() == given.missing()
     assert (found.config, found.vocabulary) == (given.config, given.vocabulary)
     assert (found.step, found.do_lower_case) == (7, False)
@@ -97,8 +76,10 @@ def test_a_round_trip_keeps_every_field(tmp_path, make_checkpoint, lacking):
 def test_slots_are_kept(tmp_path, make_checkpoint, pretrainer):
     slots = moments(pretrainer)
     given = make_checkpoint("pretraining", slots=slots, step=3)
-    found = tf2_checkpoint.read(written(given, tmp_path / "garden"))
-    assert_same(found.slots, slots)
+    found = tf2_checkpoint.read(
+        write(given, tmp_path / "garden", "model_garden")
+    )
+    assert_same_bits(found.slots, slots)
     lines = parity.check_lossless(given, found)
     assert lines[0] == "read back: 138 tensors equal bit for bit"
 
@@ -108,14 +89,18 @@ def test_slots_of_a_pooler_without_a_head_are_kept(tmp_path, make_checkpoint):
     given = make_checkpoint(
         "pretraining", ("next_sentence",), slots=moments(given)
     )
-    found = tf2_checkpoint.read(written(given, tmp_path / "garden"))
-    assert_same(found.slots, given.slots)
+    found = tf2_checkpoint.read(
+        write(given, tmp_path / "garden", "model_garden")
+    )
+    assert_same_bits(found.slots, given.slots)
 
 
 def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
     for name, tensor in pretrainer.tensors.items():
         pretrainer.tensors[name] = tensor.astype(np.float16)
-    found = tf2_checkpoint.read(written(pretrainer, tmp_path / "garden"))
+    found = tf2_checkpoint.read(
+        write(pretrainer, tmp_path / "garden", "model_garden")
+    )
     assert {tensor.dtype for tensor in found.tensors.values()} == {
         np.dtype(np.float32)
     }
@@ -128,7 +113,7 @@ def test_an_encoder_may_have_any_name(tmp_path, pretrainer, root):
     found = tf2_checkpoint.read(save(tmp_path, **{root: encoder}))
     assert len(found.tensors) == 39
     assert all(name.startswith("encoder/") for name in found.tensors)
-    assert_same(
+    assert_same_bits(
         found.tensors,
         {n: pretrainer.tensors[n] for n in found.tensors},
     )
@@ -159,7 +144,7 @@ def test_numbered_layers_are_found(tmp_path, pretrainer):
     )
     found = tf2_checkpoint.read(save(tmp_path, model=numbered))
     assert len(found.tensors) == 39
-    assert_same(
+    assert_same_bits(
         found.tensors,
         {n: pretrainer.tensors[n] for n in found.tensors},
     )
@@ -200,7 +185,7 @@ def test_the_pooler_of_the_next_sentence_head_is_read(tmp_path, pretrainer):
     np.testing.assert_array_equal(
         kernel, pretrainer.tensors.pop("encoder/pooler/kernel") + 1
     )
-    assert_same(found.tensors, pretrainer.tensors)
+    assert_same_bits(found.tensors, pretrainer.tensors)
     assert found.unused == (
         "model/encoder_network/_pooler_layer/bias/.ATTRIBUTES/VARIABLE_VALUE",
         "model/encoder_network/_pooler_layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
@@ -254,7 +239,7 @@ def test_the_head_of_a_fine_tuned_model_is_noted(tmp_path, pretrainer, parts):
 
 
 def test_every_mismatch_is_listed(tmp_path, pretrainer):
-    folder = written(pretrainer, tmp_path / "garden")
+    folder = write(pretrainer, tmp_path / "garden", "model_garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
         values = json.load(file)
@@ -270,7 +255,7 @@ def test_every_mismatch_is_listed(tmp_path, pretrainer):
 
 
 def test_layers_beyond_the_config_are_refused(tmp_path, pretrainer):
-    folder = written(pretrainer, tmp_path / "garden")
+    folder = write(pretrainer, tmp_path / "garden", "model_garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
         values = json.load(file)
@@ -285,7 +270,7 @@ def test_layers_beyond_the_config_are_refused(tmp_path, pretrainer):
 
 
 def test_only_known_extra_config_keys_are_ignored(tmp_path, pretrainer):
-    folder = written(pretrainer, tmp_path / "garden")
+    folder = write(pretrainer, tmp_path / "garden", "model_garden")
     path = os.path.join(folder, "bert_config.json")
     with open(path) as file:
         values = json.load(file)
@@ -318,7 +303,7 @@ def test_a_model_that_is_not_bert_is_refused(tmp_path, pretrainer):
 
 
 def test_missing_and_damaged_files_are_named(tmp_path, pretrainer):
-    folder = written(pretrainer, tmp_path / "garden")
+    folder = write(pretrainer, tmp_path / "garden", "model_garden")
     data = os.path.join(folder, "bert_model.ckpt.data-00000-of-00001")
     with open(data, "rb") as file:
         content = file.read()
