@@ -26,9 +26,9 @@ def test_shapes_are_those_of_the_model(tiny_config, task, units):
     if units and task == "pretraining":
         pytest.skip("an LSTM is for fine-tuning")
     config = dataclasses.replace(tiny_config, bilstm_units=units)
-    labels = 3 * (task in ("classification", "tagging"))
-    model = models.for_task(task, config, labels)
-    assert checkpoint.shapes(config, task, labels) == {
+    num_labels = 3 if task in ("classification", "tagging") else 0
+    model = models.for_task(task, config, num_labels)
+    assert checkpoint.shapes(config, task, num_labels) == {
         name: tuple(weight.shape)
         for name, weight in model_folders.weight_names(model).items()
     }

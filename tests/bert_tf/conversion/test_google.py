@@ -130,6 +130,7 @@ def test_some_weights_may_have_no_slots(tmp_path, make_checkpoint):
     given = make_checkpoint("spans", slots=slots, step=2)
     found = google.read(write(given, tmp_path / "out", "google"))
     assert_same_bits(found.slots, slots)
+    assert list(found.slots) == list(slots)
 
 
 def test_a_bare_encoder_is_a_pretraining_model_without_heads(written):

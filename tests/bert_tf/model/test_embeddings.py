@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference_bert
 import tensorflow as tf
+from random_weights import randomised
 
 from bert_tf.model import embeddings, layers
 
@@ -12,10 +13,7 @@ from bert_tf.model import embeddings, layers
 def layer(tiny_config):
     layer = embeddings.Embeddings(tiny_config)
     layer.build()
-    rng = np.random.default_rng(2)
-    for weight in layer.weights:
-        weight.assign(rng.normal(0.1, 0.3, weight.shape))
-    return layer
+    return randomised(layer)
 
 
 def expected(layer, ids, types, positions):

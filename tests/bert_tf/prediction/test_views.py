@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.prediction import views
+from bert_tf.prediction import attention_maps, views
 
 TITLES = {
     "pretraining": ["Fill the mask", "Compare"],
@@ -149,3 +149,5 @@ def test_attention_is_that_of_the_encoder(load):
     np.testing.assert_allclose(
         attention.weights, np.concatenate(outputs.attention), rtol=1e-5
     )
+    longest = attention_maps.MAX_TOKENS
+    assert found._embed.max_seq_length < longest

@@ -226,16 +226,15 @@ def test_workers_wait_until_all_have_been_started():
 def test_a_worker_names_those_that_it_waits_for(monkeypatch, caplog):
     caplog.set_level("INFO", logger="absl")
     addresses = free_addresses(2)
-    monkeypatch.setattr(strategies, "_SAY_SECONDS", 0.1)
+    monkeypatch.setattr(strategies, "_SAY_SECONDS", 0.5)
     monkeypatch.setattr(strategies, "_POLL_SECONDS", 0.05)
     cluster = strategies.Cluster(addresses, 0)
-    message = f"{addresses[1]} has not been started in 0.5 s .--worker_timeout"
+    message = f"{addresses[1]} has not been started in 2.5 s .--worker_timeout"
     with pytest.raises(stopping.Stopped, match=message) as info:
-        strategies.wait_for_workers(cluster, 0.5)
+        strategies.wait_for_workers(cluster, 2.5)
     assert info.value.exit_code == 75
     waiting = f"worker {addresses[0]} waits for {addresses[1]}"
-    # At least once, and not at each poll.
-    assert 1 <= caplog.messages.count(waiting) <= 5
+    assert 2 <= caplog.messages.count(waiting) <= 5
 
 
 def test_a_signal_ends_the_waiting():

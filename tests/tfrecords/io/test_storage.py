@@ -133,6 +133,14 @@ def test_a_store_without_atomic_renames_is_rejected():
         storage.check_writable("http://b/out")
 
 
+def test_a_file_may_be_removed_by_another_process_at_the_same_time(
+    store, monkeypatch
+):
+    # `remove` may not rely on an answer that is out of date when it acts.
+    monkeypatch.setattr(storage, "exists", lambda path: True)
+    storage.remove(f"{store}/none.txt")
+
+
 def test_tensorflow_does_not_remember_files_of_gs():
     program = "import run_scripts, os; print(os.environ[{name!r}])"
     name = "GCS_STAT_CACHE_MAX_AGE"

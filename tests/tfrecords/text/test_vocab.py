@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 
 
@@ -19,6 +20,7 @@ def test_written_entries_are_read_back(tmp_path):
     vocab.write(entries, path)
     assert vocab.read(path) == entries
     assert os.listdir(tmp_path / "new") == ["vocab.txt"]
+    assert len(atomic_files.digest(path)) == 64
 
 
 def test_windows_line_ends_are_read(tmp_path):
