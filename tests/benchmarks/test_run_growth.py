@@ -1,4 +1,4 @@
-"""Runs of growing size are measured; bounds only tell one run from two."""
+"""run_growth.py: each measured value is there; times are only compared."""
 
 import pytest
 

@@ -266,7 +266,9 @@ def test_lengths_of_records_and_position_table(tmp_path, examine):
         ({"mask_share": 1.0}, "masks", "shown as [MASK] / a random token"),
     ],
 )
-def test_records_that_teach_badly(tmp_path, examine, fields, check, words):
+def test_faults_of_pretraining_records_are_errors(
+    tmp_path, examine, fields, check, words
+):
     batch = planted.make_batch(**fields)
     text = the_error(examine(*plant(tmp_path, batch)), check)
     assert words in text

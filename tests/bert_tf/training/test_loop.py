@@ -347,7 +347,7 @@ def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
         try:
             return real(self, batches, num_steps)
         finally:
-            timer.cancel()  # Outside of the run it would end the tests.
+            timer.cancel()  # After the run, the signal would end pytest.
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train_step.TrainStep, "__call__", call)
