@@ -76,8 +76,9 @@ parity: $(PARITY_VENV)/.installed
 	  tests/bert_tf/conversion/hugging_face/test_peer.py \
 	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
 
-# Times us and the same implementations in turns, with equal shapes. An hour on
-# 2 cores; other sizes with ARGS, such as ARGS='--size=small --rounds=3'.
+# Times us and the other implementations in turns, with equal shapes: forward
+# passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as
+# ARGS='--size=small --rounds=3'.
 BENCHMARK_DIR ?= runs/benchmarks
 benchmark: $(PARITY_VENV)/.installed
 	mkdir -p $(BENCHMARK_DIR)

@@ -10,17 +10,16 @@ checkpoints are part of the time; in ours, also the evaluation after each epoch
 and the export. Each command is a new process, and they run in turn.
 """
 
-import os
 import pathlib
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 
 from absl import flags
 
-from benchmarks import comparison, settings, turns
+from benchmarks import comparison, processes, settings, turns
+from benchmarks.peers import fine_tuning
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 
@@ -40,10 +39,6 @@ common_flags.require(FLAGS, "data_dir", "vocab_file")
 
 NUM_DEV_ROWS = 400
 NUM_LINES = 10_000
-EPOCHS = 3
-BATCH_SIZE = 32
-LEARNING_RATE = 5e-5
-MAX_LENGTH = 128
 TASKS = ("train", "predict")
 
 
@@ -97,15 +92,7 @@ def run(module: str, *arguments: str) -> None:
     Raises:
       RuntimeError: if it fails, with the end of its output.
     """
-    done = subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-    )
-    if done.returncode:
-        end = done.stdout.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{module}: exit code {done.returncode}\n{end}")
+    processes.run(module, [sys.executable, "-m", module, *arguments])
 
 
 def train_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
@@ -117,10 +104,10 @@ def train_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
         f"--init_checkpoint={folder / 'ours'}",
         "--do_train",
         "--do_eval",
-        f"--num_train_epochs={EPOCHS}",
-        f"--train_batch_size={BATCH_SIZE}",
-        f"--learning_rate={LEARNING_RATE}",
-        f"--max_seq_length={MAX_LENGTH}",
+        f"--num_train_epochs={fine_tuning.EPOCHS}",
+        f"--train_batch_size={fine_tuning.BATCH_SIZE}",
+        f"--learning_rate={fine_tuning.LEARNING_RATE}",
+        f"--max_seq_length={fine_tuning.MAX_LENGTH}",
         "--precision=bfloat16",
         f"--output_dir={output / 'run'}",
     )

@@ -15,6 +15,7 @@ import tempfile
 
 from absl import flags
 
+from benchmarks import settings
 from bert_tf.export.runtimes import config
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
@@ -34,9 +35,17 @@ flags.DEFINE_string(
     "calibration_file", None, "Typical texts.", flag_values=FLAGS
 )
 flags.DEFINE_list(
-    "formats", list(config.MODULES), "Formats.", flag_values=FLAGS
+    "formats",
+    list(config.MODULES),
+    f"Formats to export, of {', '.join(config.MODULES)}.",
+    flag_values=FLAGS,
 )
-flags.DEFINE_list("weights", list(WEIGHTS), "Weights.", flag_values=FLAGS)
+flags.DEFINE_list(
+    "weights",
+    list(WEIGHTS),
+    f"Dtypes of the weights, of {', '.join(WEIGHTS)}.",
+    flag_values=FLAGS,
+)
 common_flags.require(FLAGS, "model_dir", "report_file", "calibration_file")
 
 
@@ -81,6 +90,8 @@ def row(name: str, weights: str, report: dict) -> str:
 def main(argv: list[str]) -> None:
     """Prints the table."""
     common_flags.parse(FLAGS, argv, __doc__)
+    settings.among("formats", FLAGS.formats, config.MODULES)
+    settings.among("weights", FLAGS.weights, WEIGHTS)
     print(
         "| format | weights | MB | largest difference | score | ms, batch 1 "
         "(SavedModel) | ms, batch 16 (SavedModel) |"

@@ -23,6 +23,7 @@ import time
 import numpy as np
 from absl import flags, logging
 
+from benchmarks import settings
 from run_scripts.flags import common_flags
 from tfrecords import schema
 from tfrecords.io import json_files, records
@@ -53,7 +54,7 @@ flags.DEFINE_list(
     "batch_sizes", ["32", "256"], "Batch sizes for reading.", flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "num_rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
+    "rounds", 3, "Rounds to time.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_float(
     "seconds",
@@ -204,8 +205,12 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
     }
 
 
-def time_restarts() -> dict[str, list[float]]:
-    """Returns name -> seconds to the first batch, in each round."""
+def time_restarts(examples: list[int]) -> dict[str, list[float]]:
+    """Returns name -> seconds to the first batch, in each round.
+
+    Args:
+      examples: numbers of the examples to start at.
+    """
     times: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         write_records(
@@ -226,26 +231,26 @@ def time_restarts() -> dict[str, list[float]]:
         )
         name = "static lengths, first start"
         times[name] = [time_start(folder, 0, _BUCKETS)]
-        for number in range(FLAGS.num_rounds):
+        for number in range(FLAGS.rounds):
             for kind, buckets in (("", ()), (", static lengths", _BUCKETS)):
-                for example in FLAGS.examples:
-                    seconds = time_start(folder, int(example), buckets)
+                for example in examples:
+                    seconds = time_start(folder, example, buckets)
                     name = f"at example {example}{kind}"
                     times.setdefault(name, []).append(seconds)
-            logging.info("round %d of %d", number + 1, FLAGS.num_rounds)
+            logging.info("round %d of %d", number + 1, FLAGS.rounds)
     return times
 
 
-def time_readings() -> dict[str, list[tuple]]:
+def time_readings(batch_sizes: list[int]) -> dict[str, list[tuple]]:
     """Returns name -> examples per second of wall and CPU time, by round."""
     rates: dict[str, list[tuple]] = {}
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         write_records(folder, "pretraining", _LARGE, _LARGE_RECORDS, 4)
         opened = records.Records.open(folder)
-        for size in map(int, FLAGS.batch_sizes):
+        for size in batch_sizes:
             steps = reading_steps(opened, size)
-            for _ in range(FLAGS.num_rounds):
+            for _ in range(FLAGS.rounds):
                 for name, step in steps.items():
                     rate = time_reading(step, size, FLAGS.seconds)
                     rates.setdefault(f"{name}, {size}", []).append(rate)
@@ -279,7 +284,9 @@ def show(restarts: dict, rates: dict) -> None:
 def main(argv: list[str]) -> None:
     """Times restarts and reading."""
     common_flags.parse(FLAGS, argv, __doc__)
-    restarts, rates = time_restarts(), time_readings()
+    examples = settings.numbers("examples", FLAGS.examples, least=0)
+    batch_sizes = settings.numbers("batch_sizes", FLAGS.batch_sizes)
+    restarts, rates = time_restarts(examples), time_readings(batch_sizes)
     show(restarts, rates)
     if FLAGS.json:
         json_files.write(

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from benchmarks import settings
+from benchmarks import processes, settings
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, json_files
 from tfrecords.text import text_files, vocab
@@ -169,9 +169,7 @@ def answer(path: str, kind: str, passage: str) -> Answer:
         input=passage.encode(),
         capture_output=True,
     )
-    if done.returncode:
-        end = done.stderr.decode(errors="replace")[-2000:]
-        raise RuntimeError(f"{kind}: exit code {done.returncode}\n{end}")
+    processes.check(kind, done.returncode, done.stderr.decode(errors="replace"))
     return Answer(kind, len(passage), *json.loads(done.stdout))
 
 
@@ -200,11 +198,13 @@ def main(argv: list[str]) -> None:
     # Entries with letters alone are words, which the tokenizer keeps.
     words = [word for word in vocab.read(FLAGS.vocab_file) if word.isalpha()]
     measured = []
-    print("| passage | characters | peak MB | MB more | bytes each | seconds |")
+    print(
+        "| passage | characters | peak MB | MB more | bytes per character "
+        "| seconds |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
-        do_lower_case = FLAGS.do_lower_case is not False
-        path = export(FLAGS.vocab_file, do_lower_case, folder)
+        path = export(FLAGS.vocab_file, FLAGS.do_lower_case, folder)
         for kind, make_passage in make.items():
             for size in sizes:
                 passage = make_passage(size, words)

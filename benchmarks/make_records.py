@@ -19,15 +19,13 @@ import importlib.util
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from typing import NamedTuple
 
 from absl import flags, logging
 
-from benchmarks import turns
+from benchmarks import processes, turns
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files, records
 from tfrecords.text import documents, text_files
@@ -83,9 +81,10 @@ _AS_TENSORFLOW_1 = (
     "sys.path.insert(0, sys.argv[1]); sys.argv = sys.argv[2:]; "
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-# Reads all records, then writes them; prints the seconds of writing.
+# Reads all records, then writes them; the last line printed is the seconds of
+# writing.
 _WRITE = """
-import resource, sys, time
+import sys, time
 import tensorflow as tf
 from tfrecords.io import records
 found = records.Records.open(sys.argv[1])
@@ -95,7 +94,6 @@ with tf.io.TFRecordWriter(sys.argv[2]) as writer:
     for record in serialized:
         writer.write(record)
 print(time.perf_counter() - begin)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
 
@@ -165,43 +163,22 @@ def run(name: str, command: list[str], folder: str) -> Turn:
     """
     output = os.path.join(folder, name)
     flag = "output_dir" if name == "ours" else "output_file"
-    with tempfile.TemporaryFile() as printed:
-        begin = time.perf_counter()
-        child = subprocess.Popen(
-            [*command, f"--{flag}={output}"],
-            stdout=printed,
-            stderr=subprocess.STDOUT,
-            env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-        )
-        # Includes the usage of processes that the child waited for.
-        _, status, usage = os.wait4(child.pid, 0)
-        seconds = time.perf_counter() - begin
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode:
-            printed.seek(0)
-            end = printed.read().decode(errors="replace")[-2000:]
-            raise RuntimeError(f"{name}: exit code {child.returncode}\n{end}")
+    ended = processes.run(name, [*command, f"--{flag}={output}"])
     if name == "ours":
         output = os.path.join(output, "train")
-    return Turn(
-        seconds,
-        len(records.Records.open(output)),
-        usage.ru_maxrss * 1024,
-    )
+    num_examples = len(records.Records.open(output))
+    return Turn(ended.seconds, num_examples, ended.peak_bytes)
 
 
 def write_alone(folder: str, num_examples: int) -> Turn:
     """Returns the measurements of only writing our records."""
     source = os.path.join(folder, "ours", "train")
-    output = subprocess.run(
-        [sys.executable, "-c", _WRITE, source, os.path.join(folder, "write")],
-        check=True,
-        capture_output=True,
-        text=True,
-        env=os.environ | {"TF_CPP_MIN_LOG_LEVEL": "2"},
-    ).stdout
-    seconds, peak_bytes = output.split()
-    return Turn(float(seconds), num_examples, int(peak_bytes))
+    output = os.path.join(folder, "write")
+    ended = processes.run(
+        "write", [sys.executable, "-c", _WRITE, source, output]
+    )
+    seconds = float(ended.output.split()[-1])
+    return Turn(seconds, num_examples, ended.peak_bytes)
 
 
 def one_round(found: dict[str, list[str]], number: int) -> dict[str, Turn]:

@@ -79,7 +79,7 @@ def make_sample(name: str, folder: str) -> records.Records:
     """Writes and opens records of a sample of a task's training rows.
 
     Raises:
-      ValueError: if the task's file is missing.
+      ValueError: if the task's file is missing, or has less than a batch.
     """
     task = glue_tables.find(name)
     file = task.files["train"]
@@ -90,7 +90,17 @@ def make_sample(name: str, folder: str) -> records.Records:
             f"the official folder {task.name}, or give another --task_name."
         )
     with open(source, encoding="utf-8", newline="\n") as lines:
-        sample = sample_lines(list(lines), FLAGS.rows, task.header is None)
+        lines = list(lines)
+    has_header = task.header is None
+    num_rows = min(FLAGS.rows, len(lines) - has_header)
+    # Whole batches: of a rest, each way of batching would leave out other rows.
+    num_rows -= num_rows % FLAGS.batch_size
+    if not num_rows:
+        raise ValueError(
+            f"{source} has fewer rows than a batch, --batch_size="
+            f"{FLAGS.batch_size}. Give a smaller one."
+        )
+    sample = sample_lines(lines, num_rows, has_header)
     with open(os.path.join(folder, file), "w", encoding="utf-8") as aside:
         aside.writelines(sample)
     found = glue_examples.make_records(
@@ -238,6 +248,12 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     modes = settings.among("mode", FLAGS.mode, ["inference", "training"])
     settings.among("peers", FLAGS.peers, peers.PEERS)
+    if FLAGS.rows % FLAGS.batch_size:
+        raise ValueError(
+            f"--rows={FLAGS.rows} should be a multiple of --batch_size="
+            f"{FLAGS.batch_size}, so that all implementations get the same "
+            "rows."
+        )
     report = {"machine": comparison.machine(FLAGS.peers), "tables": []}
     print(report["machine"])
     for task_name in FLAGS.task_name:

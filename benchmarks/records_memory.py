@@ -8,6 +8,7 @@ with names in random order, and records the resident size of its driver and of
 each worker twice a second. Linux only, since it reads /proc.
 """
 
+import contextlib
 import os
 import pathlib
 import random
@@ -19,6 +20,7 @@ from typing import NamedTuple
 
 from absl import flags, logging
 
+from benchmarks import processes, settings
 from run_scripts.flags import common_flags
 from tfrecords.io import atomic_files, json_files, records
 from tfrecords.text import text_files
@@ -59,7 +61,7 @@ class Curve(NamedTuple):
       times: number of copies of the text.
       num_bytes: total size of the text.
       num_examples: number of examples written.
-      seconds: time of each sample, from the start.
+      seconds: time of each sample, from the start; the last one is the end.
       driver_bytes: resident size of the driver in each sample.
       worker_bytes: resident size of the largest worker in each sample.
     """
@@ -111,15 +113,20 @@ def repeat_text(paths: list[str], times: int, folder: str) -> int:
 
 
 def watch(child: subprocess.Popen) -> tuple[list, list, list]:
-    """Samples times, driver and largest worker bytes until a process exits."""
+    """Samples times, driver and largest worker bytes until a process exits.
+
+    The last time is that of its exit, where it has no size.
+    """
     begin = time.monotonic()
     seconds, drivers, workers = [], [], []
-    while child.poll() is None:
+    while True:
         seconds.append(round(time.monotonic() - begin, 2))
         drivers.append(resident_bytes(child.pid))
         workers.append(max(map(resident_bytes, children(child.pid)), default=0))
-        time.sleep(_PERIOD_SECONDS)
-    return seconds, drivers, workers
+        if child.returncode is not None:
+            return seconds, drivers, workers
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_PERIOD_SECONDS)
 
 
 def run(paths: list[str], times: int) -> Curve:
@@ -151,10 +158,9 @@ def run(paths: list[str], times: int) -> Curve:
             stderr=subprocess.STDOUT,
         )
         samples = watch(child)
-        if child.returncode:
-            printed.seek(0)
-            end = printed.read().decode(errors="replace")[-2000:]
-            raise RuntimeError(f"exit code {child.returncode}\n{end}")
+        printed.seek(0)
+        output = printed.read().decode(errors="replace")
+        processes.check("make_pretraining_records", child.returncode, output)
         found = records.Records.open(os.path.join(folder, "records", "train"))
         return Curve(times, num_bytes, len(found), *samples)
 
@@ -197,11 +203,12 @@ def draw(curves: list[Curve], path: str) -> None:
 def main(argv: list[str]) -> None:
     """Runs the script on each number of copies and plots memory."""
     common_flags.parse(FLAGS, argv, __doc__)
+    numbers = settings.numbers("times", FLAGS.times)
     paths = text_files.expand_inputs(FLAGS.input_file)
     curves = []
     print("| text, MB | examples | seconds | peak MB, a worker | driver |")
     print("| --- | --- | --- | --- | --- |")
-    for times in map(int, FLAGS.times):
+    for times in numbers:
         curves.append(curve := run(paths, times))
         print(
             f"| {curve.num_bytes / 1e6:.1f} | {curve.num_examples} "

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from absl import flags
 
-from benchmarks import comparison, records_memory, settings
+from benchmarks import comparison, processes, records_memory, settings
 from bert_tf import config as bert_config
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
@@ -69,11 +69,10 @@ def run(module: str, *arguments: str) -> Cost:
             stderr=subprocess.STDOUT,
         )
         seconds, sizes, _ = records_memory.watch(child)
-        if child.returncode:
-            printed.seek(0)
-            end = printed.read().decode(errors="replace")[-2000:]
-            raise RuntimeError(f"exit code {child.returncode}\n{end}")
-    # The last sample may be of a process that is ending.
+        printed.seek(0)
+        output = printed.read().decode(errors="replace")
+        processes.check(module, child.returncode, output)
+    # The last sample before the end may be of a process that is ending.
     sizes = [size for size in sizes if size][:-1] or sizes
     late = statistics.median_high(sizes[-max(1, len(sizes) // 10) :])
     return Cost(seconds[-1], sizes[len(sizes) // 4], late)
@@ -205,9 +204,9 @@ def show(report: dict, name: str, rows: list[dict]) -> None:
 def main(argv: list[str]) -> None:
     """Measures all three, and prints their tables."""
     common_flags.parse(FLAGS, argv, __doc__)
-    for name in ("times", "steps", "restarts"):
-        words = [word for word in getattr(FLAGS, name) if word != "0"]
-        settings.numbers(name, words)
+    settings.numbers("times", FLAGS.times)
+    settings.numbers("steps", FLAGS.steps)
+    settings.numbers("restarts", FLAGS.restarts, least=0)
     report = {"machine": comparison.machine([])}
     print(report["machine"])
     with tempfile.TemporaryDirectory() as folder:

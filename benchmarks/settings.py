@@ -68,17 +68,16 @@ def define_machine_flags(values: flags.FlagValues) -> None:
     )
 
 
-def numbers(name: str, words: list[str]) -> list[int]:
-    """Returns the values of a flag as positive integers.
+def numbers(name: str, words: list[str], least: int = 1) -> list[int]:
+    """Returns the values of a flag as integers of at least `least`, 0 or 1.
 
     Raises:
-      ValueError: if a value is not a positive integer.
+      ValueError: if a value is not such an integer.
     """
+    wanted = "a positive integer" if least else "0 or a positive integer"
     for word in words:
-        if not word.isdigit() or not int(word):
-            raise ValueError(
-                f"--{name}: {word!r} should be a positive integer."
-            )
+        if not word.isdecimal() or int(word) < least:
+            raise ValueError(f"--{name}: {word!r} should be {wanted}.")
     return [int(word) for word in words]
 
 

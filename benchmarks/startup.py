@@ -8,18 +8,16 @@ and with an unknown flag. Prints the median seconds from start to exit, their
 range, and the peak resident size of the process.
 """
 
-import json
 import os
 import pathlib
 import platform
-import subprocess
 import sys
 from typing import NamedTuple
 
 from absl import flags
 
 import run_scripts
-from benchmarks import settings, turns
+from benchmarks import processes, settings, turns
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 
@@ -40,19 +38,6 @@ flags.DEFINE_string(
 # Argument of a script -> expected exit status.
 ARGUMENTS = {"--help": 0, "--no_such_flag": 1}
 
-# A small process starts the script, since Linux counts the size of the parent
-# process as that of the child too.
-_LAUNCHER = """
-import json, resource, subprocess, sys, time
-begin = time.perf_counter()
-done = subprocess.run(
-    sys.argv[1:], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-)
-seconds = time.perf_counter() - begin
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-print(json.dumps([seconds, peak, done.returncode, done.stdout.decode()]))
-"""
-
 
 class Start(NamedTuple):
     """Measurements of one script with one argument.
@@ -71,14 +56,15 @@ class Start(NamedTuple):
 
 
 def all_scripts() -> list[str]:
-    """Returns the modules of run_scripts with a `main`, and the quickstart."""
-    (folder,) = run_scripts.__path__
-    names = [
+    """Returns the modules of run_scripts that `python -m` can run."""
+    folder = pathlib.Path(*run_scripts.__path__)
+    modules = [
         path.stem
-        for path in sorted(pathlib.Path(folder).glob("*.py"))
+        for path in folder.glob("*.py")
         if "\ndef main(" in path.read_text("utf-8")
     ]
-    return [*names, "quickstart"]
+    packages = [path.parent.name for path in folder.glob("*/__main__.py")]
+    return sorted(modules + packages)
 
 
 def start(script: str, argument: str) -> tuple[float, int]:
@@ -90,18 +76,15 @@ def start(script: str, argument: str) -> tuple[float, int]:
     Raises:
       RuntimeError: if its exit status is not the one in `ARGUMENTS`.
     """
-    command = [sys.executable, "-m", f"run_scripts.{script}", argument]
-    answer = subprocess.run(
-        [sys.executable, "-S", "-c", _LAUNCHER, *command],
-        check=True,
-        stdout=subprocess.PIPE,
-    ).stdout
-    seconds, peak_bytes, status, printed = json.loads(answer)
-    if status != ARGUMENTS[argument]:
+    ended = processes.measure(
+        [sys.executable, "-m", f"run_scripts.{script}", argument]
+    )
+    if ended.status != ARGUMENTS[argument]:
         raise RuntimeError(
-            f"{script} {argument}: exit status {status}\n{printed[-2000:]}"
+            f"{script} {argument}: exit status {ended.status}\n"
+            f"{ended.output[-2000:]}"
         )
-    return seconds, peak_bytes
+    return ended.seconds, ended.peak_bytes
 
 
 def measure(scripts: list[str], num_rounds: int) -> list[Start]:

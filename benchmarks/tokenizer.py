@@ -59,7 +59,7 @@ flags.DEFINE_integer(
     "batch_size", 1024, "Lines in a batch.", lower_bound=1, flag_values=FLAGS
 )
 flags.DEFINE_integer(
-    "num_rounds", 7, "Rounds to time.", lower_bound=1, flag_values=FLAGS
+    "rounds", 7, "Rounds to time.", lower_bound=1, flag_values=FLAGS
 )
 common_flags.require(FLAGS, "input_file", "vocab_file")
 
@@ -287,14 +287,14 @@ def main(argv: list[str]) -> None:
             "%s: %d of %d lines have the ids of python", name, same, len(found)
         )
     times = {name: [] for name in names}
-    for number in range(-1, FLAGS.num_rounds):
+    for number in range(-1, FLAGS.rounds):
         # The first round is warm-up; each round starts with another peer.
         first = number % len(names)
         for name in names[first:] + names[:first]:
             seconds = ask(pipes[name], "round")
             if number >= 0:
                 times[name].append(seconds)
-        logging.info("round %d of %d", number + 1, FLAGS.num_rounds)
+        logging.info("round %d of %d", number + 1, FLAGS.rounds)
     for pipe in pipes.values():
         pipe.send(None)
     show(times, megabytes)

@@ -281,5 +281,6 @@ def main(folder="runs/minimal", text_file=None):
 
 if __name__ == "__main__":
     if "--help" in sys.argv:
-        sys.exit(__doc__)
+        print(__doc__)
+        sys.exit()
     main(*sys.argv[1:])

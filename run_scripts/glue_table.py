@@ -78,6 +78,13 @@ def read(run_dir: str) -> Rows:
             f"GLUE task ({', '.join(names)}). Omit it."
         )
     metric = results["best_metric"]
+    expected = glue_tables.find(results["task_name"]).best_metric
+    if metric != expected:
+        raise ValueError(
+            f"{path} has {metric!r} as the metric of {results['task_name']}, "
+            f"and GLUE has {expected!r}: a table of your own, with the name of "
+            "a GLUE task? Omit it."
+        )
     rows: Rows = {_EXAMPLES: {}, _BEST: {}, _SPREAD: {}, _BASELINE: {}}
     for split in results:
         if not split.startswith("dev"):

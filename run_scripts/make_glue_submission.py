@@ -21,6 +21,7 @@ from run_scripts.flags import common_flags
 from tfrecords.io import (
     atomic_files,
     json_files,
+    storage,
     stored_folders,
     streams,
 )
@@ -189,6 +190,16 @@ def main(argv: list[str]) -> None:
     streams.check_output(
         "output_file", path, [("run_dirs", x) for x in predictions.values()]
     )
+    report_path = None
+    if not streams.is_stream(path):
+        zip_path = stored_folders.address(path)
+        report_path = f"{zip_path.removesuffix('.zip')}.json"
+        if storage.exists(report_path) and not storage.exists(zip_path):
+            raise ValueError(
+                f"{report_path} exists, without the zip of an earlier command, "
+                "and the report would overwrite it. Rename it, or give another "
+                "--output_file."
+            )
     texts, report = {}, {}
     for name, (rows, answer) in TEST_SETS.items():
         file = predictions.get(name)
@@ -202,9 +213,10 @@ def main(argv: list[str]) -> None:
             )
         report[name] = {"rows": rows, "predictions": file, "always": answer}
     write(texts, path)
-    if not streams.is_stream(path):
-        name = f"{stored_folders.address(path).removesuffix('.zip')}.json"
-        json_files.write(stored_folders.open_output(name, "file"), report)
+    if report_path:
+        json_files.write(
+            stored_folders.open_output(report_path, "file"), report
+        )
     filled = len(texts) - len(predictions)
     logging.info("%s  files %d  filled %d", path, len(texts), filled)
 

@@ -12,7 +12,12 @@ import json
 import pathlib
 import sys
 
-from benchmarks.end_to_end import BATCH_SIZE, EPOCHS, LEARNING_RATE, MAX_LENGTH
+from benchmarks.peers.fine_tuning import (
+    BATCH_SIZE,
+    EPOCHS,
+    LEARNING_RATE,
+    MAX_LENGTH,
+)
 
 
 def train(model, rows, output):

@@ -214,11 +214,13 @@ def _explain(
 ) -> str:
     """Returns the message for an unknown flag, with our flag for an old one."""
     name = error.flagname
-    if name not in _COUNTERPARTS:
-        name = name.removeprefix("no")  # --nouse_tpu
+    is_off = name not in _COUNTERPARTS and name.startswith("no")  # --nouse_tpu
+    if is_off:
+        name = name.removeprefix("no")
     if name not in _COUNTERPARTS:
         return str(error)
-    ours = _COUNTERPARTS[name]
+    is_off = is_off or str(error.flagvalue).lower().endswith("=false")
+    ours = "" if is_off else _COUNTERPARTS[name]
     has_ours = ours.partition("=")[0] in values
     return (
         f"Unknown command line flag {error.flagname!r}: --{name} of "

@@ -60,12 +60,12 @@ def _loss_panel(axes, folder: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _fine_tuning_panel(axes, folder: str, metric: str) -> None:
+def _fine_tuning_panel(axes, folder: str, metric: str, dev: str) -> None:
     for name, color, label in (
         ("fine_tuned", _BLUE, "pre-trained"),
         ("from_scratch", _ORANGE, "from scratch"),
     ):
-        lines = read_steps(os.path.join(folder, name), "dev")
+        lines = read_steps(os.path.join(folder, name), dev)
         _curve(axes, lines, metric, color=color, marker=".", label=label)
     axes.set_title(f"Fine-tuning: dev {metric.replace('_', ' ')}")
 
@@ -123,7 +123,8 @@ def _meanings(summary: dict) -> list[str]:
         f"On the task, pre-training adds {summary['margin']:.3f} to the "
         f"{metric} of the same model from scratch.",
         f"The SavedModel, in a fresh process, has "
-        f"{summary['served_accuracy']:.3f}: that of training, as it should.",
+        f"{summary['served_accuracy']:.3f}; in training it had "
+        f"{summary['pretrained_accuracy']:.3f}.",
         "Below, each guess has its probability.",
     )
     lines = []
@@ -138,14 +139,20 @@ def _text(axes, lines: list[str], title: str) -> None:
     axes.text(0, 0.97, "\n".join(lines), va="top", fontsize=11, linespacing=1.5)
 
 
-def draw(folder: str, summary: dict) -> None:
-    """Draws `page.png` in the folder of a quickstart run."""
+def draw(folder: str, summary: dict, dev: str) -> None:
+    """Draws `page.png` in the folder of a quickstart run.
+
+    Args:
+      folder: --output_dir of the quickstart.
+      summary: content of summary.json.
+      dev: name of the task's first dev set, "dev" or "dev_matched".
+    """
     figure, panels = pyplot.subplots(
         3, 2, figsize=(8.5, 11.5), height_ratios=(1, 1, 1.5)
     )
     _loss_panel(panels[0, 0], folder)
     _accuracy_panel(panels[0, 1], folder, summary["unigram_accuracy"])
-    _fine_tuning_panel(panels[1, 0], folder, summary["metric"])
+    _fine_tuning_panel(panels[1, 0], folder, summary["metric"], dev)
     _text(panels[1, 1], _meanings(summary), "What the numbers mean")
     for axes in panels.flat[:3]:
         axes.set_xlabel("optimizer step")

@@ -66,10 +66,13 @@ def check_split(task: glue_tables.GlueTask, kind: str, glue_dir: str) -> None:
         )
 
 
+def dev_split(task: glue_tables.GlueTask) -> str:
+    """Returns the dev set that selects the best model: MNLI has two."""
+    return next(split for split in task.files if split.startswith("dev"))
+
+
 def _dev_rows(task: glue_tables.GlueTask, glue_dir: str | None):
-    # MNLI has two dev sets; the first one selects the best model.
-    name = next(f for split, f in task.files.items() if split.startswith("dev"))
-    path = os.path.join(glue_dir or "", name)
+    path = os.path.join(glue_dir or "", task.files[dev_split(task)])
     return glue_rows.read_rows(task, path, is_labelled=True)
 
 

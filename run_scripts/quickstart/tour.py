@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -91,7 +92,8 @@ MAX_SEQ_LENGTH = 64
 def show(script: str, arguments: dict) -> list[str]:
     """Prints the command of a stage; returns its flags."""
     words = [f"--{name}={x}" for name, x in arguments.items() if x != ""]
-    lines = " \\\n    ".join([f"$ python -m {script}", *words])
+    quoted = map(shlex.quote, words)
+    lines = " \\\n    ".join([f"$ python -m {script}", *quoted])
     print(f"\n{lines}", flush=True)
     return words
 
@@ -103,13 +105,21 @@ def call(script: ModuleType, **arguments) -> None:
 
 
 def call_fresh(script: str, **arguments) -> None:
-    """Runs a script in a new process, as a user of an export would."""
+    """Runs a script in a new process, as a user of an export would.
+
+    Raises:
+      ValueError: if it fails; it has printed why.
+    """
     words = show(script, arguments)
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", script, *words],
-        check=True,
         env=stopping.child_environment(),
     )
+    if done.returncode:
+        raise ValueError(
+            f"{script} failed, see above. The same command of the quickstart "
+            "starts again from this stage."
+        )
 
 
 # Stages.
@@ -329,7 +339,7 @@ def main(argv: list[str]) -> None:
     )
     summary = summarise(config, seconds, served)
     json_files.write(config.path("summary.json"), summary)
-    page.draw(config.output_dir, summary)
+    page.draw(config.output_dir, summary, quickstart_task.dev_split(task))
     print(json.dumps(summary, indent=2))
     logging.info(
         "pre-trained %.3f  from scratch %.3f  in %s; look at %s",

@@ -1,11 +1,12 @@
 """benchmarks.end_to_end: its inputs and commands, without running them."""
 
 import json
+import sys
 import types
 
 import pytest
 
-from benchmarks import end_to_end
+from benchmarks import end_to_end, processes
 
 HEADER = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
 NUM_ROWS = end_to_end.NUM_DEV_ROWS + 3
@@ -64,6 +65,17 @@ def test_prediction_uses_what_training_has_written(tmp_path, commands):
     assert f"--output_dir={output / 'run'}" in run_glue
     assert f"--export_dir={output / 'model'}" in export
     assert f"--export_dir={output / 'model'}" in ours
+
+
+@pytest.mark.parametrize("name", end_to_end.PEERS)
+def test_a_peer_imports_nothing_of_ours_but_its_settings(name):
+    code = f"import sys, benchmarks.peers.{name}_runs; print(*sys.modules)"
+    command = [sys.executable, "-c", code]
+    words = processes.run(name, command).output.split()
+    packages = {word.partition(".")[0] for word in words}
+    assert "benchmarks" in packages
+    ours = {"bert_tf", "tfrecords", "run_scripts", "tensorflow", "keras"}
+    assert not ours & packages
 
 
 def test_a_command_that_fails_is_named_with_its_output():

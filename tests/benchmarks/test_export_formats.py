@@ -26,6 +26,19 @@ def test_a_row_of_the_table():
     )
 
 
+@pytest.mark.parametrize(
+    "flag, message",
+    [
+        ("--formats=x", "--formats: 'x' should be one of"),
+        ("--weights=int4", "--weights: 'int4' should be one of float32"),
+    ],
+)
+def test_an_unknown_value_is_named(flag, message):
+    required = ["--model_dir=m", "--report_file=r", "--calibration_file=c"]
+    with pytest.raises(ValueError, match=message):
+        export_formats.main(["export_formats", *required, flag])
+
+
 @pytest.mark.slow
 def test_one_format_is_exported(tmp_path, capsys):
     for module in ("tf2onnx", "onnxruntime"):

@@ -71,6 +71,18 @@ def test_all_implementations_get_the_same_rows(
     assert positions[0] <= positions[1] < 12 * 32
 
 
+def test_rows_that_do_not_fill_batches_are_refused(tmp_path, tiny_vocab_file):
+    command = ["x", f"--data_dir={tmp_path}", f"--vocab_file={tiny_vocab_file}"]
+    with pytest.raises(ValueError, match="--rows=100 should be a multiple of"):
+        real_lengths.main([*command, "--rows=100", "--batch_size=32"])
+    (tmp_path / "SST-2").mkdir()
+    path = tmp_path / "SST-2" / "train.tsv"
+    path.write_text("sentence\tlabel\n" + "the cat\t1\n" * 3)
+    parse(tmp_path, tiny_vocab_file)
+    with pytest.raises(ValueError, match="train.tsv has fewer rows than a"):
+        real_lengths.make_sample("SST-2", str(tmp_path))
+
+
 def test_missing_data_is_named(tmp_path, tiny_vocab_file):
     parse(tmp_path, tiny_vocab_file)
     with pytest.raises(ValueError, match="CoLA/train.tsv is missing. Give"):

@@ -24,11 +24,28 @@ def test_memory_of_repeated_text_is_measured(tmp_path, tiny_vocab_file):
     assert curve.num_bytes == 3 * len(text)
     assert curve.num_examples > 100
     assert len(curve.seconds) == len(curve.worker_bytes) > 2
+    assert curve.driver_bytes[-1] == curve.worker_bytes[-1] == 0
     # Python needs 10 MB; driver and workers are measured separately.
     assert min(max(curve.driver_bytes), max(curve.worker_bytes)) > 10e6
     records_memory.draw([curve, curve], str(tmp_path / "curves.png"))
     png = (tmp_path / "curves.png").read_bytes()
     assert png.startswith(b"\x89PNG") and len(png) > 10_000
+
+
+def test_the_last_sample_is_the_end_of_the_process(monkeypatch):
+    # Of a period of a minute, a process that ends at once takes only a part.
+    monkeypatch.setattr(records_memory, "_PERIOD_SECONDS", 60)
+    child = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    seconds, drivers, _ = records_memory.watch(child)
+    assert child.returncode == 0
+    assert seconds[-1] < 50 and drivers[-1] == 0
+
+
+@pytest.mark.parametrize("times", ["0", "x"])
+def test_wrong_numbers_are_refused_before_the_work(tiny_vocab_file, times):
+    command = ["records_memory", "--input_file=x", f"--times={times}"]
+    with pytest.raises(ValueError, match="--times: '.' should be a positive"):
+        records_memory.main([*command, f"--vocab_file={tiny_vocab_file}"])
 
 
 def test_grandchildren_are_found_and_exited_processes_have_no_size():

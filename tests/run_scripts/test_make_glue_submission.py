@@ -102,6 +102,15 @@ def test_files_that_the_site_would_reject_are_refused(tmp_path, run, message):
     assert not (tmp_path / "glue.zip").exists()
 
 
+def test_a_file_where_the_report_belongs_is_not_overwritten(tmp_path):
+    write_run(tmp_path / "cola")
+    (tmp_path / "glue.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"glue.json exists, without the zip"):
+        make(tmp_path, tmp_path / "cola")
+    assert (tmp_path / "glue.json").read_text() == "{}"
+    assert not (tmp_path / "glue.zip").exists()
+
+
 def test_each_run_must_have_predictions_for_other_test_sets(tmp_path):
     write_run(tmp_path / "a")
     write_run(tmp_path / "b")

@@ -89,7 +89,8 @@ def test_a_bad_argument_is_named(values, word, message):
     [
         ("--iterations_per_loop=9", "is --steps_per_loop here."),
         ("--use_tpu=true", "is --distribution_strategy=tpu here."),
-        ("--nouse_tpu", "is --distribution_strategy=tpu here."),
+        ("--nouse_tpu", "is not needed here. Omit it."),
+        ("--use_tpu=False", "is not needed here. Omit it."),
         ("--master=local", "is not needed here. Omit it."),
         # A flag that this script lacks is not recommended.
         ("--predict_batch_size=8", "is not needed here. Omit it."),

@@ -7,6 +7,7 @@ from run_scripts.quickstart import corpus as quickstart_corpus
 from run_scripts.quickstart import page as quickstart_page
 from run_scripts.quickstart import task as quickstart_task
 from run_scripts.quickstart import tour
+from tfrecords.tasks import glue_tables
 from tfrecords.text import documents
 
 
@@ -179,6 +180,45 @@ def test_wrong_input_is_refused_before_the_first_stage(glue_dir, tmp_path):
         with pytest.raises(ValueError, match=message):
             tour.main([*command, *flags])
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "task, split", [("CoLA", "dev"), ("MNLI", "dev_matched")]
+)
+def test_the_curves_of_fine_tuning_are_those_of_the_first_dev_set(
+    tmp_path, monkeypatch, task, split
+):
+    logs = tmp_path / "fine_tuned" / "logs" / split
+    logs.mkdir(parents=True)
+    (logs / "steps.jsonl").write_text('{"step": 7, "accuracy": 0.5}\n')
+    drawn = []
+    monkeypatch.setattr(
+        quickstart_page,
+        "_curve",
+        lambda _, lines, *__, **___: drawn.extend(lines),
+    )
+    figure, axes = quickstart_page.pyplot.subplots()
+    quickstart_page._fine_tuning_panel(
+        axes,
+        str(tmp_path),
+        "accuracy",
+        quickstart_task.dev_split(glue_tables.find(task)),
+    )
+    quickstart_page.pyplot.close(figure)
+    assert drawn == [{"step": 7, "accuracy": 0.5}]
+
+
+def test_commands_can_be_pasted_into_a_shell(capsys):
+    tour.show("run_scripts.x", {"corpus": "my books/*.txt", "steps": 3})
+    assert capsys.readouterr().out == (
+        "\n$ python -m run_scripts.x \\\n"
+        "    '--corpus=my books/*.txt' \\\n    --steps=3\n"
+    )
+
+
+def test_a_stage_that_fails_in_its_own_process_is_named():
+    with pytest.raises(ValueError, match="run_scripts.none failed, see above"):
+        tour.call_fresh("run_scripts.none")
 
 
 def test_a_run_without_logs_has_no_curve(tmp_path):
