@@ -95,6 +95,9 @@ def test_a_worker_lost_in_an_evaluation_stops_the_others(
         other.send(signal.SIGKILL)
         assert chief.wait(120.0) == 75, chief.printed()
         assert "another worker has ended" in chief.printed()
+        # The evaluation did not end, and no step followed it.
+        assert "held out, step 4" not in chief.printed()
+        assert max(run_processes.saved_steps(tmp_path / "run")) == 4
 
 
 @pytest.fixture(scope="module")

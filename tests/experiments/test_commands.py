@@ -121,15 +121,21 @@ def test_a_job_done_with_other_flags_is_refused(scripts):
 
 def test_seconds_include_all_attempts(scripts, monkeypatch):
     (job,) = jobs_of("stopped")
-    now = [0.0]
+    now, started = [0.0], []
+
+    class Popen(subprocess.Popen):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, **options)
+            started.append(self)
 
     def sleep(seconds):
         # Until the job has ended; it is left for the poll.
-        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+        os.waitid(os.P_PID, started[-1].pid, os.WEXITED | os.WNOWAIT)
         now[0] += 14.0
 
     monkeypatch.setattr(commands.time, "monotonic", lambda: now[0])
     monkeypatch.setattr(commands.time, "sleep", sleep)
+    monkeypatch.setattr(commands.subprocess, "Popen", Popen)
     # Scripts of the same size, written in the same second, share byte code.
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 

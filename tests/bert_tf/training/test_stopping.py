@@ -97,10 +97,12 @@ def test_a_signal_notifies_while_the_main_thread_is_in_a_long_call():
     with stopping.after_step() as request:
         request.notify(lambda: notified.append(time.monotonic()))
         arguments = os.getpid(), signal.SIGTERM
-        threading.Timer(0.1, os.kill, arguments).start()
+        timer = threading.Timer(0.1, os.kill, arguments)
+        timer.start()
         # About a second in C, without the lock of the interpreter.
         hashlib.pbkdf2_hmac("sha256", b"", b"", 3_000_000)
         end = time.monotonic()
+        timer.join()  # No signal after the handler is gone.
         assert request.is_made
     assert len(notified) == 1
     assert notified[0] < end - 0.1
