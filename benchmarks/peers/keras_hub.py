@@ -7,6 +7,7 @@ tf.function with a GradientTape and Keras's AdamW.
 """
 
 from benchmarks import work
+from benchmarks.peers import tensorflow_steps
 
 
 def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
@@ -20,7 +21,6 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
 
     os.environ["KERAS_BACKEND"] = "tensorflow"
     import keras
-    import tensorflow as tf
 
     keras.utils.set_random_seed(1)
     if setting.precision == "bfloat16":
@@ -30,22 +30,12 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
     is_pretraining = setting.task == "pretraining"
     make_logits = _pretraining_logits if is_pretraining else _class_logits
     logits, weights = make_logits(setting.config)
-    if setting.is_training:
-        run = _train_step(logits, weights, setting, jit_compile)
-    else:
-        forward = tf.function(
-            lambda batch: logits(batch, False),
-            autograph=False,
-            jit_compile=jit_compile,
-        )
-
-        def run(batch):
-            return float(tf.cast(forward(batch)[0], tf.float32).numpy().flat[0])
-
-    return work.Step(
-        lambda batch: {name: tf.constant(x) for name, x in batch.items()},
-        run,
-        sum(weight.value.shape.num_elements() for weight in weights),
+    return tensorflow_steps.make(
+        logits,
+        [weight.value for weight in weights],
+        lambda: _update(weights, setting.learning_rate),
+        setting,
+        jit_compile,
     )
 
 
@@ -123,14 +113,11 @@ def _pretraining_logits(config):
     return logits, list({id(weight): weight for weight in weights}.values())
 
 
-def _train_step(logits, weights, setting, jit_compile):
+def _update(weights, learning_rate):
     import keras
-    import tensorflow as tf
-
-    from benchmarks.peers import tensorflow_loss
 
     optimizer = keras.optimizers.AdamW(
-        setting.learning_rate,
+        learning_rate,
         weight_decay=0.01,
         epsilon=1e-6,
         global_clipnorm=1.0,
@@ -139,13 +126,4 @@ def _train_step(logits, weights, setting, jit_compile):
         [weight for weight in weights if len(weight.shape) == 1]
     )
     optimizer.build(weights)
-    variables = [weight.value for weight in weights]
-
-    @tf.function(autograph=False, jit_compile=jit_compile)
-    def train_step(batch):
-        with tf.GradientTape() as tape:
-            loss = tensorflow_loss.loss(logits(batch, True), batch)
-        optimizer.apply(tape.gradient(loss, variables), weights)
-        return loss
-
-    return lambda batch: float(train_step(batch))
+    return lambda gradients: optimizer.apply(gradients, weights)

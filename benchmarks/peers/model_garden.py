@@ -5,6 +5,7 @@ GradientTape, like its trainers.
 """
 
 from benchmarks import work
+from benchmarks.peers import tensorflow_steps
 
 
 def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
@@ -14,7 +15,6 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
       setting: task, sizes and precision.
       jit_compile: whether to compile the step with XLA.
     """
-    import tensorflow as tf
     import tf_keras
 
     tf_keras.utils.set_random_seed(1)
@@ -33,22 +33,14 @@ def make(setting: work.Setting, jit_compile: bool = False) -> work.Step:
             return found["mlm_logits"], found["next_sentence"]
         return (found,)
 
-    if setting.is_training:
-        run = _train_step(model, logits, setting, jit_compile)
-    else:
-        forward = tf.function(
-            lambda batch: logits(batch, False),
-            autograph=False,
-            jit_compile=jit_compile,
-        )
-
-        def run(batch):
-            return float(tf.cast(forward(batch)[0], tf.float32).numpy().flat[0])
-
-    return work.Step(
-        lambda batch: {name: tf.constant(x) for name, x in batch.items()},
-        run,
-        sum(w.shape.num_elements() for w in model.trainable_variables),
+    # BertPretrainerV2 has its own pooler; the encoder's has no gradient.
+    variables = model.trainable_variables
+    return tensorflow_steps.make(
+        logits,
+        variables,
+        lambda: _update(variables, setting.learning_rate),
+        setting,
+        jit_compile,
     )
 
 
@@ -92,29 +84,19 @@ def _model(setting):
     return model
 
 
-def _train_step(model, logits, setting, jit_compile):
-    import tensorflow as tf
+def _update(variables, learning_rate):
     from official.nlp import optimization
 
-    from benchmarks.peers import tensorflow_loss
-
     optimizer = optimization.AdamWeightDecay(
-        learning_rate=setting.learning_rate,
+        learning_rate=learning_rate,
         weight_decay_rate=0.01,
         epsilon=1e-6,
         exclude_from_weight_decay=["LayerNorm", "layer_norm", "bias"],
         gradient_clip_norm=1.0,
     )
-    # BertPretrainerV2 has its own pooler; the encoder's has no gradient.
-    variables = model.trainable_variables
 
-    @tf.function(autograph=False, jit_compile=jit_compile)
-    def train_step(batch):
-        with tf.GradientTape() as tape:
-            loss = tensorflow_loss.loss(logits(batch, True), batch)
-        gradients = tape.gradient(loss, variables)
+    def update(gradients):
         pairs = zip(gradients, variables, strict=True)
         optimizer.apply_gradients([(g, v) for g, v in pairs if g is not None])
-        return loss
 
-    return lambda batch: float(train_step(batch))
+    return update
