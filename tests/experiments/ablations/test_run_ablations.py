@@ -1,10 +1,10 @@
 """run_ablations end to end, with its jobs in this process for speed."""
 
-import importlib
 import json
 import pathlib
 import shlex
 
+import experiment_plans
 import pytest
 
 from bert_tf import config
@@ -13,25 +13,14 @@ from experiments.ablations import run_ablations
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
 
-TEXT = pathlib.Path(__file__).parents[2] / "data" / "sentences.txt"
-
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory, tiny_vocab_file):
     """Flags of a plan, without --tables."""
     folder = tmp_path_factory.mktemp("ablations")
-    task = folder / "SST-2"
-    task.mkdir()
-    rows = [f"the {'cat' if i % 2 else 'moon'}\t{i % 2}\n" for i in range(16)]
-    for name in ("train", "dev"):
-        content = "sentence\tlabel\n" + "".join(rows)
-        (task / f"{name}.tsv").write_text(content)
     return [
         "run_ablations",
-        f"--corpus={TEXT}",
-        f"--vocab_file={tiny_vocab_file}",
-        f"--glue_dir={task}",
-        f"--output_dir={folder}/out",
+        *experiment_plans.flags_of_inputs(folder, tiny_vocab_file),
         "--num_hidden_layers=1",
         "--hidden_size=16",
         "--num_attention_heads=2",
@@ -64,7 +53,8 @@ def test_settings_are_the_flags(words, tiny_vocab_file):
 
 
 def test_the_command_of_the_published_report_is_valid():
-    page = (TEXT.parents[2] / "docs" / "ablations.md").read_text("utf-8")
+    root = pathlib.Path(__file__).parents[3]
+    page = (root / "docs" / "ablations.md").read_text("utf-8")
     command = page.rpartition("```sh\n")[2].removesuffix("```\n")
     python, m, module, *arguments = shlex.split(command.replace("\\\n", ""))
     assert (python, m, module) == ("python", "-m", run_ablations.__name__)
@@ -105,8 +95,7 @@ def ran(monkeypatch):
     names = []
 
     def run_job(job):
-        script = importlib.import_module(f"run_scripts.{job.script}")
-        script.main([job.script, *commands.arguments_of(job)])
+        experiment_plans.run(job)
         names.append(job.name)
 
     replace_commands(monkeypatch, run_job)

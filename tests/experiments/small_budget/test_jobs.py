@@ -1,12 +1,11 @@
 """Jobs of the experiment: their flags are valid, and what they need is made."""
 
-import copy
 import dataclasses
-import importlib
 
+import experiment_plans
 import pytest
 
-from experiments import commands, recipes
+from experiments import recipes
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import jobs as budget_jobs
 from experiments.small_budget.jobs import Settings
@@ -54,10 +53,7 @@ def jobs(settings):
 
 def test_scripts_accept_the_flags_of_their_jobs(jobs):
     for job in jobs.values():
-        script = importlib.import_module(f"run_scripts.{job.script}")
-        values = copy.deepcopy(script.FLAGS)
-        # Unknown flags and invalid values raise an error.
-        values([job.script, *commands.arguments_of(job)])
+        experiment_plans.check_flags(job)
 
 
 def test_jobs_follow_those_they_need(jobs, settings):
