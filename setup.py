@@ -15,6 +15,7 @@ REQUIRES = [
     "h5py>=3.11,<4",
     "ml_dtypes>=0.5,<1",
     "absl-py==1.4.0",
+    # Our own.
     "filelock>=3.30,<5",
     "google-crc32c==1.9.0",
     "langcodes==3.5.1",

@@ -77,7 +77,7 @@ def _help(flag) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Returns text in which flags and files are code, and `<` is no HTML."""
+    """Returns text in which flags are code, and `<` is no HTML."""
     parts = re.split(r"(`[^`]*`|^    .*$)", text, flags=re.MULTILINE)
     for i in range(0, len(parts), 2):
         plain = re.sub(r"(?<![\w`-])(--\w+(=[\w./,:-]*\w)?)", r"`\1`", parts[i])

@@ -116,9 +116,9 @@ def conclude(
         )
     if names[record_comparison.UNCLEAR]:
         return record_comparison.UNCLEAR, (
-            "Unclear, because examples of the same document are similar: "
-            f"{names[record_comparison.UNCLEAR]}. Give several sets per side, "
-            "each made with a different --random_seed."
+            "Unclear with so few sets, because examples of the same document "
+            f"are similar: {names[record_comparison.UNCLEAR]}. Give several "
+            "sets per side, each made with a different --random_seed."
         )
     smallest = min(measure.p for measure in measures)
     return record_comparison.SAME, (

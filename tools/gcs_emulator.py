@@ -9,7 +9,6 @@ to the emulator, which keeps objects in memory until the command ends.
 """
 
 import argparse
-import collections
 import datetime
 import http.server
 import itertools
@@ -65,14 +64,14 @@ class Store:
     def list(self, bucket: str, query: dict) -> dict:
         """Returns a page of names, as the JSON of Google's API."""
         prefix, delimiter = query.get("prefix", ""), query.get("delimiter")
-        entries = collections.defaultdict(list)
+        entries = set()
         for name in filter(
             lambda n: n.startswith(prefix), self.buckets[bucket]
         ):
             head, found, _ = name.removeprefix(prefix).partition(
                 delimiter or "\0"
             )
-            entries[prefix + head + found].append(name)
+            entries.add(prefix + head + found)
         after = query.get("pageToken", "")
         size = min(int(query.get("maxResults", _PAGE_SIZE)), _PAGE_SIZE)
         left = sorted(entry for entry in entries if entry > after)
@@ -174,7 +173,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _api(self, bucket, parts, query):
         store = self.server.store
         objects = store.buckets[bucket]
-        if self.path.partition("?")[0].endswith("/o"):
+        if not parts and self.path.partition("?")[0].endswith("/o"):
             return self._answer(200, store.list(bucket, query))
         if not parts:
             return self._answer(200, {"name": bucket, "location": "HERE"})

@@ -189,14 +189,15 @@ def num_bytes(shape: str) -> int:
 
 def most_64_bit(hlo: str) -> int:
     """Returns the number of values in the largest array of a 64-bit type."""
-    return max(
-        math.prod(map(int, filter(None, sizes.split(","))))
-        for sizes in re.findall(r"\b[suf]64\[([\d,]*)\]", hlo)
-    )
+    sizes = [
+        math.prod(map(int, filter(None, dimensions.split(","))))
+        for dimensions in re.findall(r"\b[suf]64\[([\d,]*)\]", hlo)
+    ]
+    return max(sizes, default=0)
 
 
 def foreign_calls(hlo: str) -> set[str]:
-    """Returns the operations of HLO that a TPU cannot run, or only slowly."""
+    """Returns the operations of HLO that a TPU cannot run."""
     return {name for name in _FOREIGN if re.search(rf" {name}[\w-]*\(", hlo)}
 
 

@@ -260,14 +260,15 @@ def row(name: str, moments: list[str], different: list[str]) -> list[str]:
     cells = [name, str(len(moments))]
     cells += [str(moments.count(moment)) for moment in MOMENTS]
     for part in PARTS.values():
-        is_equal = not any(part in path for path in different)
-        cells.append("equal" if is_equal else "DIFFER")
-    return cells
+        of_part = {path for path in different if part in path}
+        cells.append("DIFFER" if of_part else "equal")
+    others = [x for x in different if not any(y in x for y in PARTS.values())]
+    return [*cells, "DIFFER" if others else "equal"]
 
 
 def show(rows: list[list[str]]) -> None:
     """Prints a Markdown table."""
-    heads = ["Run", "Kills", *MOMENTS, *PARTS]
+    heads = ["Run", "Kills", *MOMENTS, *PARTS, "other files"]
     for cells in (heads, ["---"] * len(heads), *rows):
         print("|", " | ".join(cells), "|", flush=True)
 
@@ -294,13 +295,17 @@ def main() -> None:
         help="cases, separated by semicolons: %(default)s",
     )
     flags = parser.parse_args()
+    cases = flags.runs.split(";")
+    for case in cases:
+        if case not in (*CASES, WORKERS):
+            parser.error(f"--runs: {case!r} should be one of {runs}")
     run_processes.end_with_us()
     rows, is_equal = [], True
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=16)
-        for index, case in enumerate(flags.runs.split(";")):
+        for index, case in enumerate(cases):
             rng = random.Random(f"{flags.seed} {case}")
             print(case, flush=True)
             inner = folder / str(index)

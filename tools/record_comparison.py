@@ -45,7 +45,8 @@ class Measure(NamedTuple):
     Attributes:
       name: what is measured.
       first, second: its values on the two sides.
-      chance: largest insignificant difference; None if not known.
+      chance: bound of the difference at this significance in a single test,
+        not adjusted for the number of measures; None if not known.
       p: adjusted p-value of the difference.
       verdict: SAME, DIFFERS or UNCLEAR.
     """

@@ -26,12 +26,20 @@ def open_sets(patterns: str) -> list[records.Records]:
         are one set.
 
     Raises:
-      ValueError: if there are no records, or as in `Records.open`.
+      ValueError: if there are no records, a glob matches both folders and
+        files, or as in `Records.open`.
     """
     sets = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
-        folders = [path for path in glob.glob(pattern) if os.path.isdir(path)]
-        sets += map(records.Records.open, sorted(folders) or [pattern])
+        paths = glob.glob(pattern)
+        folders = sorted(filter(os.path.isdir, paths))
+        if folders and len(folders) < len(paths):
+            (file, *_) = sorted({*paths} - {*folders})
+            raise ValueError(
+                f"{pattern!r} matches the folder {folders[0]} and the file "
+                f"{file}. Give folders, or files, which together are one set."
+            )
+        sets += map(records.Records.open, folders or [pattern])
     if not sets:
         raise ValueError(
             f"{patterns!r} names no records; give a folder written by "

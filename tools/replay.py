@@ -9,9 +9,10 @@ own folder changes. Exit status: 0 if bit-equal, 2 if not, 1 for an error.
 
 Other machines, versions and numbers of replicas round differently. The first
 differing step is printed, with the largest difference of all steps. --override
-changes flags of the run, such as paths of moved files:
+changes flags of the run, such as paths of moved files. Those that decide the
+weights can change only from the start, since a run cannot resume with others:
 
-    python -m tools.replay --run_dir=runs/tiny \
+    python -m tools.replay --run_dir=runs/tiny --from_step=0 \
       --override=--input_file=moved/train --override=--precision=bfloat16
 """
 
@@ -126,7 +127,10 @@ def script_flags(
         "--keep_checkpoint_max=2",
         f"--log_every_steps={max(1, (stop - begin) // 10)}",
     ]
-    for name in ("do_eval", "do_predict"):
+    off = ["do_eval", "do_predict"]
+    if "early_stopping_evaluations" in source.flags:
+        off.remove("do_eval")  # It needs evaluations; no checkpoint has one.
+    for name in off:
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
     # The model's do_lower_case, which the flags may not include.
@@ -245,7 +249,9 @@ def compare_steps(
             first = f"step {step}: {values}"
         for name in set(names) & set(a) & set(b):
             size = max(abs(a[name]), abs(b[name])) or 1.0  # For 0.0 and -0.0.
-            largest = max(largest, abs(a[name] - b[name]) / size)
+            apart = abs(a[name] - b[name]) / size
+            # NaN or infinite in one of the two.
+            largest = max(largest, apart if math.isfinite(apart) else math.inf)
     if first is None:
         return None
     return f"{first}\nlargest relative difference {largest:.2g}"
@@ -295,6 +301,12 @@ def main(argv: list[str]) -> None:
             "process. Add --override=--distribution_strategy=mirrored, on a "
             "machine with as many devices; it may round differently."
         )
+    if "feature_layers" in source.flags:
+        raise ValueError(
+            f"{run_dir} has --feature_layers: a run for each choice of layers, "
+            "which cannot be repeated one by one. Run the same command with "
+            "another --output_dir."
+        )
     run_history.warn_of_versions(source.versions)
     log = run_history.read_log(run_dir)
     steps = choose_steps(replay, log)
@@ -306,15 +318,21 @@ def main(argv: list[str]) -> None:
             _check_kept(run_dir, steps[0])
             raise
         # The records must be those of the run, or nothing is comparable.
-        if not replay.override:
-            path = os.path.join(folder, run_folder.FILE)
-            settings = json_files.read(path)
-            run_folder.write_or_check(run_dir, settings, has_begun=True)
+        settings, before = (
+            json_files.read(os.path.join(each, run_folder.FILE))
+            for each in (folder, run_dir)
+        )
+        if replay.override:
+            settings = before | {"records": settings["records"]}
+        run_folder.write_or_check(run_dir, settings, has_begun=True)
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)
     compared = f"steps {steps[0] + 1} to {steps[1]} of {run_dir}"
+    if differs:
+        print(f"NOT equal: {compared} differ, first {differs}")
+    elif not is_equal:
+        print(f"NOT equal: {compared} are equal, but not {weights}")
     if differs or not is_equal:
-        print(f"NOT equal: {compared} differ, first {differs or weights}")
         raise SystemExit(EXIT_CODE_DIFFERS)
     num_values = len(log[steps[1]])
     print(f"bit-equal: {compared}, {num_values} values each{weights}")

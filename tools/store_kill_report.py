@@ -91,6 +91,8 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
+    if options.kills < 1:
+        parser.error(f"--kills={options.kills} should be at least 1")
     run_processes.end_with_us()
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as name:

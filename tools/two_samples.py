@@ -1,4 +1,4 @@
-"""Two samples -> p-value that both come from one distribution."""
+"""Two samples -> p-value of a test that both come from one distribution."""
 
 import math
 from collections.abc import Sequence

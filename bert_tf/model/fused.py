@@ -191,7 +191,7 @@ def add_norm(
       keep: [N, H] or [B, S, H] bool, dropout mask of `change`; None for no
         dropout.
       rate: dropout rate of `keep`.
-      training: whether to use the custom gradient.
+      training: whether to apply `keep`, and to use the custom gradient.
     """
     if not training:
         return layer_norm(hidden + change, gamma, beta, epsilon)
@@ -332,7 +332,7 @@ def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
       keep: [B, A, S, S] bool, dropout mask of the weights; None for no
         dropout.
       rate: dropout rate of `keep`.
-      training: whether to use the custom gradient.
+      training: whether to apply `keep`, and to use the custom gradient.
     """
 
     def function(qkv):

@@ -53,9 +53,9 @@ class StoredInBfloat16(keras.DTypePolicy):
     """Dtype policy of a model that is not trained: bfloat16 weights.
 
     All weights, embedding tables included, are stored in bfloat16; each call
-    casts them to the dtype of its products. Under "bfloat16" products are
-    bfloat16, and tables float32. LayerNorm, LSTM and the last layer of a head
-    stay float32, as always.
+    casts them to the dtype of its products. With Keras's own policy "bfloat16"
+    tables would be float32. LayerNorm, LSTM and the last layer of a head stay
+    float32, as always.
 
     Args:
       compute_dtype: dtype of products, such as "float32".

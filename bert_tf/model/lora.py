@@ -50,7 +50,7 @@ class Adapters:
 class MergedKernel:
     """W + alpha / rank * A B of a Dense layer, computed when it is read.
 
-    It can be written like a variable, one kernel in memory at a time.
+    It can be saved to a file like a variable, one kernel in memory at a time.
     """
 
     part: keras.layers.Dense

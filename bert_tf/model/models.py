@@ -80,32 +80,46 @@ class BertPretrainer(encoder.ConfiguredModel):
         }
 
 
-# Keras's names of losses, without "_" -> the losses of logits.
+# Keras's losses, as functions -> their classes, which can take logits.
 _LOSSES_OF_LOGITS = {
-    loss.__name__.lower(): loss
-    for loss in (
-        keras.losses.BinaryCrossentropy,
-        keras.losses.BinaryFocalCrossentropy,
-        keras.losses.CategoricalCrossentropy,
-        keras.losses.CategoricalFocalCrossentropy,
-        keras.losses.SparseCategoricalCrossentropy,
-    )
+    keras.losses.binary_crossentropy: keras.losses.BinaryCrossentropy,
+    keras.losses.binary_focal_crossentropy: (
+        keras.losses.BinaryFocalCrossentropy
+    ),
+    keras.losses.categorical_crossentropy: keras.losses.CategoricalCrossentropy,
+    keras.losses.categorical_focal_crossentropy: (
+        keras.losses.CategoricalFocalCrossentropy
+    ),
+    keras.losses.sparse_categorical_crossentropy: (
+        keras.losses.SparseCategoricalCrossentropy
+    ),
 }
-_LOSSES_OF_LOGITS["bce"] = keras.losses.BinaryCrossentropy
+# Those that take probabilities only.
+_LOSSES_OF_PROBABILITIES = (
+    keras.losses.categorical_generalized_cross_entropy,
+    keras.losses.dice,
+    keras.losses.kl_divergence,
+    keras.losses.tversky,
+)
 
 
 def _of_logits(loss):
     """Returns a loss for `compile`, by name or as given, that takes logits."""
-    name = loss if isinstance(loss, str) else getattr(loss, "__name__", "")
-    name = name.replace("_", "").lower()
-    if name in _LOSSES_OF_LOGITS:
-        return _LOSSES_OF_LOGITS[name](from_logits=True)
-    if isinstance(loss, keras.Loss):
-        if loss.get_config().get("from_logits") is False:
-            raise ValueError(
-                f"loss={type(loss).__name__} has from_logits=False, but the "
-                "model returns logits. Pass from_logits=True, or no loss."
-            )
+    is_configured = isinstance(loss, keras.Loss)
+    found = loss if is_configured else keras.losses.get(loss)
+    function = getattr(found, "fn", found)  # Of Keras's own classes.
+    if function in _LOSSES_OF_PROBABILITIES:
+        raise ValueError(
+            f"loss={function.__name__} takes probabilities, but the model "
+            "returns logits. Pass a loss of logits, or no loss."
+        )
+    if is_configured and loss.get_config().get("from_logits") is False:
+        raise ValueError(
+            f"loss={type(loss).__name__} has from_logits=False, but the "
+            "model returns logits. Pass from_logits=True, or no loss."
+        )
+    if function in _LOSSES_OF_LOGITS and not is_configured:
+        return _LOSSES_OF_LOGITS[function](from_logits=True)
     return loss
 
 
@@ -181,7 +195,7 @@ class _FineTunedModel(encoder.ConfiguredModel):
           **kwargs: as in Keras, such as `metrics=["accuracy"]`.
 
         Raises:
-          ValueError: if `loss` is a loss of probabilities.
+          ValueError: if `loss` is one of Keras's losses of probabilities.
         """
         if loss is None:
             loss = self.default_loss

@@ -24,7 +24,7 @@ import tensorflow as tf
 
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model.fused import MASKED_SCORE
-from bert_tf.tasks.losses import WeightedMean, squared_error
+from bert_tf.tasks.losses import WeightedMean, squared_error, weighted_mean
 from bert_tf.tasks.task import Batch, Outputs, Task
 
 # Prefix of the names of the teacher's outputs.
@@ -63,8 +63,7 @@ def soft_targets(
     """
     softened = [tf.cast(x, tf.float32) / temperature for x in (taught, logits)]
     each = temperature**2 * divergence(*softened)
-    total = tf.reduce_sum(each * weights)
-    return WeightedMean(total, tf.reduce_sum(weights), epsilon)
+    return weighted_mean(each, weights, epsilon)
 
 
 def similarities(
@@ -123,7 +122,7 @@ def relations(
             for own, theirs in zip(learned, taught, strict=True)
         ]
     )
-    return WeightedMean(tf.reduce_sum(each * weights), tf.reduce_sum(weights))
+    return weighted_mean(each, weights)
 
 
 class DistilledTask(Task):
@@ -160,7 +159,7 @@ class DistilledTask(Task):
         self.name = task.name
         self.schema = task.schema
         self.teacher = teacher
-        self.relations = [name for name in _RELATIONS if name in losses]
+        self.relation_names = [name for name in _RELATIONS if name in losses]
         self.has_soft_targets = "soft_targets" in losses
         self.weight = weight
         self.temperature = temperature
@@ -184,10 +183,10 @@ class DistilledTask(Task):
         """
         of_student = {"training": True, "dropout_key": dropout_key}
         of_teacher, extra = {"training": False}, {}
-        if self.relations:
+        if self.relation_names:
             own = model.encoder(batch, **of_student)
             theirs = self.teacher.encoder(batch, **of_teacher)
-            for name in self.relations:
+            for name in self.relation_names:
                 learned = _vectors(model.encoder, own, name, -1)
                 taught = _vectors(
                     self.teacher.encoder, theirs, name, self.relation_layer
@@ -209,9 +208,9 @@ class DistilledTask(Task):
         }
         for name, mean in self._soft_targets(outputs, batch).items():
             found[name] = _times(mean, self.weight)
-        # The same mask for both models, so the student's is not needed here.
-        mask = self.teacher.encoder.attention_mask(batch)
-        for name in self.relations:
+        for name in self.relation_names:
+            # The same mask for both models, so the student's is not needed.
+            mask = self.teacher.encoder.attention_mask(batch)
             mean = relations(
                 *outputs[name], self.relation_heads, mask, _is_token(batch)
             )
@@ -255,7 +254,7 @@ class DistilledTask(Task):
             for name, target in self.targets(batch).items():
                 weight = tf.reduce_sum(target.weights)
                 found[f"{name}_soft_targets_loss"] = weight
-        for name in self.relations:
+        for name in self.relation_names:
             found[f"{name}_loss"] = tf.reduce_sum(_is_token(batch))
         return found
 

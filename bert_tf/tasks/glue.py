@@ -137,6 +137,10 @@ class Glue(FineTuningTask):
             return outputs["predictions"]
         return outputs["logits"].argmax(axis=-1)
 
+    def label_name(self, label: int) -> str:
+        """Returns the name of a class."""
+        return self.table.labels[label]
+
     def majority_baseline(self):
         """Returns each metric for its best constant prediction, by dev split.
 
@@ -153,7 +157,7 @@ class Glue(FineTuningTask):
                     "model distinguishes the classes. Use a larger dev set.",
                     split,
                     len(labels),
-                    self.table.labels[int(guesses[0])],
+                    self.label_name(int(guesses[0])),
                 )
             scores = [
                 metrics.compute(names, np.full_like(labels, guess), labels)

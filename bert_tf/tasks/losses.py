@@ -51,10 +51,13 @@ def cross_entropy(
       epsilon: epsilon of the `WeightedMean`.
     """
     each = fused.cross_entropy(tf.cast(logits, tf.float32), labels)
-    return _mean(each, weights, epsilon)
+    return weighted_mean(each, weights, epsilon)
 
 
-def _mean(each, weights, epsilon=0.0) -> WeightedMean:
+def weighted_mean(
+    each: tf.Tensor, weights: tf.Tensor, epsilon: float = 0.0
+) -> WeightedMean:
+    """Returns the mean of values with weights, [...] float32 both."""
     total = tf.reduce_sum(each * weights)
     return WeightedMean(total, tf.reduce_sum(weights), epsilon)
 
@@ -67,7 +70,7 @@ def squared_error(
     For STS-B, whose labels are scores (appendix B.1 of the paper).
     """
     each = tf.square(tf.cast(predictions, tf.float32) - scores)
-    return _mean(each, weights)
+    return weighted_mean(each, weights)
 
 
 def accuracy(
@@ -78,4 +81,4 @@ def accuracy(
     Arguments are those of `cross_entropy`.
     """
     right = tf.argmax(logits, axis=-1, output_type=labels.dtype) == labels
-    return _mean(tf.cast(right, tf.float32), weights)
+    return weighted_mean(tf.cast(right, tf.float32), weights)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import sklearn.metrics
 
-_OUTSIDE = "O"
+from tfrecords.tasks.ner_files import OUTSIDE
 
 
 def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
@@ -25,11 +25,11 @@ def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """
     entities, first = set(), 0
     for position, (before, tag) in enumerate(
-        itertools.pairwise([_OUTSIDE, *tags, _OUTSIDE])
+        itertools.pairwise([OUTSIDE, *tags, OUTSIDE])
     ):
         if tag[0] == "I" and before[2:] == tag[2:]:
             continue  # Inside of the entity.
-        if before != _OUTSIDE:
+        if before != OUTSIDE:
             entities.add((first, position, before[2:]))
         first = position
     return entities
@@ -81,7 +81,7 @@ def score(
     tags = [
         np.array([t for s in side for t in s]) for side in (gold, predicted)
     ]
-    named = sorted(set(np.concatenate(tags).tolist()) - {_OUTSIDE})
+    named = sorted(set(np.concatenate(tags).tolist()) - {OUTSIDE})
     token_f1 = 0.0
     if named:
         token_f1 = sklearn.metrics.f1_score(
@@ -117,4 +117,4 @@ def tag_by_majority(
         word: min(found, key=lambda tag: (-found[tag], tag))
         for word, found in counts.items()
     }
-    return [[best.get(word, _OUTSIDE) for word in row] for row in sentences]
+    return [[best.get(word, OUTSIDE) for word in row] for row in sentences]

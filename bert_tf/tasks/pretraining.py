@@ -88,7 +88,6 @@ class LeftToRightTask(PretrainingTask):
 
 
 TASK = PretrainingTask()
-LEFT_TO_RIGHT = LeftToRightTask()
 
 
 def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

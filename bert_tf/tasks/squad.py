@@ -190,7 +190,8 @@ class Answered(NamedTuple):
 class Answerer:
     """Maps the outputs for a file's windows to the answers to its questions.
 
-    The file is read once and the graph is traced once.
+    The file is read once; the graph is traced for the first number of windows,
+    then for any.
 
     Args:
       path: SQuAD JSON.
@@ -309,7 +310,7 @@ def score(
     if threshold is None:
         threshold = find_threshold(answers, answered)
     scores = squad_scores.score("2.0", answers, decide(answered, threshold))
-    return scores | {"null_score_diff_threshold": threshold}
+    return scores | {_THRESHOLD: threshold}
 
 
 def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:

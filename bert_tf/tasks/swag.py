@@ -44,6 +44,10 @@ class Swag(Glue):
         """Returns a BertMultipleChoice."""
         return models.BertMultipleChoice(config, dtype=dtype)
 
+    def label_name(self, label):
+        """Returns the number of an ending: it has no name."""
+        return str(label)
+
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
         return swag_examples.make_records(

@@ -57,7 +57,8 @@ class Task:
     ) -> keras.Model:
         """Returns a new model, which maps a batch to named float32 outputs.
 
-        Its BertEncoder is `model.encoder`.
+        Its BertEncoder is `model.encoder`; a model of stored features has
+        none.
         """
         raise NotImplementedError
 
@@ -178,8 +179,9 @@ class FineTuningTask(Task):
     def metadata(self) -> dict:
         """Returns the task's own entries of model.json.
 
-        They are "task", a key of `models.TASK_MODELS`; "labels", if the task
-        has them; and settings that a later export or prediction needs.
+        They are "task", a key of `models.TASK_MODELS` or "feature_tagging";
+        "labels", if the task has them; and settings that a later export or
+        prediction needs.
         """
         raise NotImplementedError
 

@@ -135,7 +135,7 @@ def test_logits_and_loss_match_the_reference(config, make_batch):
     np.testing.assert_allclose(
         outputs["next_token_logits"].numpy()[real], logits[real], atol=1e-4
     )
-    loss = pretraining.LEFT_TO_RIGHT.losses(outputs, batch)
+    loss = pretraining.LeftToRightTask().losses(outputs, batch)
     np.testing.assert_allclose(
         loss["next_token_loss"].value(),
         reference_bert.next_token_loss(logits, numpy_batch),
@@ -146,7 +146,7 @@ def test_logits_and_loss_match_the_reference(config, make_batch):
 def test_the_loss_weight_is_the_number_of_predicted_tokens(config, make_batch):
     model = models.BertPretrainer(config)
     batch = unmasked(make_batch(config))
-    task = pretraining.LEFT_TO_RIGHT
+    task = pretraining.LeftToRightTask()
     outputs = model(batch, training=False)
     losses, weights = task.losses(outputs, batch), task.loss_weights(batch)
     assert set(losses) == set(weights) == {"next_token_loss"}
@@ -169,7 +169,7 @@ def test_packing_does_not_change_the_loss(config, make_batch):
     }
     packed = packing.join(unpacked, assignment.counts, sizes)
     assert len(assignment.counts) < 12
-    task = pretraining.LEFT_TO_RIGHT
+    task = pretraining.LeftToRightTask()
     means = [
         task.losses(model(batch), batch)["next_token_loss"]
         for batch in (
@@ -188,7 +188,7 @@ def test_unigram_accuracy_counts_next_tokens():
     }
     # 3 of the 5 next tokens, 5 5 2 and 5 2, are the most frequent one, 5.
     accuracy = pretraining.unigram_accuracy(
-        [batch], 9, pretraining.LEFT_TO_RIGHT
+        [batch], 9, pretraining.LeftToRightTask()
     )
     assert accuracy == 3 / 5
 

@@ -52,6 +52,15 @@ def test_each_folder_of_a_glob_is_a_set(tmp_path):
     assert [found.paths[0].split("/")[-3] for found in sets] == ["a", "b"]
 
 
+def test_a_glob_of_folders_and_files_is_refused(tmp_path):
+    write(str(tmp_path / "a"))
+    (tmp_path / "b.tfrecord").touch()
+    with pytest.raises(
+        ValueError, match=r"folder .*/a and the file .*/b\.tfre"
+    ):
+        record_sets.open_sets(f"{tmp_path}/*")
+
+
 def test_sets_that_cannot_be_compared_are_refused(tmp_path, vocab_file):
     write(str(tmp_path / "one"), vocab_file)
     write(str(tmp_path / "task"), vocab_file, schema_name="classification")

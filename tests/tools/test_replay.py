@@ -197,8 +197,9 @@ def test_nan_is_equal_to_nan():
     nan = {1: {"gradient_norm": float("nan")}}
     assert replay.compare_steps(nan, {1: dict(nan[1])}, (0, 1)) is None
     other = {1: {"gradient_norm": 1.0}}
-    assert "step 1: gradient_norm nan" in replay.compare_steps(
-        nan, other, (0, 1)
+    assert replay.compare_steps(nan, other, (0, 1)) == (
+        "step 1: gradient_norm nan in the run, 1.0 now\n"
+        "largest relative difference inf"
     )
 
 
@@ -234,6 +235,40 @@ def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     run(tmp_path / "run")
     assert capsys.readouterr().out.startswith("bit-equal: steps 6 to 9 of ")
     assert files(tmp_path) == before
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_that_may_stop_early_is_repeated(
+    trained, tmp_path, capsys, in_process
+):
+    arguments = run_processes.training_arguments(
+        trained.parent,
+        tmp_path / "run",
+        eval_input_file=trained.parent / "train",
+        max_eval_steps=1,
+        num_train_steps=4,
+        num_warmup_steps=1,
+        save_checkpoints_steps=2,
+        early_stopping_evaluations=2,
+    )
+    run_pretraining.main(["run_pretraining", *arguments])
+    capsys.readouterr()
+    run(tmp_path / "run", "--from_step=2")
+    assert capsys.readouterr().out.startswith("bit-equal: steps 3 to 4 of ")
+
+
+def test_weights_that_differ_after_equal_steps_are_named(
+    copied, capsys, in_process
+):
+    change_state(copied, lambda s: s.update(weights_sha256="other"))
+    with pytest.raises(SystemExit) as raised:
+        run(copied, "--from_step=3")
+    assert raised.value.code == 2
+    assert re.match(
+        "NOT equal: steps 4 to 7 of .* are equal, but not weights of step 7, "
+        "sha256 other in the run, ",
+        capsys.readouterr().out,
+    )
 
 
 # Errors.
@@ -280,6 +315,20 @@ def test_settings_that_differ_from_the_run_are_refused(copied, in_process):
     (copied / "run.json").write_text(json.dumps(settings | {"records": "x"}))
     with pytest.raises(ValueError, match="settings:\n  records: was 'x', is"):
         run(copied, "--from_step=0", "--num_steps=1")
+
+
+def test_records_of_an_override_may_be_moved_but_not_others(
+    trained, capsys, in_process
+):
+    words = ["--from_step=0", "--num_steps=1"]
+    moved = trained.parent / "moved"
+    shutil.copytree(trained.parent / "train", moved)
+    run(trained, *words, f"--override=--input_file={moved}")
+    assert capsys.readouterr().out.startswith("bit-equal: steps 1 to 1 of ")
+    shutil.rmtree(moved)
+    other = trained.parent / "held_out"
+    with pytest.raises(ValueError, match="settings:\n  records: was '.*', is"):
+        run(trained, *words, f"--override=--input_file={other}")
 
 
 def test_a_run_of_several_workers_needs_another_strategy(copied):

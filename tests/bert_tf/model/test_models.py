@@ -93,6 +93,33 @@ def test_losses_of_probabilities_are_refused(tiny_config, loss):
         model.compile(loss=loss)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "kld",
+        "KLDivergence",
+        keras.losses.kl_divergence,
+        keras.losses.KLDivergence,
+        keras.losses.KLDivergence(),
+        {"logits": keras.losses.CategoricalGeneralizedCrossEntropy()},
+    ],
+)
+def test_losses_that_only_take_probabilities_are_refused(tiny_config, loss):
+    model = bert_tf.BertClassifier(tiny_config, 3)
+    with pytest.raises(ValueError, match="takes probabilities, but the model"):
+        model.compile(loss=loss)
+
+
+def test_a_function_of_ones_own_is_the_loss_whatever_its_name(tiny_config):
+    def categorical_crossentropy(labels, logits):
+        return 7.0 + 0.0 * logits[:, 0]
+
+    model = bert_tf.BertClassifier(tiny_config, 3)
+    model.compile(loss=categorical_crossentropy)
+    found = model.compute_loss(y=tf.eye(3)[:2], y_pred={"logits": LOGITS})
+    assert float(found) == 7.0
+
+
 def test_ids_of_type_float_are_not_rounded(tiny_config):
     """`keras.Input` makes them; bfloat16 has no integers above 256."""
     config = type(tiny_config).from_dict(

@@ -10,7 +10,8 @@ import reference_bert
 import tensorflow as tf
 
 from bert_tf.model import dropout, models
-from bert_tf.tasks import distillation, pretraining, squad
+from bert_tf.tasks import distillation, pretraining, squad, swag
+from tfrecords import schema
 
 KEY = dropout.make_key(1, 0, 0)
 
@@ -242,6 +243,26 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(
     assert task.accuracies(teacher(batch), batch).keys() == (
         tasks[kind].accuracies(teacher(batch), batch).keys()
     )
+
+
+def test_soft_targets_of_choices_need_no_mask(tiny_config, make_batch):
+    """The mask of a causal model is for rows of tokens, not for choices."""
+    rows = make_batch(tiny_config)
+    batch = {  # [B, 3, S], each row with the next ones as its other choices.
+        name: tf.stack([tf.roll(rows[name], i, 0) for i in range(3)], axis=1)
+        for name in schema.CHOICE_INPUTS
+    }
+    batch["label_ids"] = tf.zeros(4, tf.int32)
+    batch["is_real_example"] = tf.ones(4)
+    student, teacher = (
+        build("multiple_choice", tiny_config, seed, is_causal=True)
+        for seed in (1, 2)
+    )
+    task = distil(swag.Swag(), teacher, losses=("soft_targets",), weight=1.0)
+    (value,) = values(
+        task.losses(task.outputs(student, batch, KEY), batch)
+    ).values()
+    assert value > 0
 
 
 def test_soft_targets_of_spans_are_a_mean_over_start_and_end(

@@ -46,6 +46,12 @@ def test_losses_ignore_padding_rows(task):
     assert losses[0] == losses[1]
 
 
+def test_a_dev_set_with_one_answer_is_warned_of(task, caplog):
+    task.labels = {"dev": np.full(5, 3, np.int32)}
+    assert task.majority_baseline() == {"dev": {"accuracy": 1.0}}
+    assert "dev: all 5 labels are '3', so scores" in caplog.text
+
+
 def test_the_model_accepts_any_number_of_choices(task, tiny_config):
     assert task.schema == schema.MULTIPLE_CHOICE
     model = task.build_model(tiny_config)
