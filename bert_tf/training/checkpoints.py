@@ -77,16 +77,26 @@ def find(path: str) -> str:
     if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
         checksums.check_quickly(path)
         return path
-    inside = os.path.join(path, "checkpoints")
     best = os.path.join(path, BEST)
     try:
         if _has_model(best):
             return best
     except checksums.DamagedError as error:
         raise checksums.DamagedError(
-            f"{error} To use another model, give a folder in {inside}/."
+            f"{error} To use another model, give a folder in "
+            f"{os.path.join(path, 'checkpoints')}/."
         ) from error
-    faults = []
+    return find_newest(path)
+
+
+def find_newest(path: str) -> str:
+    """Returns a run's newest checkpoint in which no damage is detected.
+
+    Raises:
+      DamagedError: a ValueError, if all checkpoints are damaged.
+      ValueError: if there is none.
+    """
+    inside, faults = os.path.join(path, "checkpoints"), []
     for step in reversed(steps(inside)):
         folder = os.path.join(inside, name(step))
         try:

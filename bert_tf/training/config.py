@@ -102,7 +102,10 @@ class TrainingConfig(Options):
         1000, "Optimizer steps between checkpoints.", at_least=1
     )
     keep_checkpoint_max: int = option(
-        3, "Number of checkpoints to keep, the newest ones.", at_least=1
+        3,
+        "Number of checkpoints to keep, the newest ones; those made between "
+        "the regular ones, at a stop or by the minute, are removed first.",
+        at_least=1,
     )
     log_every_steps: int = option(
         100, "Optimizer steps between progress lines.", at_least=1

@@ -384,7 +384,7 @@ def _evaluate_once(
     when it has been called in every process.
     """
     strategy, folder = training_step.strategy, training_step.config.output_dir
-    path = os.path.join(folder, "logs", "evaluated.json")
+    path = os.path.join(folder, run_folder.EVALUATED[0])
 
     def is_done() -> bool:
         return (

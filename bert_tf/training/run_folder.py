@@ -119,7 +119,7 @@ def _take(output_dir: str) -> filelock.FileLock:
             return _take(output_dir)
         raise ValueError(
             f"{output_dir} is in use by another run, {_holder(path)}. Wait "
-            "until it ends, stop it, or choose another --output_dir."
+            "until it ends, stop it, or choose another folder."
         ) from None
     except OSError as error:
         if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
@@ -235,5 +235,6 @@ def check_setting(output_dir: str, name: str, value) -> None:
     from bert_tf.training import checkpoints
 
     path = os.path.join(output_dir, FILE)
-    if checkpoints.newest_step(output_dir) and os.path.exists(path):
-        check(output_dir, json_files.read(path) | {name: value})
+    if checkpoints.newest_step(output_dir):
+        settings = json_files.read(path) if os.path.exists(path) else {}
+        check(output_dir, settings | {name: value})

@@ -112,6 +112,17 @@ class DistillationConfig(TrainingConfig, ModelSource):
                 f"--distillation_losses={','.join(losses)} should be one or "
                 f"more of {', '.join(DISTILLATION_LOSSES)}."
             )
+        unused = () if "soft_targets" in losses else ("temperature",)
+        if not set(losses) - {"soft_targets"}:
+            unused = ("relation_heads", "relation_layer")
+        for name in unused:
+            value = getattr(self, name)
+            if value != getattr(DistillationConfig, name):
+                raise ValueError(
+                    f"--{name}={value} is of no use to --distillation_losses="
+                    f"{','.join(losses)}. Add a loss that needs it, or omit "
+                    f"--{name}."
+                )
         if self.distillation_weight == 1 and "soft_targets" not in losses:
             raise ValueError(
                 "--distillation_weight=1 without soft_targets in "
@@ -449,8 +460,8 @@ class PretrainingConfig(DistillationConfig):
     )
     eval_input_file: str | None = option(
         None,
-        "Records to evaluate on, at every checkpoint and at the end of the "
-        "run.",
+        "Records to evaluate on, every --save_checkpoints_steps and at the end "
+        "of the run.",
         reads=True,
     )
     max_seq_length: int | None = option(

@@ -174,6 +174,8 @@ def _check(config: NerConfig) -> None:
         unsupported.remove("precision")
     if config.bucket_lengths != ("auto",):
         unsupported.append("bucket_lengths")
+    if config.layerwise_lr_decay != 1.0:
+        unsupported.append("layerwise_lr_decay")
     if unsupported:
         raise ValueError(
             f"--{', --'.join(unsupported)}: only for fine-tuning; with "

@@ -1,6 +1,7 @@
 """run_pretraining end to end with a two-layer model, and errors."""
 
 import json
+import os
 import pathlib
 import shutil
 
@@ -678,6 +679,35 @@ def test_the_best_model_is_that_of_its_evaluation(
     )
     found = json.loads((tmp_path / "again" / "eval_results.json").read_text())
     assert -np.log(found["perplexity"]) == pytest.approx(state["value"])
+
+
+def test_a_run_that_may_stop_early_resumes_on_its_held_out_records_alone(
+    folder, tiny_vocab_file, tmp_path
+):
+    run = tmp_path / "run"
+    settings = {
+        "eval_input_file": f"{folder}/held_out",
+        "early_stopping_evaluations": 9,
+        "num_train_steps": 6,
+        "num_warmup_steps": 2,
+    }
+    with pytest.raises(stopping.Stopped):
+        pretrain_for(folder, run, tiny_vocab_file, stop_at_step=3, **settings)
+    before = (run / "best/state.json").read_bytes()
+    for more in (
+        {"eval_input_file": f"{folder}/train"},
+        {"max_eval_steps": 1},
+    ):
+        with pytest.raises(
+            ValueError, match="best has the best model on other"
+        ):
+            pretrain_for(folder, run, tiny_vocab_file, **settings | more)
+    assert (run / "best/state.json").read_bytes() == before
+    # A damaged one is replaced.
+    os.truncate(run / "best/model.safetensors", 100)
+    pretrain_for(folder, run, tiny_vocab_file, **settings)
+    assert checkpoints.newest_step(str(run)) == 6
+    assert checkpoints.step_of(checkpoints.find(str(run))) == 6
 
 
 def test_early_stopping_without_an_evaluation_is_refused(tmp_path):

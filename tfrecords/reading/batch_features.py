@@ -56,8 +56,9 @@ class _Reads:
             time.sleep(_QUIET_SECONDS / 10)
 
 
-_reads = _Reads()
-atexit.register(_reads.wait)
+# Around each call of Python in a pipeline.
+reads = _Reads()
+atexit.register(reads.wait)
 
 
 class Source(NamedTuple):
@@ -131,7 +132,7 @@ class _PythonReader(NamedTuple):
         """Returns the serialized examples at indices."""
 
         def get(indices):
-            with _reads:
+            with reads:
                 return np.array(self.records.get(indices), dtype=object)
 
         serialized = tf.numpy_function(get, [indices], tf.string)
@@ -150,7 +151,7 @@ def _masked(source, features, positions):
     names.append("input_word_ids")
 
     def mask(positions, *arrays):
-        with _reads:
+        with reads:
             rows = dict(zip(given, arrays, strict=True))
             masked = source.mask(rows, positions)
             return [masked[name] for name in names]

@@ -10,7 +10,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.reading import batch_order, batches, static_lengths
+from tfrecords.reading import (
+    batch_features,
+    batch_order,
+    batches,
+    static_lengths,
+)
 
 _WORDS = ("num_words",)
 BATCH: schema.Schema = {
@@ -77,6 +82,10 @@ class Sentences:
 
     def read(self, indices: np.ndarray, length: int) -> tuple[np.ndarray, ...]:
         """Returns the features of sentences, in the order of `BATCH`."""
+        with batch_features.reads:
+            return self._read(indices, length)
+
+    def _read(self, indices, length):
         _, width = self._features.shape[1:]
         shape = (len(indices), int(length))
         values = np.zeros((*shape, len(self._layers), width), np.float32)

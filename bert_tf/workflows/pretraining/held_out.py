@@ -101,14 +101,14 @@ class HeldOutEvaluation:
             self.writer.write(step, metrics)
         json_files.write(
             os.path.join(output_dir, run_folder.RESULTS),
-            {"step": step, **self._source(), **metrics},
+            {"step": step, **self.source(), **metrics},
         )
 
     def _log_folder(self) -> str:
         """Returns the folder of the log, which has one set of records."""
         folder = os.path.join(self.config.output_dir, "logs", "eval")
         path = os.path.join(folder, "evaluated_on.json")
-        source = self._source()
+        source = self.source()
         if not os.path.exists(path):
             os.makedirs(folder, exist_ok=True)
             json_files.write(path, source)
@@ -130,9 +130,9 @@ class HeldOutEvaluation:
         if not os.path.exists(path):
             return False
         results = json_files.read(path)
-        return results.items() >= {"step": step, **self._source()}.items()
+        return results.items() >= {"step": step, **self.source()}.items()
 
-    def _source(self) -> dict:
+    def source(self) -> dict:
         """Returns the entries that identify what the results are of."""
         return {
             "records": self.data.digest,
@@ -158,6 +158,7 @@ class EarlyStopping:
         `save_checkpoints_steps` or the last.
 
     Raises:
+      ValueError: if `best/` has the best model on other records.
       stopping.Stopped: if the perplexity was higher in as many evaluations.
     """
 
@@ -172,6 +173,16 @@ class EarlyStopping:
         self.vocab_file = vocab_file
         output_dir = evaluate.config.output_dir
         self.folder = os.path.join(output_dir, checkpoints.BEST)
+        newest = checkpoints.newest_step(output_dir)
+        best, source = self._best(), evaluate.source()
+        other = {name: best.get(name, x) for name, x in source.items()}
+        if newest < evaluate.config.num_train_steps and other != source:
+            raise ValueError(
+                f"{self.folder} has the best model on other held-out records "
+                f"or another --max_eval_steps: {other}, and these are {source}."
+                " Perplexities cannot be compared. Give the earlier ones, or "
+                "move that folder away."
+            )
 
     def __call__(self, step: int) -> None:
         """Evaluates; saves the model or raises."""
@@ -181,7 +192,8 @@ class EarlyStopping:
             dev_results.save_best(
                 self.folder,
                 self.evaluate.model,
-                {"step": step, "metric": "mean_log_likelihood", "value": value},
+                {"step": step, "metric": "mean_log_likelihood", "value": value}
+                | self.evaluate.source(),
                 metadata=self.metadata,
                 vocab_file=self.vocab_file,
             )

@@ -113,7 +113,8 @@ def _train_and_evaluate(
     if checkpoints.newest_step(config.output_dir):
         vocab_file, do_lower_case = model_source.find_vocabulary(
             config,
-            checkpoints.find(config.output_dir),
+            # Not best/, which is replaced if it is damaged.
+            checkpoints.find_newest(config.output_dir),
             made_with.do_lower_case,
         )
     if is_chief:

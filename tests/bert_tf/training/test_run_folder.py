@@ -36,7 +36,7 @@ def test_a_second_run_is_rejected_until_the_first_is_killed(tmp_path):
             assert str(raised.value) == (
                 f"{folder} is in use by another run, process {first.pid} on "
                 f"host {socket.gethostname()}. Wait until it ends, stop it, or "
-                "choose another --output_dir."
+                "choose another folder."
             )
         finally:
             first.send_signal(signal.SIGKILL)
@@ -188,6 +188,8 @@ def test_a_run_without_run_json_is_rejected(begun):
     os.remove(os.path.join(begun, run_folder.FILE))
     with pytest.raises(ValueError, match="contains a run without run.json"):
         run_folder.check(begun, {"seed": 1})
+    with pytest.raises(ValueError, match="contains a run without run.json"):
+        run_folder.check_setting(begun, "train_hours", 1.0)
 
 
 def test_a_best_model_without_checkpoints_is_rejected(tmp_path):

@@ -298,6 +298,15 @@ def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
             {"teacher": "t", "temperature": 0.0},
             "temperature=0.0 should be abov",
         ),
+        ({"teacher": "t", "relation_layer": 3}, "--relation_layer=3 is of no"),
+        (
+            {
+                "teacher": "t",
+                "distillation_losses": ("hidden_relations",),
+                "temperature": 4.0,
+            },
+            "--temperature=4.0 is of no use to --distillation_losses=hidden_r",
+        ),
         ({"teacher": "t", "distillation_weight": 1.5}, "be at most 1.0"),
         ({"teacher": "t", "distillation_weight": 0.0}, "should be above 0"),
         (
