@@ -281,6 +281,5 @@ def main(folder="runs/minimal", text_file=None):
 
 if __name__ == "__main__":
     if "--help" in sys.argv:
-        print(__doc__)
-        sys.exit()
+        sys.exit(print(__doc__))
     main(*sys.argv[1:])
