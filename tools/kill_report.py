@@ -260,8 +260,8 @@ def row(name: str, moments: list[str], different: list[str]) -> list[str]:
     cells = [name, str(len(moments))]
     cells += [str(moments.count(moment)) for moment in MOMENTS]
     for part in PARTS.values():
-        of_part = {path for path in different if part in path}
-        cells.append("DIFFER" if of_part else "equal")
+        is_equal = not any(part in path for path in different)
+        cells.append("equal" if is_equal else "DIFFER")
     others = [x for x in different if not any(y in x for y in PARTS.values())]
     return [*cells, "DIFFER" if others else "equal"]
 

@@ -328,11 +328,11 @@ def main(argv: list[str]) -> None:
         differs = compare_steps(log, run_history.read_log(folder), steps)
         weights, is_equal = compare_weights(run_dir, folder)
     compared = f"steps {steps[0] + 1} to {steps[1]} of {run_dir}"
-    if differs:
-        print(f"NOT equal: {compared} differ, first {differs}")
-    elif not is_equal:
-        print(f"NOT equal: {compared} are equal, but not {weights}")
     if differs or not is_equal:
+        fault = f"are equal, but not {weights}"
+        if differs:
+            fault = f"differ, first {differs}"
+        print(f"NOT equal: {compared} {fault}")
         raise SystemExit(EXIT_CODE_DIFFERS)
     num_values = len(log[steps[1]])
     print(f"bit-equal: {compared}, {num_values} values each{weights}")

@@ -56,7 +56,7 @@ class _Reads:
             time.sleep(_QUIET_SECONDS / 10)
 
 
-# Around each call of Python in a pipeline.
+# Entered while Python reads or masks records in a pipeline.
 reads = _Reads()
 atexit.register(reads.wait)
 
