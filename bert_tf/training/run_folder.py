@@ -201,12 +201,7 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
         os.makedirs(output_dir, exist_ok=True)
         json_files.write(path, settings)
         return
-    if not os.path.exists(path):
-        raise ValueError(
-            f"{output_dir} contains a run without {FILE}. Choose another "
-            "--output_dir."
-        )
-    before = json_files.read(path)
+    before = read_settings(output_dir)
     kept = {name: before[name] for name in _ORIGINS if name in before}
     changed = differences(before, kept | settings)
     if changed:
@@ -215,6 +210,21 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
             + "\n  ".join(changed)
             + "\nChoose another --output_dir, or the settings of that run."
         )
+
+
+def read_settings(output_dir: str) -> dict:
+    """Returns the content of `run.json` of a run that has begun.
+
+    Raises:
+      ValueError: if it is missing.
+    """
+    path = os.path.join(output_dir, FILE)
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{output_dir} contains a run without {FILE}. Choose another "
+            "--output_dir."
+        )
+    return json_files.read(path)
 
 
 def differences(before: Mapping, now: Mapping) -> list[str]:
@@ -235,6 +245,5 @@ def check_setting(output_dir: str, name: str, value) -> None:
     from bert_tf.training import checkpoints
 
     path = os.path.join(output_dir, FILE)
-    if checkpoints.newest_step(output_dir):
-        settings = json_files.read(path) if os.path.exists(path) else {}
-        check(output_dir, settings | {name: value})
+    if checkpoints.newest_step(output_dir) and os.path.exists(path):
+        check(output_dir, json_files.read(path) | {name: value})

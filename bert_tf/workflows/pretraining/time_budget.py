@@ -1,7 +1,6 @@
 """Hours of training -> number of optimizer steps that fit."""
 
 import gc
-import os
 import time
 
 import tensorflow as tf
@@ -16,7 +15,6 @@ from bert_tf.training import (
     strategies,
 )
 from bert_tf.workflows.configs import PretrainingConfig
-from tfrecords.io import json_files
 
 # The first calls of a step compile it, and fill caches.
 _UNTIMED_CALLS = 3
@@ -34,8 +32,7 @@ def steps_of_begun_run(config: PretrainingConfig) -> int | None:
     run_folder.check_setting(
         config.output_dir, "train_hours", config.train_hours
     )
-    path = os.path.join(config.output_dir, run_folder.FILE)
-    return json_files.read(path)["num_train_steps"]
+    return run_folder.read_settings(config.output_dir)["num_train_steps"]
 
 
 def find_steps(

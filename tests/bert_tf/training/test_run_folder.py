@@ -189,7 +189,7 @@ def test_a_run_without_run_json_is_rejected(begun):
     with pytest.raises(ValueError, match="contains a run without run.json"):
         run_folder.check(begun, {"seed": 1})
     with pytest.raises(ValueError, match="contains a run without run.json"):
-        run_folder.check_setting(begun, "train_hours", 1.0)
+        run_folder.read_settings(begun)
 
 
 def test_a_best_model_without_checkpoints_is_rejected(tmp_path):
