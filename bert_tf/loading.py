@@ -449,7 +449,10 @@ def _checkpoint_of(
     if model.metadata is not None:
         metadata = _present_metadata(model)
     untrained = metadata.pop("not_in_source", ())
+    config = model.config
     if is_encoder:
+        # The LSTM belongs to the tagging head.
+        config = dataclasses.replace(config, bilstm_units=0)
         tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
         untrained = [f"encoder/{name}" for name in untrained]
     if task in checkpoint_lib.WITH_LABELS and labels is None:
@@ -468,7 +471,7 @@ def _checkpoint_of(
     known += ("source", checkpoint_lib.SOURCE_FILES)
     return checkpoint_lib.Checkpoint(
         source=metadata.get("source", type(model).__name__),
-        config=model.config,
+        config=config,
         task=task,
         tensors={n: x for n, x in tensors.items() if n not in untrained},
         labels=labels,

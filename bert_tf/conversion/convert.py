@@ -79,15 +79,7 @@ def _unexpected_files(
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
     """Raises ValueError if writing `output_dir` would destroy other files."""
-    source, target = (
-        os.path.realpath(stored_folders.address(name))
-        for name in (path, output_dir)
-    )
-    if os.path.commonpath([source, target]) == target:
-        raise ValueError(
-            f"{output_dir} contains the source, {path}, which would be "
-            "replaced. Choose another folder."
-        )
+    stored_folders.check_kept(path, output_dir)
     if not os.path.exists(output_dir) or (
         os.path.isdir(output_dir) and not os.listdir(output_dir)
     ):

@@ -15,11 +15,14 @@ All converters but our own also define:
                               same names; None if the PEER is not installed
 """
 
+import contextlib
 import hashlib
 import importlib
 import os
 import re
+import tempfile
 import types
+from collections.abc import Iterator
 from typing import NoReturn
 
 from absl import logging
@@ -284,3 +287,23 @@ def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
     for line in report:
         logging.info("%s", line)
     return folder
+
+
+@contextlib.contextmanager
+def open_model_folder(path: str) -> Iterator[str]:
+    """Yields a bert_tf model folder for a checkpoint of any format.
+
+    A model of another format is converted to a temporary folder; a ValueError
+    that names a file there is given the source's folder instead.
+
+    Raises:
+      ValueError: as in `convert.convert`.
+    """
+    source = path if os.path.isdir(path) else os.path.dirname(path)
+    with tempfile.TemporaryDirectory() as parent:
+        converted = os.path.join(parent, "model")
+        try:
+            yield as_model_folder(path, converted)
+        except ValueError as error:
+            error.args = (str(error).replace(converted, source or "."),)
+            raise

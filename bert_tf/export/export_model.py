@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,6 +26,7 @@ from bert_tf.export import (
 from bert_tf.model import layer_outputs, layers, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
+from tfrecords.io import stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import vocab
 
@@ -48,10 +48,9 @@ def export(config: kinds.ExportConfig) -> None:
     from bert_tf.conversion import formats
 
     model_card.check_license(config.license)
-    with tempfile.TemporaryDirectory() as converted:
-        folder = formats.as_model_folder(
-            config.model_dir, os.path.join(converted, "model")
-        )
+    stored_folders.check_kept(config.model_dir, config.export_dir)
+    saved_model.check_free(config.export_dir, config.overwrite)
+    with formats.open_model_folder(config.model_dir) as folder:
         _export_folder(config, folder)
 
 

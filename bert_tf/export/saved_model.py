@@ -50,24 +50,19 @@ def _root(*models: keras.Model, **parts) -> tf.train.Checkpoint:
     return root
 
 
-@contextlib.contextmanager
-def new_export(
+def check_free(
     path: str,
     overwrite: bool,
     file: str = SAVED_MODEL,
     title: str = "a SavedModel",
-) -> Iterator[str]:
-    """Yields a folder to write to, which becomes `path` when complete.
+) -> None:
+    """Raises ValueError if a folder exists and may not be replaced.
 
     Args:
       path: the folder; an existing one that is not empty must have `file`.
       overwrite: whether it may be replaced.
       file: name of the model's file.
       title: what such a folder is, for messages.
-
-    Raises:
-      ValueError: if `path` exists and may not be replaced.
-      OSError: if it cannot be written.
     """
     path = os.path.normpath(path)
     is_empty = os.path.isdir(path) and not os.listdir(path)
@@ -77,6 +72,23 @@ def new_export(
         if is_export:
             fault, fix = "already exists", "add --overwrite to replace it"
         raise ValueError(f"{path} {fault}; give a new folder, or {fix}.")
+
+
+@contextlib.contextmanager
+def new_export(path: str, overwrite: bool, *kind: str) -> Iterator[str]:
+    """Yields a folder to write to, which becomes `path` when complete.
+
+    Args:
+      path: the folder.
+      overwrite: whether an existing one may be replaced.
+      *kind: `file` and `title` of `check_free`.
+
+    Raises:
+      ValueError: as in `check_free`.
+      OSError: if it cannot be written.
+    """
+    path = os.path.normpath(path)
+    check_free(path, overwrite, *kind)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with atomic_files.atomic_folder(path) as folder:
         try:

@@ -168,9 +168,14 @@ def _tagged(fields, outputs: _Outputs, labels: Sequence[str]) -> Tagged:
             for x in predictions.records(outputs, predictions.WORD)
         ]
     tags = tuple(Tag(*row) for row in rows)
-    if not all(x == "O" or x.startswith(("B-", "I-")) for x in labels):
+    if not has_entities(labels):
         return Tagged(tags, ())
     return Tagged(tags, _entities(tags, fields.get("text")))
+
+
+def has_entities(labels: Sequence[str]) -> bool:
+    """Returns whether all tags are O, B-type or I-type."""
+    return all(x == "O" or x.startswith(("B-", "I-")) for x in labels)
 
 
 def _entities(tags: Sequence[Tag], text: str | None) -> tuple[Entity, ...]:

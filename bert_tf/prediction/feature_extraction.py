@@ -11,11 +11,11 @@ Shapes: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
 """
 
 import dataclasses
+import hashlib
 import io
 import json
 import os
 import re
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, NamedTuple
@@ -111,15 +111,13 @@ def extract_features(config: FeatureConfig) -> None:
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
     )
-    with tempfile.TemporaryDirectory() as converted:
-        folder = formats.as_model_folder(
-            config.init_checkpoint, os.path.join(converted, "model")
-        )
+    with formats.open_model_folder(config.init_checkpoint) as folder:
         _extract(config, folder)
 
 
 def _extract(config: FeatureConfig, folder: str) -> None:
     """Writes the hidden states of the encoder in a model folder."""
+    from bert_tf import loading
     from bert_tf.model import layer_outputs
     from bert_tf.training import model_folders
     from bert_tf.workflows import model_source
@@ -132,6 +130,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
         )
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     encoder = model_folders.build_encoder(folder)
+    loading.check_vocabulary(tokenizer, encoder, vocab_file)
     most = encoder.config.max_position_embeddings
     if config.max_seq_length > most:
         raise ValueError(
@@ -153,7 +152,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
 
     part_files.write(
         config.output_file,
-        _part_settings(config, folder, tokenizer, layers),
+        _part_settings(config, lines, folder, tokenizer, layers),
         [min(_LINES_PER_PART, len(lines) - start) for start in starts],
         make_part,
         join,
@@ -222,7 +221,11 @@ def split_pair(line: str) -> tuple[str, str]:
 
 
 def _part_settings(
-    config: FeatureConfig, folder: str, tokenizer, layers: Sequence[int]
+    config: FeatureConfig,
+    lines: Sequence[str],
+    folder: str,
+    tokenizer,
+    layers: Sequence[int],
 ) -> dict:
     """Returns all settings that the content of the parts depends on."""
     from bert_tf.training import model_folders
@@ -231,7 +234,8 @@ def _part_settings(
     # With a different activation, the same weights give different values.
     model_config = os.path.join(folder, model_folders.CONFIG)
     return {
-        "input": atomic_files.digest(config.input_file),
+        # Not of the file, which may be a pipe or change.
+        "input": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
         "weights": atomic_files.digest(weights),
         "config": atomic_files.digest(model_config),
         "vocabulary": tokenizer.sha256,

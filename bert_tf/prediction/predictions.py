@@ -293,7 +293,8 @@ def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
     """Returns the names of the outputs to write.
 
     Raises:
-      ValueError: if the model does not have a requested output.
+      ValueError: if the model does not have a requested output, or, without
+        --outputs, none that is written by default.
     """
     for name in config.outputs or ():
         if name not in model.outputs:
@@ -301,9 +302,15 @@ def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
                 f"--outputs={name} is not an output of this model; choose from "
                 f"{', '.join(model.outputs)}."
             )
-    return config.outputs or [
+    outputs = config.outputs or [
         name for name in model.outputs if not name.startswith(_NOT_WRITTEN)
     ]
+    if not outputs:
+        raise ValueError(
+            f"{model.path} has only outputs with values per token: "
+            f"{', '.join(model.outputs)}. Name one with --outputs."
+        )
+    return outputs
 
 
 def batches_of(

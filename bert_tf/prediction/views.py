@@ -7,7 +7,12 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from bert_tf.prediction import attention_maps, attributions, marked_text
+from bert_tf.prediction import (
+    answers,
+    attention_maps,
+    attributions,
+    marked_text,
+)
 from bert_tf.prediction.predictor import Predictor
 from tfrecords.text.tokenizer import BertTokenizer
 from tfrecords.text.vocab import MASK
@@ -163,8 +168,7 @@ class Views:
         _check_text(text)
         tagged = self._predict(text)
         found = [(x.begin, x.end, x.label, x) for x in tagged.entities]
-        labels = self.model.metadata["labels"]
-        if not all(x == "O" or x.startswith(("B-", "I-")) for x in labels):
+        if not answers.has_entities(self.model.metadata["labels"]):
             found = [(x.begin, x.end, x.tag, x) for x in tagged.words]
         colors = marked_text.colors(name for _, _, name, _ in found)
         spans = [
@@ -209,7 +213,7 @@ class Views:
         _check_text(text)
         length = min(self._embed.max_seq_length, attention_maps.MAX_TOKENS)
         found = attention_maps.compute(
-            self.model.encoder, self._embed.tokenizer, length, text, other
+            self.model.encoder, self._predict.tokenizer, length, text, other
         )
         return found, self._note_cut(text, other, length=length)
 

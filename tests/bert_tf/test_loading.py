@@ -422,6 +422,21 @@ def test_an_encoder_is_saved_with_its_vocabulary_and_case(tmp_path):
         loading.metadata_of(model.encoder)
 
 
+def test_an_encoder_is_saved_without_the_lstm_of_its_head(tmp_path):
+    exports.save_model(
+        exports.make_model("tagging", bilstm_units=4),
+        "tagging",
+        tmp_path / "tagger",
+    )
+    model, _ = bert_tf.load(tmp_path / "tagger")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again, _ = bert_tf.load(tmp_path / "encoder")
+    assert not again.config.bilstm_units
+    checkpoint_folders.assert_same_bits(
+        tensors_of(again.encoder), tensors_of(model.encoder)
+    )
+
+
 @pytest.mark.parametrize(
     "more", [{"untrained": ["encoder/pooler/"]}, {"not_in_source": "all"}]
 )

@@ -186,6 +186,42 @@ def test_parts_of_another_config_are_not_reused(
     assert found.read_bytes() == expected.read_bytes()
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_parts_of_another_text_are_not_reused(
+    model, texts, tmp_path, monkeypatch
+):
+    # As a pipe gives, or a file that changes once it was read.
+    expected, found = tmp_path / "expected", tmp_path / "found"
+    extract(model, texts, expected, "--layers=-1")
+    content, read = texts.read_text(), feature_extraction._read_lines
+
+    def read_before_the_change(path):
+        texts.write_text(content.replace("ship", "crew"))
+        lines = read(path)
+        texts.write_text(content)
+        return lines
+
+    def stop(file, parts):
+        raise KeyboardInterrupt
+
+    to_json, join = feature_extraction.FORMATS["json"]
+    with monkeypatch.context() as patch:
+        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
+        patch.setattr(feature_extraction, "_read_lines", read_before_the_change)
+        with pytest.raises(KeyboardInterrupt):
+            extract(model, texts, found, "--layers=-1")
+    extract(model, texts, found, "--layers=-1")
+    assert found.read_bytes() == expected.read_bytes()
+
+
+def test_a_vocabulary_larger_than_the_model_is_refused(model, texts, tmp_path):
+    other = shutil.copytree(model, tmp_path / "other")
+    with (other / "vocab.txt").open("a") as file:
+        file.writelines(f"more{i}\n" for i in range(1000))
+    with pytest.raises(ValueError, match=r"vocab.txt has \d+ entries, but the"):
+        extract(other, texts, tmp_path / "out", "--layers=0")
+
+
 def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):
     output = tmp_path / "out"
     for flag, message in (

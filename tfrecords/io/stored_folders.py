@@ -465,3 +465,15 @@ def address(text: str) -> str:
     """Returns a text with addresses in place of the paths of local copies."""
     top = re.escape(cache_dir() + os.sep)
     return re.sub(rf"{top}(?:inputs|outputs)/([^/,]+)/", r"\1://", text)
+
+
+def check_kept(source: str, folder: str) -> None:
+    """Raises ValueError if replacing a folder would remove the source."""
+    kept, replaced = (
+        os.path.realpath(address(name)) for name in (source, folder)
+    )
+    if os.path.commonpath([kept, replaced]) == replaced:
+        raise ValueError(
+            f"{folder} contains the source, {source}, which would be replaced. "
+            "Choose another folder."
+        )

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
+from bert_tf.conversion import renaming
 from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -252,6 +253,7 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
         config = bert_config.BertConfig.from_dict(sizes)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+    renaming.refuse_norm_first(config, path)
     _, parts = ARCHITECTURES[architecture]
     if architecture == "BertModel":
         parts = ()  # Saved without a pooler if add_pooling_layer=False.

@@ -28,10 +28,11 @@ from bert_tf.export.runtimes import (
 )
 from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.training import model_folders
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import atomic_files, json_files, stored_folders
 from tfrecords.options import quoted
-from tfrecords.text import vocab
+from tfrecords.text import vocab, word_windows
 
+_MODULES = {"litert": litert, "onnx": onnx, "openvino": openvino}
 METADATA = "model.json"
 REPORT = "report.json"
 # Rows that static quantization reads, as NNCF does by default.
@@ -60,10 +61,14 @@ def export(config: RuntimeConfig) -> None:
 
     config.check_installed()
     model_card.check_license(config.license)
-    with tempfile.TemporaryDirectory() as work:
-        folder = formats.as_model_folder(
-            config.model_dir, os.path.join(work, "model")
-        )
+    stored_folders.check_kept(config.model_dir, config.export_dir)
+    saved_model.check_free(
+        config.export_dir, config.overwrite, *_kind(config.format)
+    )
+    with (
+        formats.open_model_folder(config.model_dir) as folder,
+        tempfile.TemporaryDirectory() as work,
+    ):
         _export_folder(config, folder, work)
     logging.info(
         "exported %s for %s to %s",
@@ -103,10 +108,7 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         network.get_concrete_function().structured_outputs
     )
     with saved_model.new_export(
-        config.export_dir,
-        config.overwrite,
-        settings["file"],
-        f"a model for {config.format}",
+        config.export_dir, config.overwrite, *_kind(config.format)
     ) as target:
         vocab.write(entries, os.path.join(target, "vocab.txt"))
         json_files.write(os.path.join(target, METADATA), settings)
@@ -120,6 +122,11 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         path = os.path.join(target, model_card.FILE)
         with atomic_files.atomic_file(path) as file:
             file.write(card)
+
+
+def _kind(format: str) -> tuple[str, str]:
+    """Returns the name of a format's file, and what its folder is."""
+    return _MODULES[format].FILE, f"a model for {format}"
 
 
 def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
@@ -142,15 +149,15 @@ def _read_texts(config: RuntimeConfig, settings: Mapping):
         calibration = rows.read(
             config.calibration_file, kind, _CALIBRATION_TEXTS
         )
-    if not config.report_file:
-        return calibration, calibration
-    texts = rows.read(config.report_file, kind)
+    texts, path = calibration, config.calibration_file
+    if config.report_file:
+        path = config.report_file
+        texts = rows.read(path, kind)
     if kind == "classification":
         found = {text[rows.LABEL] for text in texts if rows.LABEL in text}
         if unknown := found - set(settings["labels"]):
             raise ValueError(
-                f"--report_file={config.report_file} has the label "
-                f"{quoted(min(unknown))}; the model's are "
+                f"{path} has the label {quoted(min(unknown))}; the model's are "
                 f"{', '.join(settings['labels'])}. Correct the column, or "
                 "rename it if it is none."
             )
@@ -161,11 +168,10 @@ def find_settings(
     config: RuntimeConfig, kind: str, max_seq_length: int, metadata: Mapping
 ) -> dict:
     """Returns the content of model.json: what tokenizer and answers need."""
-    modules = {"litert": litert, "onnx": onnx, "openvino": openvino}
     settings = {
         "kind": kind,
         "format": config.format,
-        "file": modules[config.format].FILE,
+        "file": _MODULES[config.format].FILE,
         "inputs": list(networks.input_names(kind)),
         "do_lower_case": metadata.get("do_lower_case", True),
         "max_seq_length": max_seq_length,
@@ -177,6 +183,8 @@ def find_settings(
         settings["labels"] = list(metadata["labels"])
     if kind == "tagging":
         stride = config.doc_stride or metadata.get("doc_stride")
+        if stride:
+            word_windows.check_stride(max_seq_length, stride)
         settings["doc_stride"] = stride
     if kind == "question_answering":
         settings |= dataclasses.asdict(

@@ -1,6 +1,6 @@
 """Folder of an exported model, inputs and texts -> its outputs and times.
 
-    python -I measure.py FOLDER WORK_FOLDER NUM_TOKENS
+    measure.py FOLDER WORK_FOLDER NUM_TOKENS
 
 A process of its own for the report, in which TensorFlow must not be loaded.
 WORK_FOLDER has `random.npz`, inputs of the network, and perhaps `texts.json`,

@@ -28,6 +28,7 @@ import tokenizer as tokenizer_lib
 # First fields of kinds for which a line of text is enough.
 _OF_ONE_TEXT = ("text_a", "text")
 _OPTIONAL = ("text_b", "words")
+_OF_LISTS = ("endings", "words")
 
 
 class Network:
@@ -121,7 +122,11 @@ class Model:
         )
 
     def answer(self, texts):
-        """Returns a dict for each text, a dict of the kind's fields."""
+        """Returns a dict for each text, a dict of the kind's fields.
+
+        Raises:
+          ValueError: if an encoder has no pooled output.
+        """
         return getattr(self, f"_{self.kind}")(texts)
 
     def encode(self, fields):
@@ -155,8 +160,13 @@ class Model:
         return [{"score": float(x["score"])} for x in self._each(texts)]
 
     def _encoder(self, texts):
+        if "pooled_output" not in self.settings["outputs"]:
+            raise ValueError(
+                "this model has no pooled_output, only values per token; see "
+                "Model.outputs"
+            )
         return [
-            {name: x[name].tolist() for name in ("pooled_output",) if name in x}
+            {"pooled_output": x["pooled_output"].tolist()}
             for x in self._each(texts)
         ]
 
@@ -239,10 +249,18 @@ class Model:
             self.tokenizer, fields, self.settings
         )
         logits = list(self.outputs([window.row for window in windows]))
-        nbest = _find_spans(windows, logits, fields["context"], self.settings)
-        if not self.tokenizer.tokenize(fields["question"]):
-            nbest = []
-        return _choose(nbest, logits, self.settings)
+        null = None
+        if self.settings["version_2_with_negative"]:
+            null = _null_score(logits)
+        spans = _find_spans(windows, logits, self.settings)
+        nbest = _find_nbest(
+            spans, null, fields["context"], self.settings["n_best_size"]
+        )
+        chosen = ""
+        if self.tokenizer.tokenize(fields["question"]):
+            threshold = self.settings["null_score_diff_threshold"]
+            chosen = _choose(nbest, null, threshold)
+        return _to_answer(nbest, chosen)
 
 
 def to_arrays(encoded):
@@ -257,8 +275,8 @@ def _softmax(logits):
     return exponentials / np.sum(exponentials)
 
 
-def _find_spans(windows, logits, context, settings):
-    """Returns the best (score, text, start, end), with different texts."""
+def _find_spans(windows, logits, settings):
+    """Returns (score, start, end) of pairs of the best starts and ends."""
     k = settings["n_best_size"]
     found = []
     for window, outputs in zip(windows, logits, strict=True):
@@ -280,13 +298,7 @@ def _find_spans(windows, logits, context, settings):
                     score += ends[end + window.offset]
                     first, last = window.tokens[start], window.tokens[end]
                     found.append((score, first.start, last.end))
-    found.sort(key=lambda span: -span[0])  # Stable, as in the original.
-    nbest = {}
-    for score, start, end in found:
-        nbest.setdefault(context[start:end], (score, start, end))
-        if len(nbest) == k:
-            break
-    return [(score, text, *at) for text, (score, *at) in nbest.items()]
+    return found
 
 
 def _null_score(logits):
@@ -297,40 +309,64 @@ def _null_score(logits):
     )
 
 
-def _choose(nbest, logits, settings):
-    """Returns the answer, its place and probability, and the others."""
-    null = None
-    if settings["version_2_with_negative"]:
-        null = _null_score(logits)
+def _find_nbest(spans, null, context, most):
+    """Returns text -> (score, start, end) of the best answers, best first.
+
+    No answer, "", is one of the `most` best, or else comes after them.
+
+    Args:
+      spans: from `_find_spans`.
+      null: score of no answer; None if every question has one.
+      context: the passage.
+      most: maximum number of answers with text.
+    """
+    # Last, so that others with the same score come first.
+    spans = [*spans, *([] if null is None else [(null, -1, -1)])]
+    spans.sort(key=lambda span: -span[0])  # Stable, as in the original.
+    nbest = {}
+    for score, start, end in spans:
+        text = context[start:end] if start >= 0 else ""
+        nbest.setdefault(text, (score, start, end))
+        if len(nbest) == most:
+            break
     if null is not None or not nbest:
-        nbest = [*nbest, (0.0 if null is None else null, "", -1, -1)]
-        nbest.sort(key=lambda span: -span[0])
-    probabilities = _softmax([score for score, *_ in nbest])
-    answers = [
-        {
+        nbest.setdefault("", (0.0 if null is None else null, -1, -1))
+    return nbest
+
+
+def _choose(nbest, null, threshold):
+    """Returns the best text, or "" if its score is too far below `null`."""
+    with_text = [text for text in nbest if text]
+    if not with_text:
+        return ""
+    score, _, _ = nbest[with_text[0]]
+    is_null = null is not None and null - score > threshold
+    return "" if is_null else with_text[0]
+
+
+def _to_answer(nbest, chosen):
+    """Returns the chosen answer, its place and probability, and `nbest`."""
+    probabilities = _softmax([score for score, _, _ in nbest.values()])
+    answers = {
+        text: {
             "answer": text,
             "start": start,
             "end": end,
             "probability": float(probability),
         }
-        for (_, text, start, end), probability in zip(
-            nbest, probabilities, strict=True
+        for (text, (_, start, end)), probability in zip(
+            nbest.items(), probabilities, strict=True
         )
-    ]
-    with_text = [i for i, (_, text, *_) in enumerate(nbest) if text]
-    chosen = with_text[0] if with_text else 0
-    if null is not None and with_text:
-        odds = null - nbest[chosen][0]
-        if odds > settings["null_score_diff_threshold"]:
-            chosen = next(i for i, x in enumerate(nbest) if not x[1])
-    return {**answers[chosen], "nbest": answers}
+    }
+    none = {"answer": "", "start": -1, "end": -1, "probability": 0.0}
+    return {**answers.get(chosen, none), "nbest": list(answers.values())}
 
 
 def parse(line, kind):
     """Returns the fields of a line: a text, or a JSON object.
 
     Raises:
-      ValueError: if the line is neither, or lacks a field.
+      ValueError: if the line is neither, or a field is missing or not text.
     """
     names = tokenizer_lib.FIELDS[kind]
     if names[0] in _OF_ONE_TEXT and not line.lstrip().startswith("{"):
@@ -347,6 +383,14 @@ def parse(line, kind):
     )
     if not is_complete:
         raise ValueError(f"{line!r}: expected JSON with {', '.join(needed)}.")
+    for name in fields.keys() & set(names):
+        is_list = name in _OF_LISTS
+        texts = fields[name] if is_list else [fields[name]]
+        if not isinstance(texts, list) or not all(
+            isinstance(text, str) for text in texts
+        ):
+            wanted = "a list of strings" if is_list else "a string"
+            raise ValueError(f"{line!r}: {name} must be {wanted}.")
     return fields
 
 
@@ -360,9 +404,9 @@ def main():
         line = line.removesuffix("\n").removesuffix("\r")
         try:
             fields = parse(line, model.kind)
+            (answer,) = model.answer([fields])
         except ValueError as error:
             sys.exit(f"line {number}: {error}")
-        (answer,) = model.answer([fields])
         print(json.dumps(answer, ensure_ascii=False), flush=True)
 
 

@@ -21,6 +21,14 @@ from tfrecords.io import json_files
 # Largest sequence length for which times are measured.
 _MOST_TOKENS = 128
 _RANDOM_ROWS = 4
+# Runs a file with all installed packages, also those of PYTHONPATH, but without
+# its own folder, whose onnx.py and openvino.py would hide them.
+_RUN = """
+import runpy, sys
+sys.path[:] = [path for path in sys.path if path]
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 
 
 def make(
@@ -105,9 +113,12 @@ def _random_inputs(settings: Mapping, tokens: int, config: BertConfig):
 def _run(folder: str, work_folder: str, tokens: int) -> dict:
     """Runs measure.py and returns what it measured."""
     # -B: no __pycache__ in the folder of the export.
-    words = [sys.executable, "-IB", measure.__file__, folder, work_folder]
+    words = [sys.executable, "-B", "-c", _RUN, measure.__file__]
     process = subprocess.run(
-        [*words, str(tokens)], capture_output=True, text=True, check=False
+        [*words, folder, work_folder, str(tokens)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if process.returncode:
         raise RuntimeError(

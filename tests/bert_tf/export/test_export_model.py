@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
+from bert_tf.conversion import convert
 from bert_tf.export import export_model, kinds
 
 
@@ -19,3 +20,43 @@ def test_export_can_be_called_without_flags(tmp_path):
     export_model.export(config)
     loaded = tf.saved_model.load(config.export_dir)
     assert loaded.text(["the cat"])["embedding"].shape == (1, 16)
+
+
+@pytest.mark.parametrize("inside", ["", "step-10"])
+def test_an_export_never_replaces_its_source(tmp_path, inside):
+    source = tmp_path / "out" / inside
+    source.mkdir(parents=True)
+    for path in (source / "model.safetensors", tmp_path / "out/saved_model.pb"):
+        path.write_text("old")
+    config = kinds.ExportConfig(
+        model_dir=str(source),
+        export_dir=str(tmp_path / "out"),
+        overwrite=True,
+    )
+    with pytest.raises(ValueError, match="contains the source"):
+        export_model.export(config)
+    assert (source / "model.safetensors").read_text() == "old"
+
+
+def test_an_existing_export_is_refused_before_the_model_is_read(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "saved_model.pb").write_text("old")
+    config = kinds.ExportConfig(
+        model_dir=str(tmp_path / "none"), export_dir=str(tmp_path / "out")
+    )
+    with pytest.raises(ValueError, match="already exists.*--overwrite"):
+        export_model.export(config)
+
+
+def test_errors_name_the_source_not_its_conversion(tmp_path):
+    source = tmp_path / "bert"
+    save_model(make_model("classification"), "classification", tmp_path / "own")
+    convert.convert(str(tmp_path / "own"), "hugging_face", str(source))
+    for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
+        (source / name).unlink(missing_ok=True)
+    config = kinds.ExportConfig(
+        model_dir=str(source), export_dir=str(tmp_path / "out")
+    )
+    with pytest.raises(ValueError, match="vocab.txt is missing") as error:
+        export_model.export(config)
+    assert str(error.value).startswith(f"{source}/vocab.txt is missing")

@@ -1,5 +1,6 @@
 """Answers of SavedModels as JSON."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -161,3 +162,13 @@ def test_predict_can_be_called_without_flags(exported, tmp_path):
     first, second = (tmp_path / "answers").read_text().splitlines()
     assert json.loads(first).keys() == {"line", "text_a", "score"}
     assert json.loads(second)["text_a"] == "old"
+
+
+def test_a_model_without_outputs_to_write_is_refused():
+    outputs = ("encoder_outputs_0", "input_mask", "sequence_output")
+    model = predictions.Model("served", None, {"text_a": 1}, outputs, None)
+    config = predictions.PredictConfig(export_dir="served")
+    with pytest.raises(ValueError, match="served has only outputs with values"):
+        predictions.find_outputs(config, model)
+    config = dataclasses.replace(config, outputs=("sequence_output",))
+    assert predictions.find_outputs(config, model) == ("sequence_output",)

@@ -61,6 +61,12 @@ def test_a_new_head_has_no_view_of_its_task(save):
     assert "cosine" in found.compare("the cat", "a ship")
 
 
+def test_a_mask_is_drawn_as_one_token(load):
+    attention, _ = load("pretraining").attend("the [MASK] cat", "")
+    tokens = ["[CLS]", "the", "[MASK]", "cat", "[SEP]"]
+    assert list(attention.tokens) == tokens
+
+
 def test_a_left_to_right_model_is_compared_and_drawn(save):
     # What a left-to-right model reads at a token does not change later.
     model, tokenizer = bert_tf.load(save("pretraining"))

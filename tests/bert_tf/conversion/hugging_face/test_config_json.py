@@ -98,6 +98,12 @@ def test_unsupported_settings_are_refused(key, value, message):
         parse(**{key: value})
 
 
+def test_norm_first_is_refused():
+    with pytest.raises(ValueError, match="^bert/config.json has norm_first=tr"):
+        parse(norm_first=True)
+    assert not parse(norm_first=False).config.norm_first
+
+
 @pytest.mark.parametrize(("theirs", "ours"), config_json.ACTIVATIONS.items())
 def test_activations_are_renamed_and_gelu_is_noted(theirs, ours):
     found = parse(hidden_act=theirs)

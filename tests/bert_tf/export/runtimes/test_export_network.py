@@ -169,6 +169,41 @@ def test_an_unknown_label_is_refused_before_the_conversion(
     assert not (tmp_path / "out").exists()
 
 
+def test_labels_of_a_calibration_file_are_checked_too(
+    monkeypatch, model_of, export, tmp_path
+):
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+    path = tmp_path / "dev.tsv"
+    path.write_text("text_a\tlabel\na ship\tfine\n")
+    words = ("--quantize=static", f"--calibration_file={path}")
+    with pytest.raises(ValueError, match="dev.tsv has the label 'fine'; the m"):
+        export(
+            model_of("classification"),
+            tmp_path / "out",
+            "--format=onnx",
+            *words,
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stride_that_skips_words_is_refused(
+    monkeypatch, model_of, export, tmp_path
+):
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+    words = ("--format=onnx", "--doc_stride=15")
+    with pytest.raises(ValueError, match="doc_stride=15 should be from 1 to "):
+        export(model_of("tagging"), tmp_path / "out", *words)
+
+
+def test_the_source_is_never_replaced(monkeypatch, export, tmp_path):
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+    (tmp_path / "model.onnx").write_text("old")
+    words = ("--format=onnx", "--overwrite")
+    with pytest.raises(ValueError, match="contains the source"):
+        export(tmp_path / "model", tmp_path, *words)
+    assert (tmp_path / "model.onnx").read_text() == "old"
+
+
 def test_a_missing_package_is_refused_first(monkeypatch, export, tmp_path):
     monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module",))
     with pytest.raises(ValueError, match="needs no_such_module"):

@@ -85,12 +85,16 @@ def test_answers(both, name):
             ] == [(x.text, x.begin, x.end) for x in wanted.nbest]
 
 
+@pytest.mark.parametrize("most", [1, 3, 8])
 @pytest.mark.parametrize("threshold", [-1000.0, 0.0, 1000.0])
-def test_questions_without_an_answer(exported, texts_of, tmp_path, threshold):
+def test_questions_without_an_answer(
+    exported, texts_of, tmp_path, threshold, most
+):
     found = exported("question_answering", "onnx", "--version_2_with_negative")
     folder = shutil.copytree(found.folder, tmp_path / "export")
     settings = json.loads((folder / "model.json").read_text())
     settings["null_score_diff_threshold"] = threshold
+    settings["n_best_size"] = most
     (folder / "model.json").write_text(json.dumps(settings))
     ours = bert_tf.Predictor(
         found.model_dir,
@@ -101,8 +105,10 @@ def test_questions_without_an_answer(exported, texts_of, tmp_path, threshold):
         n_best_size=settings["n_best_size"],
     )
     texts = texts_of["question_answering"]
+    texts = [*texts, texts[0] | {"question": " "}]
     wanted = ours([tuple(text.values()) for text in texts])
-    assert (wanted[0].text == "") == (threshold == -1000) or threshold == 0
+    is_none = threshold == -1000 or (threshold == 1000 and most == 1)
+    assert (wanted[0].text == "") == is_none or threshold == 0
     answers = found._replace(folder=folder).predict(texts)
     for answer, expected in zip(answers, wanted, strict=True):
         assert answer["answer"] == expected.text
@@ -116,6 +122,19 @@ def test_questions_without_an_answer(exported, texts_of, tmp_path, threshold):
         assert answer["probability"] == pytest.approx(
             expected.probability, **CLOSE
         )
+
+
+def test_a_question_without_words_has_no_answer(exported, texts_of, words_of):
+    kind = "question_answering"
+    found = exported(kind, "onnx")
+    text = texts_of[kind][0] | {"question": " "}
+    ours = predictor(found, kind, words_of[kind])
+    wanted, answer = ours(tuple(text.values())), found.predict([text])[0]
+    assert (answer["answer"], answer["start"], answer["end"]) == ("", -1, -1)
+    assert wanted.probability == answer["probability"] == 0
+    assert [x["answer"] for x in answer["nbest"]] == [
+        x.text for x in wanted.nbest
+    ]
 
 
 @pytest.mark.parametrize("line", ["{}", '{"text": "a"}', "[1]", "who?"])
@@ -132,12 +151,12 @@ def test_a_line_without_the_fields_is_refused(exported, line):
     assert "expected JSON with question, context" in process.stderr
 
 
-def test_lines_are_utf_8_on_every_system():
-    # Needs no runtime: the model answers with the fields of the line.
-    source = """
+# Needs no runtime: the model answers with the fields of the line.
+ECHO = """
+import sys
 import predict
 class Model:
-    kind = "classification"
+    kind = sys.argv[1]
     def __init__(self, folder):
         pass
     def answer(self, texts):
@@ -145,14 +164,46 @@ class Model:
 predict.Model = Model
 predict.main()
 """
-    process = subprocess.run(
-        [sys.executable, "-B", "-c", source],
-        input=b"\xef\xbb\xbf" + "naïve 漢\rcat\n".encode() + b"caf\xe9\n",
+
+
+def echo(kind: str, given: bytes) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-B", "-c", ECHO, kind],
+        input=given,
         cwd=pathlib.Path(config.__file__).parent,
         env=os.environ | {"PYTHONIOENCODING": "latin-1"},
         capture_output=True,
-        check=True,
+        check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "wanted"),
+    [
+        ("classification", {"text_a": 3}, "text_a must be a string"),
+        ("classification", {"text_a": "a", "text_b": []}, "text_b must be a"),
+        ("tagging", {"words": "the cat"}, "words must be a list of strings"),
+        ("tagging", {"words": ["the", 1]}, "words must be a list of strings"),
+        (
+            "multiple_choice",
+            {"context": "a", "endings": "b"},
+            "endings must be a list of strings",
+        ),
+    ],
+)
+def test_fields_that_are_not_text_are_refused(kind, line, wanted):
+    process = echo(kind, json.dumps(line).encode())
+    assert process.returncode == 1
+    assert process.stderr.decode().startswith("line 1: ")
+    assert wanted in process.stderr.decode()
+
+
+def test_lines_are_utf_8_on_every_system():
+    process = echo(
+        "classification",
+        b"\xef\xbb\xbf" + "naïve 漢\rcat\n".encode() + b"caf\xe9\n",
+    )
+    assert process.returncode == 0
     lines = process.stdout.decode().splitlines()
     texts = [json.loads(line)["text_a"] for line in lines]
     assert texts == ["naïve 漢\rcat", "caf\ufffd"]

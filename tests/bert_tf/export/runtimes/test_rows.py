@@ -1,5 +1,7 @@
 """Files of texts for calibration and report."""
 
+import gzip
+
 import pytest
 
 from bert_tf.export.runtimes import rows
@@ -58,6 +60,31 @@ def test_wrong_files_are_refused(write, name, text, message):
         return
     with pytest.raises(ValueError, match=message):
         rows.read(path, "classification")
+
+
+@pytest.mark.parametrize("label", ["good", "nan", "inf", ""])
+def test_a_score_that_is_no_number_is_refused(write, label):
+    path = write("t.tsv", f"text_a\tlabel\na\t1.5\nb\t{label}\n")
+    with pytest.raises(ValueError, match=f"t.tsv:3: the label '{label}' is no"):
+        rows.read(path, "regression")
+    assert rows.read(path, "classification")[1]["label"] == label
+
+
+def test_a_label_may_be_unknown(write):
+    path = write("t.jsonl", '{"text_a": "a", "label": null}\n')
+    assert rows.read(path, "regression") == [{"text_a": "a"}]
+
+
+def test_a_table_of_choices_is_refused(write):
+    path = write("t.tsv", "context\tendings\nc\ta ship\n")
+    with pytest.raises(ValueError, match="t.tsv: a column cannot hold a list"):
+        rows.read(path, "multiple_choice")
+
+
+def test_compressed_files_have_the_format_of_their_content(tmp_path):
+    path = tmp_path / "t.tsv.gz"
+    path.write_bytes(gzip.compress(b"id\ttext_a\n1\ta\n"))
+    assert rows.read(str(path), "regression") == [{"text_a": "a"}]
 
 
 def test_a_text_without_one_of_two_fields_is_refused(write):
