@@ -135,7 +135,9 @@ def _quantize(path: str, quantize: str, rows) -> None:
         path,
         skip_symbolic_shape=True,
     )
-    int8 = {"weight_type": quantization.QuantType.QInt8}
+    # Unsigned: with signed weights, processors without VNNI add two products
+    # in 16 bits, which overflow.
+    int8 = {"weight_type": quantization.QuantType.QUInt8}
     if quantize == "dynamic":
         quantization.quantize_dynamic(path, path, per_channel=True, **int8)
         return
@@ -158,6 +160,7 @@ def _quantize(path: str, quantize: str, rows) -> None:
         _Reader(rows),
         nodes_to_quantize=products,
         op_types_to_quantize=["MatMul"],
+        activation_type=quantization.QuantType.QUInt8,
         per_channel=True,
         **int8,
     )

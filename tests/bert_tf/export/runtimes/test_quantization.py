@@ -78,8 +78,8 @@ def test_onnx_has_weights_of_the_type(exported):
     whole = sizes()
     for words, name in (
         (("--half",), "FLOAT16"),
-        (("--quantize=dynamic",), "INT8"),
-        (STATIC, "INT8"),
+        (("--quantize=dynamic",), "UINT8"),
+        (STATIC, "UINT8"),
     ):
         found = sizes(*words)
         # The small model has many small weights, which stay float32.
