@@ -198,7 +198,7 @@ class AdamW(tf.Module):
     does not.
 
     Args:
-      variables: weights to train; `apply` requires a gradient for each.
+      variables: weights to train.
       learning_rate: step -> scalar float32.
       weight_decay_rate: weight decay, multiplied by the learning rate; not
         applied to LayerNorm and biases.
@@ -306,13 +306,16 @@ class AdamW(tf.Module):
             self.swap_averages()
 
     def apply(
-        self, gradients: Sequence[tf.Tensor], scale: tf.Tensor | None = None
+        self,
+        gradients: Sequence[tf.Tensor | None],
+        scale: tf.Tensor | None = None,
     ) -> None:
         """Updates every variable once; called in replica context.
 
         Args:
           gradients: dense, in the order of `variables`, already summed over
-            replicas.
+            replicas. A variable with None stays as it is, without weight decay
+            (optimization.py: apply_gradients).
           scale: scalar float32 to multiply them by, such as the factor of
             gradient clipping; None for 1.
         """
@@ -320,9 +323,9 @@ class AdamW(tf.Module):
         adam_op = self._adam_op()
         scale = self._kernel_scale * (1.0 if scale is None else scale)
         for i, gradient in enumerate(gradients):
-            self._update(
-                i, gradient * scale, rate * self.rate_factors[i], adam_op
-            )
+            if gradient is not None:
+                factor = self.rate_factors[i]
+                self._update(i, gradient * scale, rate * factor, adam_op)
         self._average()
         self.step.assign_add(1)
 

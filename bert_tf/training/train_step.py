@@ -182,6 +182,7 @@ class TrainStep:
             )
         # Set while tracing, since loops in a graph return only tensors.
         self._means: _MeanNames | None = None
+        self._without_gradient: set[int] = set()
         self._names: list[str] = []
 
     def __call__(self, batches: Batch | Iterator, num_steps: int = 1):
@@ -267,13 +268,17 @@ class TrainStep:
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
         gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
+        updates = [
+            None if i in self._without_gradient else gradient
+            for i, gradient in enumerate(gradients)
+        ]
         totals = all_reduce_sum(tf.concat([totals, requests[None]], axis=0))
         # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)
         tf.cond(
             is_finite,
-            lambda: self.optimizer.apply(gradients, factor),
+            lambda: self.optimizer.apply(updates, factor),
             self.optimizer.skip,
         )
         # 5. Values to log.
@@ -333,7 +338,8 @@ class TrainStep:
           scale: loss scale; 1 unless float16.
 
         Returns:
-          A dense gradient for each trainable weight, and [M, 2] float32: total
+          A dense gradient for each trainable weight, zeros for those in
+          `_without_gradient`, which this sets; and [M, 2] float32: total
           and weight of each loss and accuracy.
         """
         dropout_key = dropout.make_key(
@@ -352,13 +358,23 @@ class TrainStep:
         gradients = tape.gradient(
             scaled,
             [weight.value for weight in self.model.trainable_weights],
-            # With single segments, pooler and next-sentence head have no loss.
-            unconnected_gradients=tf.UnconnectedGradients.ZERO,
         )
+        # Weights that no loss reads: the pooler of a tagger; with single
+        # segments, pooler and next-sentence head.
+        self._without_gradient = {
+            i for i, gradient in enumerate(gradients) if gradient is None
+        }
         # Embedding gradients are IndexedSlices whose rows may repeat: they are
         # summed to dense tensors, whose norm is the correct one. Keeping slices
         # would save only 0.4 % of a step.
-        gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        gradients = [
+            tf.zeros(weight.shape)
+            if gradient is None
+            else tf.convert_to_tensor(gradient)
+            for gradient, weight in zip(
+                gradients, self.model.trainable_weights, strict=True
+            )
+        ]
         means = task_losses | self.task.accuracies(outputs, batch)
         self._means = _MeanNames(
             tuple(task_losses), {n: mean.epsilon for n, mean in means.items()}

@@ -41,6 +41,11 @@ _CALIBRATION_TEXTS = 300
 _COPIED = ("tokenizer.py", "predict.py")
 # Settings that the model card lists.
 _IN_CARD = ("kind", "max_seq_length", "weights")
+# Format -> why it cannot hold a BiLSTM.
+_WITHOUT_LSTM = {
+    "litert": "LiteRT has no LSTM for texts of any length",
+    "onnx": "tf2onnx does not convert the lists of TensorFlow's LSTM",
+}
 # A conversion in float32 that differs by more is wrong.
 _MOST_DIFFERENCE = 1e-3
 
@@ -131,10 +136,10 @@ def _kind(format: str) -> tuple[str, str]:
 
 def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
     is_read = kind not in ("encoder", "sentence_embedding")
-    if config.format == "litert" and bilstm_units and is_read:
+    if config.format in _WITHOUT_LSTM and bilstm_units and is_read:
         raise ValueError(
-            f"--format=litert: bilstm_units={bilstm_units}, and LiteRT has no "
-            "LSTM for texts of any length. Use onnx or openvino."
+            f"--format={config.format}: bilstm_units={bilstm_units}, and "
+            f"{_WITHOUT_LSTM[config.format]}. Use openvino."
         )
 
 

@@ -8,6 +8,7 @@ from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import records as records_lib
+from tfrecords.io import stored_folders
 from tfrecords.reading import batches
 
 
@@ -33,9 +34,10 @@ class PretrainingData(NamedTuple):
 
     @property
     def digest(self) -> str | list[str]:
-        """The digest in the manifest; without a manifest, the paths."""
-        manifest = self.records.manifest
-        return manifest.digest if manifest else self.records.paths
+        """The digest in the manifest; without one, the paths or addresses."""
+        if self.records.manifest:
+            return self.records.manifest.digest
+        return [stored_folders.address(path) for path in self.records.paths]
 
 
 def _folders(config: PretrainingConfig) -> list[str]:

@@ -10,6 +10,7 @@ from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     loop,
+    model_folders,
     optimizers,
     strategies,
     train_step,
@@ -17,19 +18,26 @@ from bert_tf.training import (
 from bert_tf.training.config import TrainingConfig
 
 
-def make(config, *, precision="float32", rate=1e-2, **settings):
+def make(
+    config,
+    *,
+    precision="float32",
+    rate=1e-2,
+    task=pretraining.TASK,
+    **settings,
+):
     """Returns model, optimizer, loss scale and a TrainStep."""
     strategy = strategies.make_strategy("one_device")
     settings = TrainingConfig(
         output_dir="unused", precision=precision, **({"seed": 1} | settings)
     )
-    model = loop.build_model(pretraining.TASK, config, strategy, settings)
+    model = loop.build_model(task, config, strategy, settings)
     optimizer = optimizers.make_optimizer(
         settings, model.trainable_weights, lambda step: tf.constant(rate)
     )
     scale = train_step.LossScale() if precision == "float16" else None
     step = train_step.TrainStep(
-        pretraining.TASK, model, optimizer, settings, strategy, scale
+        task, model, optimizer, settings, strategy, scale
     )
     return model, optimizer, scale, step
 
@@ -104,6 +112,32 @@ def test_micro_batches_do_not_change_the_update(
         )
     for x, y in zip(expected_moments, moments, strict=True):
         np.testing.assert_allclose(x, y, atol=1e-7)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("name", optimizers.OPTIMIZERS)
+@pytest.mark.usefixtures("eagerly")
+def test_weights_without_a_loss_stay_as_they_are(
+    tiny_config, make_batch, name, k
+):
+    # As in optimization.py: neither decayed nor, by LAMB, scaled.
+    batch = as_tensors(make_batch(tiny_config))
+    del batch["next_sentence_labels"]
+    model, _, _, step = make(
+        tiny_config,
+        task=pretraining.PretrainingTask("none"),
+        optimizer=name,
+        gradient_accumulation_steps=k,
+    )
+    weights = model_folders.weight_names(model)
+    before = {name: weight.numpy() for name, weight in weights.items()}
+    step(batch)
+    same = {n for n, w in weights.items() if np.array_equal(before[n], w)}
+    assert same == {
+        f"{layer}/{part}"
+        for layer in ("encoder/pooler", "next_sentence/dense")
+        for part in ("kernel", "bias")
+    }
 
 
 def test_loss_weights_are_the_weights_of_the_losses(tiny_config, make_batch):

@@ -124,13 +124,27 @@ def test_a_left_to_right_model(need_format, export, tmp_path, name):
 
 
 @pytest.mark.slow
-def test_an_lstm_is_refused_for_litert(need_format, export, tmp_path):
-    need_format("litert")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("litert", "LiteRT has no"), ("onnx", "tf2onnx does not convert")],
+)
+def test_an_lstm_is_refused(monkeypatch, export, tmp_path, name, reason):
+    monkeypatch.setitem(config.MODULES, name, ())
     model = exports.make_model("tagging", bilstm_units=4)
     exports.save_model(model, "tagging", tmp_path / "model")
-    with pytest.raises(ValueError, match="bilstm_units=4, and LiteRT has no"):
-        export(tmp_path / "model", tmp_path / "out", "--format=litert")
+    with pytest.raises(ValueError, match=f"bilstm_units=4, and {reason}"):
+        export(tmp_path / "model", tmp_path / "out", f"--format={name}")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_openvino_holds_an_lstm(need_format, export, tmp_path):
+    need_format("openvino")
+    model = exports.make_model("tagging", bilstm_units=4)
+    exports.save_model(model, "tagging", tmp_path / "model")
+    export(tmp_path / "model", tmp_path / "out", "--format=openvino")
+    found = json_files.read(str(tmp_path / "out" / "report.json"))
+    assert max(found["largest_difference"]["random"].values()) < 2e-5
 
 
 def test_a_folder_of_something_else_is_not_replaced(
