@@ -451,7 +451,7 @@ def _checkpoint_of(
     untrained = metadata.pop("not_in_source", ())
     config = model.config
     if is_encoder:
-        # The LSTM belongs to the tagging head.
+        # The LSTM belongs to the head.
         config = dataclasses.replace(config, bilstm_units=0)
         tensors = {f"encoder/{n}": tensor for n, tensor in tensors.items()}
         untrained = [f"encoder/{name}" for name in untrained]

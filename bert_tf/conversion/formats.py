@@ -305,5 +305,6 @@ def open_model_folder(path: str) -> Iterator[str]:
         try:
             yield as_model_folder(path, converted)
         except ValueError as error:
-            error.args = (str(error).replace(converted, source or "."),)
+            if converted in str(error):
+                error.args = (str(error).replace(converted, source or "."),)
             raise

@@ -75,20 +75,20 @@ def check_free(
 
 
 @contextlib.contextmanager
-def new_export(path: str, overwrite: bool, *kind: str) -> Iterator[str]:
+def new_export(path: str, overwrite: bool, **marks: str) -> Iterator[str]:
     """Yields a folder to write to, which becomes `path` when complete.
 
     Args:
       path: the folder.
       overwrite: whether an existing one may be replaced.
-      *kind: `file` and `title` of `check_free`.
+      **marks: `file` and `title` of `check_free`.
 
     Raises:
       ValueError: as in `check_free`.
       OSError: if it cannot be written.
     """
     path = os.path.normpath(path)
-    check_free(path, overwrite, *kind)
+    check_free(path, overwrite, **marks)
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with atomic_files.atomic_folder(path) as folder:
         try:

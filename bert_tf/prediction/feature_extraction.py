@@ -234,7 +234,7 @@ def _part_settings(
     # With a different activation, the same weights give different values.
     model_config = os.path.join(folder, model_folders.CONFIG)
     return {
-        # Not of the file, which may be a pipe or change.
+        # Of the lines that were read: the file may be a pipe, or change.
         "input": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
         "weights": atomic_files.digest(weights),
         "config": atomic_files.digest(model_config),

@@ -318,7 +318,20 @@ class AdamW(tf.Module):
             (optimization.py: apply_gradients).
           scale: scalar float32 to multiply them by, such as the factor of
             gradient clipping; None for 1.
+
+        Raises:
+          ValueError: if there is no gradient, or another number of weights.
         """
+        if len(gradients) != len(self.paths) or not any(
+            gradient is not None for gradient in gradients
+        ):
+            found = sum(gradient is not None for gradient in gradients)
+            raise ValueError(
+                f"{found} gradients in a list of {len(gradients)}, for "
+                f"{len(self.paths)} weights. Give a list with a gradient or "
+                "None for each weight; None for all means that the loss does "
+                "not depend on them."
+            )
         rate = self.learning_rate(self.step)
         adam_op = self._adam_op()
         scale = self._kernel_scale * (1.0 if scale is None else scale)

@@ -268,7 +268,8 @@ class TrainStep:
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
         gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
-        updates = [
+        # As in the original, weights that no loss reads do not decay.
+        of_weights = [
             None if i in self._without_gradient else gradient
             for i, gradient in enumerate(gradients)
         ]
@@ -278,7 +279,7 @@ class TrainStep:
         is_finite = tf.math.is_finite(norm)
         tf.cond(
             is_finite,
-            lambda: self.optimizer.apply(updates, factor),
+            lambda: self.optimizer.apply(of_weights, factor),
             self.optimizer.skip,
         )
         # 5. Values to log.

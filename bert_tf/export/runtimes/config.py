@@ -44,7 +44,8 @@ class RuntimeConfig(kinds.ExportConfig):
         None,
         "With --quantize=static: typical texts, of which 300 are read. Lines "
         "of text; .jsonl, objects; or .tsv, whose header names the columns "
-        "as the kind's fields: text_a, text_b, question, context and so on.",
+        "as the kind's fields: text_a, text_b, question, context and so on; "
+        "each also as .gz or .zst. Lists, such as endings, need .jsonl.",
         reads=True,
     )
     half: bool = option(
@@ -58,7 +59,8 @@ class RuntimeConfig(kinds.ExportConfig):
     report_file: str | None = option(
         None,
         "Texts for the report, as in --calibration_file. With a column `label` "
-        "the report has the accuracy, or for scores their correlation.",
+        "the report has the accuracy, or for scores their correlation, of the "
+        "texts that have one.",
         reads=True,
     )
 

@@ -29,7 +29,6 @@ from bert_tf.export.runtimes import (
 from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.training import model_folders
 from tfrecords.io import atomic_files, json_files, stored_folders
-from tfrecords.options import quoted
 from tfrecords.text import vocab, word_windows
 
 _MODULES = {"litert": litert, "onnx": onnx, "openvino": openvino}
@@ -44,7 +43,7 @@ _IN_CARD = ("kind", "max_seq_length", "weights")
 # Format -> why it cannot hold a BiLSTM.
 _WITHOUT_LSTM = {
     "litert": "LiteRT has no LSTM for texts of any length",
-    "onnx": "tf2onnx does not convert the lists of TensorFlow's LSTM",
+    "onnx": "tf2onnx does not convert the TensorList operations of an LSTM",
 }
 # A conversion in float32 that differs by more is wrong.
 _MOST_DIFFERENCE = 1e-3
@@ -66,9 +65,11 @@ def export(config: RuntimeConfig) -> None:
 
     config.check_installed()
     model_card.check_license(config.license)
-    stored_folders.check_kept(config.model_dir, config.export_dir)
+    read = config.model_dir, config.calibration_file, config.report_file
+    for path in filter(None, read):
+        stored_folders.check_kept(path, config.export_dir)
     saved_model.check_free(
-        config.export_dir, config.overwrite, *_kind(config.format)
+        config.export_dir, config.overwrite, **_marks(config.format)
     )
     with (
         formats.open_model_folder(config.model_dir) as folder,
@@ -113,7 +114,7 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         network.get_concrete_function().structured_outputs
     )
     with saved_model.new_export(
-        config.export_dir, config.overwrite, *_kind(config.format)
+        config.export_dir, config.overwrite, **_marks(config.format)
     ) as target:
         vocab.write(entries, os.path.join(target, "vocab.txt"))
         json_files.write(os.path.join(target, METADATA), settings)
@@ -129,9 +130,9 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
             file.write(card)
 
 
-def _kind(format: str) -> tuple[str, str]:
-    """Returns the name of a format's file, and what its folder is."""
-    return _MODULES[format].FILE, f"a model for {format}"
+def _marks(name: str) -> dict[str, str]:
+    """Returns `file` and `title` of a format, see `saved_model.check_free`."""
+    return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
 
 
 def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
@@ -139,7 +140,7 @@ def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
     if config.format in _WITHOUT_LSTM and bilstm_units and is_read:
         raise ValueError(
             f"--format={config.format}: bilstm_units={bilstm_units}, and "
-            f"{_WITHOUT_LSTM[config.format]}. Use openvino."
+            f"{_WITHOUT_LSTM[config.format]}. Use --format=openvino."
         )
 
 
@@ -158,14 +159,8 @@ def _read_texts(config: RuntimeConfig, settings: Mapping):
     if config.report_file:
         path = config.report_file
         texts = rows.read(path, kind)
-    if kind == "classification":
-        found = {text[rows.LABEL] for text in texts if rows.LABEL in text}
-        if unknown := found - set(settings["labels"]):
-            raise ValueError(
-                f"{path} has the label {quoted(min(unknown))}; the model's are "
-                f"{', '.join(settings['labels'])}. Correct the column, or "
-                "rename it if it is none."
-            )
+    if config.report and path:
+        rows.check_labels(path, texts, kind, settings.get("labels", ()))
     return calibration, texts
 
 

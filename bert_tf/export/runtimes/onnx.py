@@ -135,8 +135,8 @@ def _quantize(path: str, quantize: str, rows) -> None:
         path,
         skip_symbolic_shape=True,
     )
-    # Unsigned: with signed weights, processors without VNNI add two products
-    # in 16 bits, which overflow.
+    # Unsigned: with signed weights, onnxruntime adds two products in 16 bits on
+    # processors without VNNI, and they saturate; others it adds in 32 bits.
     int8 = {"weight_type": quantization.QuantType.QUInt8}
     if quantize == "dynamic":
         quantization.quantize_dynamic(path, path, per_channel=True, **int8)

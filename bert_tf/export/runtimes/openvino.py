@@ -50,7 +50,7 @@ def _quantized(model, quantize: str, rows):
         model,
         nncf.Dataset(rows),
         model_type=nncf.ModelType.TRANSFORMER,
-        # 7 bits for weights, so that sums of two products do not overflow in
+        # 7 bits for weights, so that sums of two products do not saturate in
         # 16 bits on processors without VNNI.
         advanced_parameters=nncf.AdvancedQuantizationParameters(
             overflow_fix=nncf.OverflowFix.ENABLE

@@ -27,8 +27,6 @@ import tokenizer as tokenizer_lib
 
 # First fields of kinds for which a line of text is enough.
 _OF_ONE_TEXT = ("text_a", "text")
-_OPTIONAL = ("text_b", "words")
-_OF_LISTS = ("endings", "words")
 
 
 class Network:
@@ -121,6 +119,11 @@ class Model:
             ("[MASK]",) if self.kind == "fill_mask" else (),
         )
 
+    @property
+    def has_pooler(self):
+        """Whether an encoder returns `pooled_output`."""
+        return "pooled_output" in self.settings["outputs"]
+
     def answer(self, texts):
         """Returns a dict for each text, a dict of the kind's fields.
 
@@ -160,10 +163,10 @@ class Model:
         return [{"score": float(x["score"])} for x in self._each(texts)]
 
     def _encoder(self, texts):
-        if "pooled_output" not in self.settings["outputs"]:
+        if not self.has_pooler:
             raise ValueError(
-                "this model has no pooled_output, only values per token; see "
-                "Model.outputs"
+                "This model has no pooled_output, only values per token. Use "
+                "Model.outputs."
             )
         return [
             {"pooled_output": x["pooled_output"].tolist()}
@@ -316,7 +319,7 @@ def _find_nbest(spans, null, context, most):
 
     Args:
       spans: from `_find_spans`.
-      null: score of no answer; None if every question has one.
+      null: score of no answer; None if every question has an answer.
       context: the passage.
       most: maximum number of answers with text.
     """
@@ -366,7 +369,8 @@ def parse(line, kind):
     """Returns the fields of a line: a text, or a JSON object.
 
     Raises:
-      ValueError: if the line is neither, or a field is missing or not text.
+      ValueError: if the line is neither, or a field is missing or not text;
+        those that may be missing may be null.
     """
     names = tokenizer_lib.FIELDS[kind]
     if names[0] in _OF_ONE_TEXT and not line.lstrip().startswith("{"):
@@ -375,7 +379,7 @@ def parse(line, kind):
         fields = json.loads(line)
     except ValueError:
         fields = None
-    needed = [x for x in names if x not in _OPTIONAL]
+    needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
     is_complete = isinstance(fields, dict) and (
         "words" in names
         and "words" in fields
@@ -383,20 +387,31 @@ def parse(line, kind):
     )
     if not is_complete:
         raise ValueError(f"{line!r}: expected JSON with {', '.join(needed)}.")
-    for name in fields.keys() & set(names):
-        is_list = name in _OF_LISTS
-        texts = fields[name] if is_list else [fields[name]]
+    for name in names:
+        value = fields.get(name)
+        if value is None and (name not in needed or "words" in fields):
+            continue
+        is_list = name in tokenizer_lib.LISTS
+        texts = value if is_list else [value]
         if not isinstance(texts, list) or not all(
             isinstance(text, str) for text in texts
         ):
             wanted = "a list of strings" if is_list else "a string"
-            raise ValueError(f"{line!r}: {name} must be {wanted}.")
+            raise ValueError(
+                f"{name} is {json.dumps(value)[:100]}; expected {wanted}."
+            )
     return fields
 
 
 def main():
     """Answers the lines of stdin."""
     model = Model(os.path.dirname(os.path.abspath(__file__)))
+    if model.kind == "encoder" and not model.has_pooler:
+        sys.exit(
+            "error: this model has no pooled_output, as its pooler was never "
+            "trained. Use Model.outputs in Python, or export it with "
+            "--kind=sentence_embedding."
+        )
     # Not the encoding and the line ends of the system.
     sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
@@ -404,9 +419,9 @@ def main():
         line = line.removesuffix("\n").removesuffix("\r")
         try:
             fields = parse(line, model.kind)
-            (answer,) = model.answer([fields])
         except ValueError as error:
             sys.exit(f"line {number}: {error}")
+        (answer,) = model.answer([fields])
         print(json.dumps(answer, ensure_ascii=False), flush=True)
 
 

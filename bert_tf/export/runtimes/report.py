@@ -21,8 +21,9 @@ from tfrecords.io import json_files
 # Largest sequence length for which times are measured.
 _MOST_TOKENS = 128
 _RANDOM_ROWS = 4
-# Runs a file with all installed packages, also those of PYTHONPATH, but without
-# its own folder, whose onnx.py and openvino.py would hide them.
+# Runs a file with all installed packages, also those of PYTHONPATH. Not as a
+# script, since onnx.py and openvino.py of its folder would hide the packages;
+# and without "", the current folder.
 _RUN = """
 import runpy, sys
 sys.path[:] = [path for path in sys.path if path]
@@ -53,7 +54,8 @@ def make(
     Returns:
       `largest_difference` on random inputs, and on `texts` if any, of each
       output from the SavedModel's; `bytes` and `milliseconds` of both; and if
-      texts have labels, `score` of both.
+      texts have labels, `accuracy` or `pearson` of both, and `texts`, the
+      number of texts with labels.
 
     Raises:
       RuntimeError: if the model does not run, or loads TensorFlow.
@@ -183,16 +185,15 @@ def _size(folder: str) -> int:
 
 
 def _scores(settings: Mapping, texts: Sequence[Mapping], batches) -> dict:
-    """Returns the score of both models on texts with labels."""
+    """Returns the score of both models on the texts that have labels."""
     kind = settings["kind"]
-    if kind not in ("classification", "regression") or any(
-        rows.LABEL not in text for text in texts
-    ):
+    labelled = [i for i, text in enumerate(texts) if rows.LABEL in text]
+    if kind not in ("classification", "regression") or not labelled:
         return {}
-    gold = [text[rows.LABEL] for text in texts]
+    gold = [texts[i][rows.LABEL] for i in labelled]
     name = "logits" if kind == "classification" else "score"
     theirs, ours = (
-        np.concatenate([batch[side][name] for batch in batches])
+        np.concatenate([batch[side][name] for batch in batches])[labelled]
         for side in (0, 1)
     )
     found = {}
@@ -205,7 +206,7 @@ def _scores(settings: Mapping, texts: Sequence[Mapping], batches) -> dict:
             gold_scores = np.array(gold, float)
             found[key] = float(np.corrcoef(outputs, gold_scores)[0, 1])
     title = "accuracy" if kind == "classification" else "pearson"
-    return {title: found, "texts": len(texts)}
+    return {title: found, "texts": len(labelled)}
 
 
 def lines(report: Mapping) -> list[str]:

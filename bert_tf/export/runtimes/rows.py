@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping, Sequence
 
 from bert_tf.export.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
@@ -10,9 +11,6 @@ from tfrecords.options import quoted
 from tfrecords.text import text_files
 
 LABEL = "label"
-# Fields that may be missing in a text.
-_OPTIONAL = ("text_b", "words")
-_LISTS = ("endings", "words")
 
 
 def read(path: str, kind: str, most: int | None = None) -> list[dict]:
@@ -29,8 +27,8 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
       At least one dict of `tokenizer.FIELDS[kind]` and perhaps `label`, str.
 
     Raises:
-      ValueError: if the file is missing, empty or not UTF-8 text, a text lacks
-        a field, or the label of a regression is no number.
+      ValueError: if the file is missing, empty or not UTF-8 text, its format
+        cannot hold the fields, or a text lacks one or has one of another type.
       OSError: if it cannot be read.
     """
     lines = text_files.read_lines(path, text_files.ReadStatistics())
@@ -42,12 +40,11 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
 
 
 def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
-    name = path.removesuffix(".gz").removesuffix(".zst")
-    if name.endswith(".jsonl"):
+    if _format(path) == "jsonl":
         for number, line in enumerate(lines, 1):
             where = f"{path}:{number}"
             yield _fields(json_files.parse(line, where), kind, where)
-    elif name.endswith(".tsv"):
+    elif _format(path) == "tsv":
         header = next(lines, "").split("\t")
         text_files.check_unique(
             (*tokenizer_lib.FIELDS[kind], LABEL), header, path
@@ -63,16 +60,27 @@ def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
                 cells["words"] = cells["words"].split()
             yield _fields(cells, kind, f"{path}:{number}")
     else:
-        first = tokenizer_lib.FIELDS[kind][0]
+        first, *others = tokenizer_lib.FIELDS[kind]
+        if needed := set(others) - set(tokenizer_lib.OPTIONAL):
+            raise ValueError(
+                f"{path}: lines of text have no {', '.join(needed)}. Give a "
+                f".jsonl file of objects with {first} and {', '.join(needed)}."
+            )
         for number, line in enumerate(lines, 1):
             yield _fields({first: line}, kind, f"{path}:{number}")
+
+
+def _format(path: str) -> str:
+    """Returns the extension of the decompressed file."""
+    name = path.removesuffix(".gz").removesuffix(".zst")
+    return os.path.splitext(name)[1].removeprefix(".")
 
 
 def _fields(values: Mapping, kind: str, where: str) -> dict:
     """Returns the fields of a text; `words` may be there instead of `text`."""
     names = tokenizer_lib.FIELDS[kind]
     found = {x: values[x] for x in (*names, LABEL) if x in values}
-    needed = [x for x in names if x not in _OPTIONAL]
+    needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
     missing = [x for x in needed if x not in found]
     if missing and not ("words" in found and needed == ["text"]):
         raise ValueError(
@@ -83,22 +91,39 @@ def _fields(values: Mapping, kind: str, where: str) -> dict:
     label = found.pop(LABEL, None)
     if label is not None:
         found[LABEL] = str(label)
-    if label is not None and kind == "regression":
-        _check_number(found[LABEL], where)
     for name in names:
-        type_of = [str] if name in _LISTS else str
+        type_of = [str] if name in tokenizer_lib.LISTS else str
         if name in found:
             json_files.check(found[name], type_of, where, name)
     return found
 
 
-def _check_number(label: str, where: str) -> None:
+def check_labels(
+    path: str, texts: Sequence[Mapping], kind: str, labels: Sequence[str]
+) -> None:
+    """Raises ValueError if the label of a text cannot be scored.
+
+    Args:
+      path: the file of the texts.
+      texts: all of its texts, from `read`.
+      kind: kind of export; only classification and regression have scores.
+      labels: names of the classes.
+    """
+    for number, text in enumerate(texts, 1 + (_format(path) == "tsv")):
+        label, expected = text.get(LABEL), None
+        if kind == "classification" and label not in (None, *labels):
+            expected = f"the model's are {', '.join(labels)}"
+        elif kind == "regression" and not _is_number(label or "0"):
+            expected = "a score should be a number"
+        if expected:
+            raise ValueError(
+                f"{path}:{number} has the label {quoted(label)}; {expected}. "
+                "Correct it, or give the column another name."
+            )
+
+
+def _is_number(text: str) -> bool:
     try:
-        is_number = math.isfinite(float(label))
+        return math.isfinite(float(text))
     except ValueError:
-        is_number = False
-    if not is_number:
-        raise ValueError(
-            f"{where}: the label {quoted(label)} is no number, as the score of "
-            "a regression should be. Correct it, or rename the column."
-        )
+        return False

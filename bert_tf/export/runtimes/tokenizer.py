@@ -33,6 +33,9 @@ FIELDS = {
     "sentence_embedding": ("text",),
     "encoder": ("text_a", "text_b"),
 }
+# Those that may be missing, and those that are lists of texts.
+OPTIONAL = ("text_b", "words")
+LISTS = ("endings", "words")
 # As in the original; longer words are [UNK].
 MAX_CHARS_PER_WORD = 200
 _CHINESE = (

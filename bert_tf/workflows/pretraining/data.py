@@ -34,7 +34,10 @@ class PretrainingData(NamedTuple):
 
     @property
     def digest(self) -> str | list[str]:
-        """The digest in the manifest; without one, the paths or addresses."""
+        """The digest in the manifest; without one, the files' paths.
+
+        Of files in a store, their addresses there.
+        """
         if self.records.manifest:
             return self.records.manifest.digest
         return [stored_folders.address(path) for path in self.records.paths]

@@ -169,6 +169,18 @@ def test_lamb_does_not_scale_biases_and_zeros():
     np.testing.assert_allclose(variables[0], 1.5, rtol=1e-5)
 
 
+def test_a_loss_that_reads_no_weight_is_refused():
+    variables = [keras.Variable([1.0, 2.0], name=name) for name in "ab"]
+    optimizer = optimizers.AdamW(variables, lambda step: tf.constant(0.5))
+    with pytest.raises(ValueError, match="0 gradients in a list of 2, for 2 w"):
+        optimizer.apply([None, None])
+    with pytest.raises(ValueError, match="1 gradients in a list of 1, for 2 w"):
+        optimizer.apply([tf.ones(2)])
+    optimizer.apply([tf.ones(2), None])
+    assert (variables[0].numpy() < [1, 2]).all()
+    np.testing.assert_array_equal(variables[1], [1, 2])
+
+
 @pytest.mark.parametrize("make", optimizers.OPTIMIZERS.values())
 def test_layerwise_decay_lowers_the_rate_of_lower_layers(tiny_config, make):
     model = bert_tf.BertPretrainer(tiny_config)

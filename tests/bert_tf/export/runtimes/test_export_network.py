@@ -178,7 +178,7 @@ def test_an_unknown_label_is_refused_before_the_conversion(
     path = tmp_path / "dev.tsv"
     path.write_text("text_a\tlabel\na ship\tfine\na ship\tgood\n")
     words = ("--format=onnx", f"--report_file={path}")
-    with pytest.raises(ValueError, match="dev.tsv has the label 'fine'; the m"):
+    with pytest.raises(ValueError, match="dev.tsv:2 has the label 'fine'; the"):
         export(model_of("classification"), tmp_path / "out", *words)
     assert not (tmp_path / "out").exists()
 
@@ -190,7 +190,7 @@ def test_labels_of_a_calibration_file_are_checked_too(
     path = tmp_path / "dev.tsv"
     path.write_text("text_a\tlabel\na ship\tfine\n")
     words = ("--quantize=static", f"--calibration_file={path}")
-    with pytest.raises(ValueError, match="dev.tsv has the label 'fine'; the m"):
+    with pytest.raises(ValueError, match="dev.tsv:2 has the label 'fine'; the"):
         export(
             model_of("classification"),
             tmp_path / "out",
@@ -211,11 +211,17 @@ def test_a_stride_that_skips_words_is_refused(
 
 def test_the_source_is_never_replaced(monkeypatch, export, tmp_path):
     monkeypatch.setitem(config.MODULES, "onnx", ())
-    (tmp_path / "model.onnx").write_text("old")
+    target = tmp_path / "out"
+    (target / "model").mkdir(parents=True)
+    for path in (target / "model.onnx", target / "dev.tsv"):
+        path.write_text("old")
     words = ("--format=onnx", "--overwrite")
     with pytest.raises(ValueError, match="contains the source"):
-        export(tmp_path / "model", tmp_path, *words)
-    assert (tmp_path / "model.onnx").read_text() == "old"
+        export(target / "model", target, *words)
+    words += (f"--report_file={target / 'dev.tsv'}",)
+    with pytest.raises(ValueError, match="contains the source, .*dev.tsv"):
+        export(tmp_path / "model", target, *words)
+    assert (target / "model.onnx").read_text() == "old"
 
 
 def test_a_missing_package_is_refused_first(monkeypatch, export, tmp_path):

@@ -116,9 +116,12 @@ def test_questions_without_an_answer(
             expected.begin,
             expected.end,
         )
-        assert [x["answer"] for x in answer["nbest"]] == [
-            x.text for x in expected.nbest
-        ]
+        assert [
+            (x["answer"], x["start"], x["end"]) for x in answer["nbest"]
+        ] == [(x.text, x.begin, x.end) for x in expected.nbest]
+        assert [x["probability"] for x in answer["nbest"]] == pytest.approx(
+            [x.probability for x in expected.nbest], **CLOSE
+        )
         assert answer["probability"] == pytest.approx(
             expected.probability, **CLOSE
         )
@@ -156,7 +159,7 @@ ECHO = """
 import sys
 import predict
 class Model:
-    kind = sys.argv[1]
+    kind, has_pooler = sys.argv[1], False
     def __init__(self, folder):
         pass
     def answer(self, texts):
@@ -180,14 +183,15 @@ def echo(kind: str, given: bytes) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize(
     ("kind", "line", "wanted"),
     [
-        ("classification", {"text_a": 3}, "text_a must be a string"),
-        ("classification", {"text_a": "a", "text_b": []}, "text_b must be a"),
-        ("tagging", {"words": "the cat"}, "words must be a list of strings"),
-        ("tagging", {"words": ["the", 1]}, "words must be a list of strings"),
+        ("classification", {"text_a": 3}, "text_a is 3; expected a string"),
+        ("regression", {"text_a": None}, "text_a is null; expected a string"),
+        ("regression", {"text_a": "a", "text_b": []}, "text_b is []; expected"),
+        ("tagging", {"words": "the cat"}, 'words is "the cat"; expected a li'),
+        ("tagging", {"words": ["the", 1]}, 'words is ["the", 1]; expected a'),
         (
             "multiple_choice",
             {"context": "a", "endings": "b"},
-            "endings must be a list of strings",
+            'endings is "b"; expected a list of strings',
         ),
     ],
 )
@@ -196,6 +200,25 @@ def test_fields_that_are_not_text_are_refused(kind, line, wanted):
     assert process.returncode == 1
     assert process.stderr.decode().startswith("line 1: ")
     assert wanted in process.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("classification", {"text_a": "a", "text_b": None}),
+        ("tagging", {"text": "a", "words": None}),
+        ("tagging", {"text": None, "words": ["a"]}),
+    ],
+)
+def test_fields_that_may_be_missing_may_be_null(kind, line):
+    process = echo(kind, json.dumps(line).encode())
+    assert json.loads(process.stdout) == line
+
+
+def test_an_encoder_without_a_pooler_has_no_answers():
+    process = echo("encoder", b"")
+    assert process.returncode == 1
+    assert b"error: this model has no pooled_output" in process.stderr
 
 
 def test_lines_are_utf_8_on_every_system():

@@ -1,5 +1,9 @@
 """The report of a stand-in for an exported model, in its own process."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -140,3 +144,23 @@ def test_random_inputs_have_the_segments_of_the_model(types):
     config = BertConfig(vocab_size=20, type_vocab_size=types)
     found = report._random_inputs(SETTINGS, 8, config)
     assert found["input_type_ids"].max() == types - 1
+
+
+def test_packages_of_pythonpath_are_found_and_its_own_folder_is_not(tmp_path):
+    script = tmp_path / "own" / "script.py"
+    (tmp_path / "installed").mkdir()
+    script.parent.mkdir()
+    (tmp_path / "installed" / "only_there.py").write_text("number = 3\n")
+    (script.parent / "colorsys.py").write_text("raise SystemExit('hidden')\n")
+    script.write_text(
+        "import colorsys, only_there, sys\nprint(only_there.number, *sys.argv)"
+    )
+    output = subprocess.run(
+        [sys.executable, "-B", "-c", report._RUN, str(script), "a"],
+        cwd=script.parent,
+        env=os.environ | {"PYTHONPATH": str(tmp_path / "installed")},
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert output == f"3 {script} a\n"

@@ -62,12 +62,25 @@ def test_wrong_files_are_refused(write, name, text, message):
         rows.read(path, "classification")
 
 
-@pytest.mark.parametrize("label", ["good", "nan", "inf", ""])
-def test_a_score_that_is_no_number_is_refused(write, label):
+@pytest.mark.parametrize(
+    ("kind", "label", "message"),
+    [
+        ("regression", "good", "a score should be a number"),
+        ("regression", "nan", "a score should be a number"),
+        ("regression", "inf", "a score should be a number"),
+        ("classification", "2", "the model's are 1.5, good"),
+        ("classification", "", "the model's are 1.5, good"),
+    ],
+)
+def test_labels_without_a_score_are_refused(write, kind, label, message):
     path = write("t.tsv", f"text_a\tlabel\na\t1.5\nb\t{label}\n")
-    with pytest.raises(ValueError, match=f"t.tsv:3: the label '{label}' is no"):
-        rows.read(path, "regression")
-    assert rows.read(path, "classification")[1]["label"] == label
+    texts, labels = rows.read(path, kind), ["1.5", "good"]
+    match = f"t.tsv:3 has the label '{label}'; {message}"
+    with pytest.raises(ValueError, match=match):
+        rows.check_labels(path, texts, kind, labels)
+    rows.check_labels(path, texts[:1], kind, labels)
+    rows.check_labels(path, [{"text_a": "a"}], kind, labels)
+    rows.check_labels(path, texts, "encoder", ())
 
 
 def test_a_label_may_be_unknown(write):
@@ -75,10 +88,13 @@ def test_a_label_may_be_unknown(write):
     assert rows.read(path, "regression") == [{"text_a": "a"}]
 
 
-def test_a_table_of_choices_is_refused(write):
+def test_files_that_cannot_hold_the_fields_are_refused(write):
     path = write("t.tsv", "context\tendings\nc\ta ship\n")
     with pytest.raises(ValueError, match="t.tsv: a column cannot hold a list"):
         rows.read(path, "multiple_choice")
+    path = write("t.txt", "who?\n")
+    with pytest.raises(ValueError, match="text have no context. Give a .jsonl"):
+        rows.read(path, "question_answering")
 
 
 def test_compressed_files_have_the_format_of_their_content(tmp_path):
