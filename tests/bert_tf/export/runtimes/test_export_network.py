@@ -171,32 +171,19 @@ def test_a_kind_that_does_not_match_the_task_is_refused(
         export(model_of("classification"), tmp_path / "out", *words)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--report_file"], ["--quantize=static", "--calibration_file"]],
+)
 def test_an_unknown_label_is_refused_before_the_conversion(
-    monkeypatch, model_of, export, tmp_path
+    monkeypatch, model_of, export, tmp_path, words
 ):
     monkeypatch.setitem(config.MODULES, "onnx", ())
     path = tmp_path / "dev.tsv"
     path.write_text("text_a\tlabel\na ship\tfine\na ship\tgood\n")
-    words = ("--format=onnx", f"--report_file={path}")
+    words = ["--format=onnx", *words[:-1], f"{words[-1]}={path}"]
     with pytest.raises(ValueError, match="dev.tsv:2 has the label 'fine'; the"):
         export(model_of("classification"), tmp_path / "out", *words)
-    assert not (tmp_path / "out").exists()
-
-
-def test_labels_of_a_calibration_file_are_checked_too(
-    monkeypatch, model_of, export, tmp_path
-):
-    monkeypatch.setitem(config.MODULES, "onnx", ())
-    path = tmp_path / "dev.tsv"
-    path.write_text("text_a\tlabel\na ship\tfine\n")
-    words = ("--quantize=static", f"--calibration_file={path}")
-    with pytest.raises(ValueError, match="dev.tsv:2 has the label 'fine'; the"):
-        export(
-            model_of("classification"),
-            tmp_path / "out",
-            "--format=onnx",
-            *words,
-        )
     assert not (tmp_path / "out").exists()
 
 
