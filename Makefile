@@ -30,7 +30,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile \
 test: $(VENV)/.installed
 	$(PYTEST) -m "not slow" $(ARGS)
 
-# All tests, in one run that imports and makes everything once: 18 to 36
+# All tests, in one run that imports and makes everything once: 21 to 36
 # minutes.
 test-all: $(VENV)/.installed
 	$(PYTEST) $(ARGS)

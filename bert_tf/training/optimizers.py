@@ -322,10 +322,8 @@ class AdamW(tf.Module):
         Raises:
           ValueError: if there is no gradient, or another number of weights.
         """
-        if len(gradients) != len(self.paths) or not any(
-            gradient is not None for gradient in gradients
-        ):
-            found = sum(gradient is not None for gradient in gradients)
+        found = sum(gradient is not None for gradient in gradients)
+        if len(gradients) != len(self.paths) or not found:
             raise ValueError(
                 f"{found} gradients in a list of {len(gradients)}, for "
                 f"{len(self.paths)} weights. Give a list with a gradient or "

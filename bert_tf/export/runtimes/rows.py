@@ -113,7 +113,7 @@ def check_labels(
         label, expected = text.get(LABEL), None
         if kind == "classification" and label not in (None, *labels):
             expected = f"the model's are {', '.join(labels)}"
-        elif kind == "regression" and not _is_number(label or "0"):
+        elif kind == "regression" and not (label is None or _is_number(label)):
             expected = "a score should be a number"
         if expected:
             raise ValueError(

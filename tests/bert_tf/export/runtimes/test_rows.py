@@ -68,6 +68,7 @@ def test_wrong_files_are_refused(write, name, text, message):
         ("regression", "good", "a score should be a number"),
         ("regression", "nan", "a score should be a number"),
         ("regression", "inf", "a score should be a number"),
+        ("regression", "", "a score should be a number"),
         ("classification", "2", "the model's are 1.5, good"),
         ("classification", "", "the model's are 1.5, good"),
     ],
