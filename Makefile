@@ -5,7 +5,13 @@
 # Spark, Beam and Parquet; .venv-explore with Gradio; or .venv-parity for parity
 # and benchmark, which need other implementations of BERT.
 
+# make test PYTHON=python3.13 | make test CONSTRAINTS=constraints/oldest.txt
+# Another Python or other constraints make .venv anew; VENV=DIR keeps both.
+
 PYTHON ?= python3
+# Exact versions of all packages.
+CONSTRAINTS ?= constraints/python$(shell $(PYTHON) -c \
+  'import sys; print("%d.%d" % sys.version_info[:2])').txt
 VENV := .venv
 BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
@@ -13,13 +19,16 @@ ENGINES_VENV := .venv-engines
 EXPLORE_VENV := .venv-explore
 OUTPUT_DIR ?= runs/quickstart
 
+# Changes with what is installed.
+INSTALLED := $(VENV)/.installed-$(subst /,_,$(PYTHON))-$(basename $(notdir $(CONSTRAINTS)))
+
 # Tests start many processes, each of which would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: quickstart test test-all test-engines test-explore docs lint format \
-  parity benchmark kill-test clean
+.PHONY: quickstart test test-all test-libraries test-engines test-explore docs \
+  lint format parity benchmark kill-test package constraints clean
 
-quickstart: $(VENV)/.installed
+quickstart: $(INSTALLED)
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
 
 # In the order of the files: by default xdist starts files with few tests last,
@@ -27,13 +36,22 @@ quickstart: $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile \
   --no-loadscope-reorder
 # Without tests that take more than 5 seconds: at most 6 minutes on two cores.
-test: $(VENV)/.installed
+test: $(INSTALLED)
 	$(PYTEST) -m "not slow" $(ARGS)
 
 # All tests, in one run that imports and makes everything once: 21 to 36
 # minutes.
-test-all: $(VENV)/.installed
+test-all: $(INSTALLED)
 	$(PYTEST) $(ARGS)
+
+# The tests of what TensorFlow, Keras and other libraries can change, for the
+# oldest and the newest of them: model, training, export, text, conversion, and
+# one page from text to a SavedModel.
+test-libraries: $(INSTALLED)
+	$(PYTEST) -m "not slow" tests/bert_tf/model tests/bert_tf/training \
+	  tests/bert_tf/export tests/bert_tf/conversion tests/bert_tf/test_loading.py \
+	  tests/tfrecords/text tests/tfrecords/reading tests/tfrecords/test_libraries.py $(ARGS)
+	$(BIN)/python -m pytest tests/examples $(ARGS)
 
 # The tests that need Apache Spark, Apache Beam or Parquet. Spark needs Java,
 # which is installed on Debian if the user is root.
@@ -60,11 +78,11 @@ docs: $(VENV)/.docs
 	  docs docs/_build/html $(ARGS)
 	@echo "Open docs/_build/html/index.html"
 
-lint: $(VENV)/.installed
+lint: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(VENV)/.installed
+format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -91,34 +109,58 @@ benchmark: $(PARITY_VENV)/.installed
 	  --json=$(BENCHMARK_DIR)/train_step.json $(ARGS)
 
 # Runs killed at random moments, and the same run on 1 to 4 replicas.
-kill-test: $(VENV)/.installed
+kill-test: $(INSTALLED)
 	$(BIN)/python -m tools.kill_report $(ARGS)
 	$(BIN)/python -m tools.replica_report
 
-$(VENV)/.docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[docs]'
+# Source and wheel in dist/, with valid metadata.
+package: $(INSTALLED)
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
+# Resolves constraints/ anew, with uv; only what must change does, unless
+# ARGS=--upgrade. Needs Python 3.10 to 3.13.
+RESOLVE = uv pip compile setup.py --quiet --no-header --no-annotate $(ARGS) \
+  --extra test --output-file
+MAIN = --extra docs --extra pretraining --extra plots --extra explore --extra browser
+constraints:
+	for version in 3.10 3.11 3.12 3.13; do $(RESOLVE) \
+	  constraints/python$$version.txt --python $$version $(MAIN) || exit 1; done
+	$(RESOLVE) constraints/engines.txt --python 3.10 --extra pretraining \
+	  --extra spark --extra beam --extra parquet
+	$(RESOLVE) constraints/parity.txt --python 3.11 --extra parity --extra export
+	$(RESOLVE) constraints/oldest.txt --python 3.10 --extra pretraining \
+	  --extra plots --resolution lowest-direct
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check \
+	  --constraint $(CONSTRAINTS) --editable '.[docs]'
 	@touch $@
 
-$(VENV)/.installed: EXTRAS := test
-$(ENGINES_VENV)/.installed: EXTRAS := test,spark,beam,parquet
+$(INSTALLED): EXTRAS := test,pretraining,plots
+$(ENGINES_VENV)/.installed: EXTRAS := test,pretraining,spark,beam,parquet
+$(ENGINES_VENV)/.installed: CONSTRAINTS := constraints/engines.txt
 $(EXPLORE_VENV)/.installed: EXTRAS := test,explore,browser
 $(PARITY_VENV)/.installed: EXTRAS := test,parity,export
-# Its pinned packages need Python 3.11.
+$(PARITY_VENV)/.installed: CONSTRAINTS := constraints/parity.txt
+# Its packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 
 # On Debian, ensurepip is in a separate package, python3-venv.
-$(VENV)/.installed $(ENGINES_VENV)/.installed $(EXPLORE_VENV)/.installed \
-  $(PARITY_VENV)/.installed: setup.py
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 13) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.12: make PYTHON=python3.11")'
+$(INSTALLED) $(ENGINES_VENV)/.installed $(EXPLORE_VENV)/.installed \
+  $(PARITY_VENV)/.installed: setup.py $(wildcard constraints/*.txt)
+	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 14) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.13: make PYTHON=python3.13")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
 	  { echo "Please run: sudo apt-get install python3-venv"; exit 1; }; }
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check \
+	  --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
 	rm -rf $(VENV) $(ENGINES_VENV) $(EXPLORE_VENV) $(PARITY_VENV) build \
-	  *.egg-info .pytest_cache .ruff_cache
+	  dist *.egg-info .pytest_cache .ruff_cache

@@ -1,78 +1,94 @@
 """Metadata, dependencies, console commands -> an installable bert_tf."""
 
+import pathlib
+import re
+
 from setuptools import find_packages, setup
 
-# tensorflow-text, Keras and protobuf must fit TensorFlow: move them together.
+ROOT = pathlib.Path(__file__).parent
+VERSION = re.search(
+    r'^__version__ = "(.+)"$', (ROOT / "bert_tf/__init__.py").read_text(), re.M
+)[1]
+
+# Ranges, because a library stands beside others: each lower bound is installed
+# from constraints/oldest.txt and tested, and an upper one has a reason. Exact
+# versions are in constraints/, which `make` installs with.
 REQUIRES = [
-    "tensorflow==2.20.0",
-    "tensorflow-text==2.20.1",
-    "keras==3.15.1; python_version >= '3.11'",
-    "keras==3.12.3; python_version < '3.11'",  # The last for Python 3.10.
-    "protobuf==6.33.6",
-    "numpy==2.4.6; python_version >= '3.11'",
-    "numpy==2.2.6; python_version < '3.11'",  # The last for Python 3.10.
-    # Dependencies of TensorFlow and Keras that we import directly.
-    "h5py>=3.11,<4",
-    "ml_dtypes>=0.5,<1",
-    "absl-py==1.4.0",
+    # tensorflow-text fits one minor version of TensorFlow, and is built some
+    # weeks after it. It requires TensorFlow of its own minor.
+    "tensorflow>=2.20,<2.22",
+    "tensorflow-text>=2.20,<2.22",
+    "keras>=3.12,<4",
+    "numpy>=2,<3",
+    # Dependencies of TensorFlow and Keras that we import directly; they know
+    # which versions fit.
+    "protobuf",
+    "h5py>=3.11",
+    "ml_dtypes>=0.5.1",
+    "absl-py>=1.4",
     # Our own.
-    "filelock>=3.30,<5",
-    "google-crc32c==1.9.0",
-    "langcodes==3.5.1",
-    "safetensors==0.8.0",
-    "scikit-learn>=1.7,<2",
-    "scipy>=1.15,<2",
-    "sentencex==1.0.32",
-    "huggingface_hub>=1.0,<3",
-    "tokenizers==0.23.3",
-    "tqdm>=4.67,<5",
-    "matplotlib>=3.10,<4",
+    "filelock>=3.18",
+    "google-crc32c>=1.5",
+    "safetensors>=0.5",
+    "scikit-learn>=1.5.2",
+    "scipy>=1.14.1",
+    # transformers 4.57 needs huggingface_hub below 1.0 and tokenizers 0.22,
+    # spacy-transformers tokenizers 0.21.
+    "huggingface_hub>=0.30",
+    "tokenizers>=0.21",
+    "tqdm>=4.66",
 ]
 
-# Pins shared by two extras, which `make parity` installs together.
-RUNTIMES = ["onnx==1.23.2", "onnxruntime==1.32.0", "openvino==2026.4.1"]
+# Needed by two extras.
+PLOTS = ["matplotlib>=3.9.2"]
+RUNTIMES = ["onnx>=1.19", "onnxruntime>=1.22", "openvino>=2025.3"]
 
 # No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
 # tensorflow-tpu would be installed. See docs/guide/cloud_tpu.md.
 EXTRAS = {
+    # Raw text -> vocabulary and records: splitting into sentences, and codes
+    # of languages.
+    "pretraining": ["sentencex>=1", "langcodes>=3.5"],
+    # show_records --histograms, and the page of the quickstart.
+    "plots": PLOTS,
+    # export_savedmodel --format=litert, onnx and openvino. tf2onnx and LiteRT
+    # are made for one version of TensorFlow's graphs.
+    "export": ["ai-edge-litert>=2", "nncf>=2.17", "tf2onnx>=1.17", *RUNTIMES],
+    # The page of bert-explore.
+    "explore": ["gradio>=6,<7", *PLOTS],
+    # Reading Parquet and .zst.
+    "parquet": ["pyarrow>=14"],
+    # make_pretraining_records --runner=spark and --runner=beam.
+    "spark": ["pyspark>=4,<5"],
+    "beam": ["apache-beam>=2.70,<3"],
+    # Development: tests and lint, the site that `make docs` builds, the browser
+    # test of the page, and the other implementations of `make parity`.
     "test": [
-        "pytest==9.2.0",
-        "pytest-xdist>=3.8,<4",
-        "hypothesis>=6.148,<7",
-        "ruff==0.17.5",
+        "pytest>=8.4",
+        "pytest-xdist>=3.8",
+        "hypothesis>=6.148",
+        "ruff>=0.17",
         # Its protocol buffers, to read the warm-up requests of exports.
-        "tensorflow-serving-api==2.20.0",
+        "tensorflow-serving-api>=2.19",
+        "build>=1.2",
+        "twine>=6",
     ],
-    # The site that `make docs` builds.
     "docs": [
         "sphinx>=8.1,<9",
         "myst-parser>=4,<5",
         "sphinx-book-theme>=1.1.4,<2",
     ],
-    # For make_pretraining_records --runner=spark and --runner=beam.
-    "spark": ["pyspark==4.3.0"],
-    "beam": ["apache-beam==2.77.0"],
-    # For the page of bert-explore.
-    "explore": ["gradio==6.31.0"],
-    # For its test; the browser is not from PyPI.
-    "browser": ["selenium==4.51.0"],
-    # For reading Parquet and .zst.
-    "parquet": ["pyarrow>=14,<26"],
-    # For export_savedmodel --format=litert, onnx and openvino; Python 3.11 or
-    # later.
-    "export": ["ai-edge-litert==2.3.0", "nncf==3.4.0", "tf2onnx==1.17.0"]
-    + RUNTIMES,
-    # Implementations that `make parity` compares with; Python 3.11 or later.
+    "browser": ["selenium>=4.30"],
     "parity": [
-        "tf-models-official==2.20.0",
-        "tf_keras==2.20.1",
-        "keras-hub==0.32.0",
-        "torch==2.13.0",
-        "transformers==5.23.0",
+        "tf-models-official>=2.19",
+        "tf_keras>=2.20",
+        "keras-hub>=0.30",
+        "torch>=2.8",
+        "transformers>=5",
         # Of benchmarks.inference; torch gives them the model as ONNX.
         *RUNTIMES,
         # For the Trainer of transformers.
-        "accelerate==1.14.0",
+        "accelerate>=1.10",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.
         "setuptools>=77,<81",
     ],
@@ -103,9 +119,27 @@ SCRIPTS = [
 
 setup(
     name="bert_tf",
-    version="0.1.0",
+    version=VERSION,
     description="The reference reimplementation of BERT in TensorFlow.",
+    long_description=(ROOT / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
     license="Apache-2.0",
+    keywords=["BERT", "TensorFlow", "Keras", "NLP", "pre-training"],
+    project_urls={
+        "Paper": "https://arxiv.org/abs/1810.04805",
+        "Original": "https://github.com/google-research/bert",
+    },
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3",
+        *(f"Programming Language :: Python :: 3.{n}" for n in range(10, 14)),
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Text Processing :: Linguistic",
+    ],
     packages=find_packages(
         include=[
             f"{package}{inner}"
@@ -114,7 +148,7 @@ setup(
         ]
     ),
     package_data={"run_scripts": ["recipes/*.flags", "recipes/*.json"]},
-    python_requires=">=3.10,<3.13",
+    python_requires=">=3.10,<3.14",
     install_requires=REQUIRES,
     extras_require=EXTRAS,
     entry_points={

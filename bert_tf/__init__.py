@@ -9,6 +9,10 @@ errors and the scoring scripts start quickly.
 import importlib
 import sys
 
+from tfrecords import libraries  # noqa: F401  Checked before the rest.
+
+__version__ = "0.1.0"
+
 _MODULES = {
     "config": ("BertConfig",),
     "model.encoder": ("BertEncoder", "EncoderOutputs"),

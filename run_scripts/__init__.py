@@ -4,7 +4,10 @@ import os
 import signal
 import sys
 
-from tfrecords.io import streams
+try:
+    from tfrecords.io import streams
+except ImportError as error:  # See tfrecords/libraries.py.
+    sys.exit(f"error: {error}")
 
 # Before any script imports TensorFlow, which logs messages about CUDA.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -45,6 +45,7 @@ def write_folder(folder, counts=(3, 5, 2), **changes):
         "vocabulary": {"size": 100, "sha256": "aa", "do_lower_case": True},
         "statistics": {"documents": 7},
         "shards": shards,
+        "libraries": {"tensorflow-text": "2.20.1"},
     }
     manifest = records.Manifest(**(fields | changes))
     manifest.write(folder)

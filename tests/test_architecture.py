@@ -24,7 +24,7 @@ MAX_SCRIPTS = 20
 # A module may import modules of its own folder and of the folders listed above
 # it.
 TFRECORDS_ORDER = (
-    ("options", "schema", "random_numbers"),
+    ("libraries", "options", "schema", "random_numbers"),
     ("io",),
     ("text", "engines"),
     ("tasks", "pretraining"),
@@ -111,7 +111,7 @@ def allowed_imports(path):
         return PACKAGES
     order = TFRECORDS_ORDER if package == "tfrecords" else BERT_TF_ORDER
     if folder == "__init__":
-        return (package,)
+        return (package, "tfrecords.libraries")
     allowed = []
     for folders in order:
         if folder in folders:
@@ -120,7 +120,7 @@ def allowed_imports(path):
     else:
         raise AssertionError(f"{path}: {folder} is missing in the order")
     allowed.append(f"{package}.{folder}")
-    for_all = ("tfrecords.options",)
+    for_all = ("tfrecords.options", "tfrecords.libraries")
     return (own, *allowed, *for_all, *TFRECORDS_IMPORTS.get(folder, ()))
 
 
@@ -212,6 +212,7 @@ def test_imports_do_not_load_optional_libraries():
 import sys
 import tfrecords.schema
 unwanted = {"tensorflow_text", "torch", "apache_beam", "official"}
+unwanted |= {"sentencex", "tokenizers", "tensorboard"}
 print(*{"bert_tf", *unwanted} & set(sys.modules))
 import bert_tf
 print(*unwanted & set(sys.modules))

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[1]
 DATA = ROOT / "tests" / "data"
 PACKAGES = ("bert_tf", "tfrecords", "run_scripts")
 # Files that the wheel is built from, besides the packages.
-BUILD_FILES = ("setup.py", "pyproject.toml")
+BUILD_FILES = ("setup.py", "pyproject.toml", "README.md")
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from matplotlib import image
 
 from bert_tf.export import text_signatures
 from bert_tf.model.encoder import BertEncoder
@@ -63,6 +62,8 @@ def _image(weights: np.ndarray) -> str:
 
     Its colors are linear in the square root: most weights are near 0.
     """
+    from matplotlib import image  # Of the extra "explore", as the page.
+
     file = io.BytesIO()
     image.imsave(file, np.sqrt(weights), cmap=_COLORS, vmin=0, vmax=1)
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()

@@ -16,6 +16,7 @@ from absl import logging
 
 from bert_tf import loading
 from bert_tf.prediction import attention_maps, marked_text, views
+from tfrecords import libraries
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -80,13 +81,9 @@ def check_address(host: str, port: int) -> None:
 
 def _import_gradio():
     """Returns the module; raises ValueError if it is not installed."""
-    try:
+    with libraries.extra("explore", "The page"):
         import gradio
-    except ImportError as error:
-        raise ValueError(
-            "The page needs Gradio, which is not installed: pip install "
-            "'bert_tf[explore]'."
-        ) from error
+        import matplotlib  # noqa: F401  For the images of attention.
     return gradio
 
 

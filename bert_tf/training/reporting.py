@@ -17,6 +17,9 @@ from tfrecords.io import atomic_files, json_files
 LOG = "steps.jsonl"
 LINE = {"step": int}  # Kind of its lines, see `json_files.check`.
 _SHOW_SECONDS = 10.0
+# As tf.summary.scalar, which TensorFlow 2.21 leaves to the package TensorBoard,
+# writes it.
+_SCALAR = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
 
 
 def format_seconds(seconds: float) -> str:
@@ -86,7 +89,8 @@ class Writer:
             try:
                 with self.tensorboard.as_default(step=step):
                     for name, value in values.items():
-                        tf.summary.scalar(name, value)
+                        scalar = tf.cast(value, tf.float32)
+                        tf.summary.write(name, scalar, metadata=_SCALAR)
                 self.tensorboard.flush()
             except tf.errors.ResourceExhaustedError as error:
                 # TensorFlow's error for a full disk.

@@ -39,6 +39,7 @@ from run_scripts import (
 from run_scripts.flags import common_flags
 from run_scripts.quickstart import corpus
 from run_scripts.quickstart import task as quickstart_task
+from tfrecords import libraries
 from tfrecords.io import json_files
 from tfrecords.options import Options, option
 from tfrecords.tasks import glue_tables
@@ -322,7 +323,12 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(TourConfig, FLAGS)
     from bert_tf.training import reporting, run_folder
-    from run_scripts.quickstart import page
+
+    # Fails now, not after minutes of pre-training.
+    with libraries.extra("plots,pretraining", "The quickstart"):
+        import sentencex  # noqa: F401
+
+        from run_scripts.quickstart import page
 
     task = config.find_task()  # Fails now, not after hours of pre-training.
     if config.corpus:

@@ -19,6 +19,7 @@ import secrets
 import threading
 from collections.abc import Sequence
 
+from tfrecords import libraries
 from tfrecords.engines import remote_jobs
 from tfrecords.io import progress, storage
 
@@ -146,13 +147,9 @@ def _reason(error) -> str:
 
 def _options(flags):
     """Returns Beam's PipelineOptions."""
-    try:
+    # Here and where Beam's workers run.
+    with libraries.extra("beam", "--runner=beam"):
         from apache_beam.options import pipeline_options
-    except ImportError as error:
-        raise ValueError(
-            "--runner=beam needs Apache Beam, which is not installed: pip "
-            "install 'bert_tf[beam]', here and where Beam's workers run."
-        ) from error
     return pipeline_options.PipelineOptions(flags)
 
 

@@ -13,6 +13,7 @@ import pathlib
 import re
 import sys
 
+from tfrecords import libraries
 from tfrecords.engines import remote_jobs
 from tfrecords.io import progress
 
@@ -79,13 +80,9 @@ class Cluster(progress.Engine):
 
 def _start(master, conf):
     """Returns a SparkContext whose executors find this package."""
-    try:
+    # On every machine of the cluster.
+    with libraries.extra("spark", "--runner=spark"):
         import pyspark
-    except ImportError as error:
-        raise ValueError(
-            "--runner=spark needs PySpark, which is not installed: pip "
-            "install 'bert_tf[spark]', on every machine of the cluster."
-        ) from error
     # Executors use the driver's Python, and import packages that are not
     # installed from the driver's paths.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

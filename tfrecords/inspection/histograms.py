@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfrecords import libraries
 from tfrecords.inspection import samples
 from tfrecords.io import atomic_files
 
@@ -45,7 +46,8 @@ def draw(
       title: title of the figure.
       path: path of the PNG.
     """
-    import matplotlib
+    with libraries.extra("plots", "A plot"):
+        import matplotlib
 
     matplotlib.use("Agg")  # Before pyplot looks for a display.
     from matplotlib import pyplot

@@ -74,7 +74,9 @@ class Journal:
     def _compare(self, before):
         names = {*before, *self.run}
         if self.finished_manifests():  # Of any version.
-            names.discard("version")
+            names -= {"version", "libraries"}
+        if "libraries" not in before:  # A version did not write them.
+            names.discard("libraries")
         for name in sorted(names):
             old, new = before.get(name), self.run.get(name)
             if old != new:

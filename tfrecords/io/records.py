@@ -35,6 +35,8 @@ class Manifest:
     vocabulary: dict  # `sha256`, `size` and `do_lower_case`.
     statistics: dict  # Counts, for readers and for checks.
     shards: list[ShardInfo]  # In order.
+    # Versions that the tokens depend on; {} if a version did not write them.
+    libraries: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def num_examples(self) -> int:
@@ -74,7 +76,9 @@ class Manifest:
         path = os.path.join(folder, MANIFEST_NAME)
         try:
             with storage.open_bytes(path) as file:
-                content = json_files.parse(file.read(), path, _CONTENT)
+                content = json_files.parse(
+                    file.read(), path, _CONTENT | {"libraries?": dict}
+                )
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "
@@ -82,6 +86,7 @@ class Manifest:
                 "makes them; it resumes where it stopped."
             ) from None
         fields = {name: content[name] for name in _CONTENT}
+        fields["libraries"] = content.get("libraries") or {}
         _check(fields, path)
         fields["shards"] = list(map(shard_info, fields["shards"]))
         return cls(**fields)

@@ -115,6 +115,7 @@ class _StoredFile(io.RawIOBase):
         super().__init__()
         self._path = path
         self._is_read = mode == "rb"
+        self._file = None  # `close` is called even if opening fails.
         with _gfile(path) as gfile:
             self._file = gfile.GFile(path, mode)
             # Opens the file, which reports a missing one or makes an empty one.
@@ -145,7 +146,7 @@ class _StoredFile(io.RawIOBase):
             return self._file.tell()
 
     def close(self) -> None:
-        if not self.closed:
+        if self._file and not self.closed:
             with _gfile(self._path):
                 self._file.close()
         super().close()

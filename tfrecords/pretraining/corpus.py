@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from absl import logging
 
+from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, storage
 from tfrecords.options import REQUIRED, option
 from tfrecords.pretraining import duplicates, file_parts, token_files
@@ -44,6 +45,7 @@ class Corpus(documents_lib.TextOptions):
             "do_lower_case": self.do_lower_case,
             **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
+            "libraries": libraries.of_records("sentencex"),
         }
 
 

@@ -326,17 +326,19 @@ def finish(
         **shares,
         "corpus": counts,
     }
+    flags = dict(journal.run)
     manifest = records.Manifest(
         schema_name=settings.schema_name,
         sizes=settings.sizes,
-        flags=journal.run,
+        flags=flags,
         vocabulary={
-            "sha256": journal.run["vocab_sha256"],
+            "sha256": flags["vocab_sha256"],
             "size": vocab_size,
             "do_lower_case": corpus.do_lower_case,
         },
         statistics=statistics,
         shards=shards,
+        libraries=flags.pop("libraries", {}),
     )
     folder = os.path.join(journal.output_dir, name)
     manifest.write(folder)

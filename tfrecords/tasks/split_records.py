@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 from tqdm import tqdm
 
-from tfrecords import schema
+from tfrecords import libraries, schema
 from tfrecords.io import atomic_files, records, serialization
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -135,6 +135,7 @@ def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:
         vocabulary=vocabulary,
         statistics=statistics,
         shards=[shard],
+        libraries=libraries.of_records(),
     ).write(folder)
     counts = {"examples": shard.num_examples} | statistics
     words = [

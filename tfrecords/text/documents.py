@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from absl import logging
 
+from tfrecords import libraries
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import dumps, text_files
 
@@ -174,11 +175,13 @@ def _check_language(language: str) -> str:
 
     sentencex falls back to a related language, then to English.
     """
-    import langcodes
-
     code = language.lower().replace("_", "-")
-    if code in _WIKIPEDIAS:
+    if code in ("en", *_WIKIPEDIAS):
         return code
+    # Would take jp, cn or dk as a language with the rules of English.
+    with libraries.extra("pretraining", f"--language={language}"):
+        import langcodes
+
     code = code.partition("-")[0]
     if not langcodes.tag_is_valid(code):
         raise ValueError(
@@ -344,7 +347,8 @@ def _read_wikiextractor(
 
 def _segment(language: str, paragraph: str) -> list[str]:
     """Splits a paragraph into sentences."""
-    import sentencex
+    with libraries.extra("pretraining", "Splitting text into sentences"):
+        import sentencex
 
     pieces = sentencex.segment(language, paragraph)
     return [piece for piece in map(str.strip, pieces) if piece]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from absl import logging
 
+from tfrecords import libraries
 from tfrecords.io import storage
 from tfrecords.options import shortened
 from tfrecords.text import text_files
@@ -90,13 +91,8 @@ def read_parquet(
       ValueError: if the column is missing or of another type, the file is
         damaged, or pyarrow is not installed.
     """
-    try:
+    with libraries.extra("parquet", f"Reading {path}"):
         import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise ValueError(
-            f"{path} is Parquet; reading it requires pyarrow, which is not "
-            "installed: pip install 'bert_tf[parquet]'."
-        ) from error
     number = 0
     with _reading(path), storage.open_bytes(path) as opened:
         file = parquet.ParquetFile(opened)

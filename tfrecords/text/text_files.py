@@ -11,6 +11,7 @@ from typing import IO, NamedTuple
 
 from absl import logging
 
+from tfrecords import libraries
 from tfrecords.io import storage
 
 # First bytes of files that are not UTF-8 text, and what to do with them.
@@ -252,11 +253,6 @@ def read_bytes(path: str, part: Part = WHOLE) -> Iterator[bytes]:
 
 def _open_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
     """Returns a file with the decompressed content."""
-    try:
+    with libraries.extra("parquet", f"Reading {path}"):
         import pyarrow
-    except ImportError as error:
-        raise ValueError(
-            f"Reading {path} requires pyarrow, which is not installed: pip "
-            "install 'bert_tf[parquet]', or decompress the file."
-        ) from error
     return io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
 
+from tfrecords import libraries
 from tfrecords.io import progress, storage, streams
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
@@ -84,7 +85,11 @@ def make(config: VocabConfig) -> None:
     )
     words = count_words(sentences, config.do_lower_case)
     logging.info("read  %s", statistics)
-    logging.info("learning from %d distinct words", len(words))
+    logging.info(
+        "learning from %d distinct words with tokenizers %s",
+        len(words),
+        libraries.version("tokenizers"),
+    )
     entries = learn_words(
         words, config.vocab_size, max_characters=config.max_characters
     )

@@ -87,6 +87,20 @@ def test_another_run_is_rejected_and_nothing_changes(tmp_path):
     assert (tmp_path / "progress.jsonl").read_bytes() == before
 
 
+OLD = {"sentencex": "1.0.0"}
+
+
+def test_shards_of_other_libraries_are_not_mixed(tmp_path):
+    finish(open_journal(tmp_path, libraries=OLD))
+    with pytest.raises(ValueError, match="libraries={'sentencex': '1.0.0'}; n"):
+        open_journal(tmp_path, libraries={"sentencex": "1.0.1"})
+
+
+def test_a_journal_that_names_no_libraries_is_continued(tmp_path):
+    finish(open_journal(tmp_path))
+    assert open_journal(tmp_path, libraries=OLD).has("train", "a")
+
+
 def test_records_without_a_journal_are_rejected(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "something").write_text("")
@@ -116,7 +130,8 @@ def test_a_damaged_journal_is_named(tmp_path, line, message):
 
 
 def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
-    journal = open_journal(tmp_path)
+    """They are of any version, and made with any libraries."""
+    journal = open_journal(tmp_path, libraries={"sentencex": "0.9"})
     path = finish(journal)
     assert journal.finished_manifests() == {}
     shards, statistics = journal.read("train", ["a"])
@@ -130,6 +145,7 @@ def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
     )
     manifest.write(str(tmp_path / "train"))
     assert journal.finished_manifests() == {"train": manifest}
+    assert open_journal(tmp_path, libraries=OLD).has("train", "a")
     os.remove(path)
     assert journal.finished_manifests() == {}
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 
 import hypothesis
 import numbered_records
@@ -34,6 +35,14 @@ def test_the_manifest_is_read_as_it_was_written(folder, samples):
     assert manifest == samples.write_folder(folder)
     assert manifest.num_examples == 10
     assert records.Records.open(folder).manifest == manifest
+
+
+def test_a_manifest_that_names_no_libraries_is_read(folder):
+    path = pathlib.Path(folder) / "manifest.json"
+    content = json.loads(path.read_text())
+    assert content.pop("libraries") == {"tensorflow-text": "2.20.1"}
+    path.write_text(json.dumps(content))
+    assert records.Manifest.read(folder).libraries == {}
 
 
 def test_the_manifest_is_readable_json(folder):

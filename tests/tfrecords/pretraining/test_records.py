@@ -109,6 +109,7 @@ def test_written_records_can_be_read(text, tmp_path):
     documents = [m.statistics["documents"] for m in manifests.values()]
     assert documents == [36, 4]
     assert manifests["train"].flags["dupe_factor"] == 2
+    assert set(manifests["train"].libraries) == {"tensorflow-text", "sentencex"}
     assert manifests["train"].statistics["corpus"]["files"] == 5
 
 
