@@ -1,0 +1,62 @@
+"""Import of TensorFlow -> the same, without its notes to stderr.
+
+TensorFlow 2.21 writes notes that no GPU was found, and that oneDNN is used,
+before it reads TF_CPP_MIN_LOG_LEVEL (tensorflow#100442).
+"""
+
+import functools
+import importlib.abc
+import importlib.util
+import os
+import subprocess
+import sys
+
+# Lines of the C++ logger at level INFO, and its warning about itself.
+_NOTES = r"^(I[0-9]{4} [0-9:.]+ |WARNING: All log messages before absl::Init)"
+
+
+class QuietImport(importlib.abc.MetaPathFinder):
+    """Finder that lets the first import of TensorFlow happen quietly."""
+
+    def find_spec(self, name, path=None, target=None):
+        """Returns TensorFlow's spec; None for every other module."""
+        if name != "tensorflow":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec and spec.loader:
+            load = spec.loader.exec_module
+            spec.loader.exec_module = functools.partial(_load, load)
+        return spec
+
+
+def _load(load, module) -> None:
+    """Executes a module while another process filters stderr.
+
+    Another process, since the import can abort this one: its reason still has
+    to be shown.
+    """
+    try:
+        filtering = subprocess.Popen(
+            [
+                "grep",
+                "--line-buffered",
+                "--text",
+                "--invert-match",
+                "-E",
+                _NOTES,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=2,
+        )
+    except OSError:  # No grep, or no memory: the notes are shown.
+        return load(module)
+    stderr = os.dup(2)
+    try:
+        os.dup2(filtering.stdin.fileno(), 2)
+        filtering.stdin.close()
+        load(module)
+    finally:
+        os.dup2(stderr, 2)  # Closes the pipe, so that grep ends.
+        os.close(stderr)
+        filtering.wait()
