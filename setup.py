@@ -2,8 +2,16 @@
 
 import pathlib
 import re
+import sys
 
 from setuptools import find_packages, setup
+
+# Older pips look for versions of everything else first, and list them all.
+if sys.version_info < (3, 10):  # noqa: UP036
+    sys.exit(
+        "bert_tf needs Python 3.10 to 3.13; this is Python {}.{}. Install one "
+        "of these, and make an environment with it.".format(*sys.version_info)
+    )
 
 ROOT = pathlib.Path(__file__).parent
 VERSION = re.search(
