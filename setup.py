@@ -48,6 +48,7 @@ EXTRAS = {
         "sphinx>=8.1,<9",
         "myst-parser>=4,<5",
         "sphinx-book-theme>=1.1.4,<2",
+        "sphinx-copybutton>=0.5.2,<1",
     ],
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],

@@ -11,14 +11,31 @@ FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 import generated_pages  # noqa: E402  After sys.path.
+import other_libraries  # noqa: E402
 
 project = "bert_tf"
 author = "the bert_tf authors"
 html_title = "bert_tf"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+# The lists are included by other pages.
+exclude_patterns = ["_build", "reference/*/list.md"]
 nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
+
+# Links to Keras, NumPy and TensorFlow, from inventories of our own.
+intersphinx_mapping = other_libraries.write_inventories(
+    FOLDER / "_build" / "inventories"
+)
+intersphinx_disabled_reftypes = ["std:*"]
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
@@ -47,6 +64,8 @@ html_show_sphinx = False
 
 
 def setup(app):
-    """Writes the generated pages, and lets docstrings show aligned columns."""
+    """Writes the generated pages; connects what adapts docstrings."""
     generated_pages.write(FOLDER / "reference")
+    other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
+    app.connect("autodoc-process-signature", generated_pages.adapt_signature)
