@@ -70,6 +70,15 @@ def load(
       ValueError: if there is no model at `path`, several, or a damaged one; or
         if `task` and `labels` do not fit.
       OSError: if a file cannot be read.
+
+    Example:
+      >>> model, tokenizer = bert_tf.load("runs/sst-2")
+      >>> model.metadata["labels"]
+      ['0', '1']
+      >>> ids = tokenizer(["a fine film"])  # Ragged; no [CLS], [SEP].
+      >>> topics, _ = bert_tf.load(
+      ...     "runs/sst-2", task="classification", labels=["news", "sport"]
+      ... )  # The same encoder under a new head.
     """
     if labels is not None:
         labels = _check_labels(labels)
@@ -373,6 +382,11 @@ def save(
       ValueError: if `path` is in use, the format is unknown or cannot hold the
         model, or `labels` do not fit it.
       OSError: if a file cannot be written.
+
+    Example:
+      >>> model, tokenizer = bert_tf.load("runs/sst-2")
+      >>> bert_tf.save(model, "models/sst-2")
+      >>> bert_tf.save(model, "models/sst-2_hf", format="hugging_face")
     """
     if format not in formats.CONVERTERS:
         raise ValueError(

@@ -10,6 +10,8 @@ import sys
 FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
+import run_scripts  # noqa: E402, F401  Quiets TensorFlow's log.
+
 import generated_pages  # noqa: E402  After sys.path.
 import other_libraries  # noqa: E402
 
@@ -59,6 +61,10 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_persistent": [],  # The sidebar has the search field.
 }
+# Pages of source code have no list of all pages, which takes long to write.
+html_sidebars = {
+    "_modules/**": ["navbar-logo.html", "search-button-field.html"]
+}
 html_copy_source = False
 html_show_sphinx = False
 
@@ -69,3 +75,5 @@ def setup(app):
     other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
     app.connect("autodoc-process-signature", generated_pages.adapt_signature)
+    # After intersphinx, whose priority is 500.
+    app.connect("missing-reference", other_libraries.warn_of_missing, 900)

@@ -1,16 +1,17 @@
 """Flags of scripts, modules of packages -> Markdown pages of the reference."""
 
 import ast
+import functools
 import importlib
 import importlib.util
 import inspect
 import pathlib
 import pkgutil
 import re
-
-from sphinx.util import inspect as sphinx_inspect
+import types
 
 import bert_tf
+from docs import other_libraries
 from run_scripts.flags import headings
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -45,7 +46,8 @@ def scripts() -> list[str]:
     return [*sorted(path.stem for path in files), *_IN_FOLDERS]
 
 
-def _script(name: str):
+def script(name: str) -> types.ModuleType:
+    """Returns the module of a script."""
     return importlib.import_module(
         f"run_scripts.{_IN_FOLDERS.get(name, name)}"
     )
@@ -57,7 +59,7 @@ def script_list() -> str:
     It is included by scripts.md, so links are relative to the folder of that.
     """
     lines = [
-        f"- [{name}](scripts/{name}.md): {_line_of(_script(name).__name__)}"
+        f"- [{name}](scripts/{name}.md): {_line_of(script(name).__name__)}"
         for name in scripts()
     ]
     pages = [f"scripts/{name}" for name in scripts()]
@@ -66,10 +68,10 @@ def script_list() -> str:
 
 def script_page(name: str) -> str:
     """Returns the page of a script: its docstring, then all of its flags."""
-    script = _script(name)
-    lines = [f"# {name}", "", _markdown(inspect.cleandoc(script.__doc__))]
+    module = script(name)
+    lines = [f"# {name}", "", _markdown(inspect.cleandoc(module.__doc__))]
     lines += ["", "## Flags"]
-    grouped = headings.by_heading(script.FLAGS, script.__doc__)
+    grouped = headings.by_heading(module.FLAGS, module.__doc__)
     for heading, flags in grouped.items():
         lines += ["", f"### {heading}", ""]
         for flag in flags:
@@ -160,7 +162,6 @@ def package_page(package: str) -> str:
         f"# {package}",
         _directive("automodule", package),
         *_lines_of(package).split("\n\n")[1:],
-        _toctree(modules(package)),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -169,11 +170,14 @@ def module_page(name: str) -> str:
     """Returns the page of a module: its docstring and its members.
 
     Names that `bert_tf` exports are documented as `bert_tf.NAME`, on a page of
-    their own, and only linked here.
+    their own, and only linked here. The page is in no table of contents:
+    Sphinx would write all of them into the sidebar of every page.
     """
+    package = name.rpartition(".")[0]
     exported = exported_from(name)
     options = [":members:"]
-    blocks = [f"# {name}"]
+    path = f"[Modules](../api.md) / [{package}]({package}.md)"
+    blocks = ["---\norphan: true\n---", f"# {name}", path]
     if exported:
         options.append(f":exclude-members: {', '.join(exported)}")
         links = ", ".join(f"{{py:obj}}`bert_tf.{x}`" for x in exported)
@@ -210,6 +214,8 @@ def _toctree(pages: list[str]) -> str:
 def adapt_signature(app, what, name, obj, options, signature, returns):
     """Returns the arguments of a constructor, which Keras's `__new__` hides."""
     if what == "class" and signature == "(*args, **kwargs)":
+        from sphinx.util import inspect as sphinx_inspect
+
         found = sphinx_inspect.signature(obj)
         signature = sphinx_inspect.stringify_signature(
             found, show_annotation=False
@@ -217,12 +223,39 @@ def adapt_signature(app, what, name, obj, options, signature, returns):
     return signature, returns
 
 
+def _linked(line: str) -> str:
+    """Returns a line of a docstring with links for names that have a page.
+
+    These are names of other libraries in backticks, `keras.Model`, and those of
+    bert_tf, such as BertConfig, with or without backticks.
+    """
+    # Examples and columns stay as they are.
+    if line.lstrip().startswith((">>>", "...")) or "  " in line.strip():
+        return line
+    for name in re.findall(r"(?<!`)`([\w.]+)`", line):
+        if name in _names_with_a_page():
+            line = line.replace(f"`{name}`", f":py:obj:`{name}`")
+    classes = "|".join(x for x in bert_tf.__all__ if re.match("[A-Z].*[A-Z]", x))
+    return re.sub(
+        rf"(?<![\w.`:/])`?\b({classes})\b`?(?![\w.`(])",
+        r":py:obj:`\1 <bert_tf.\1>`",
+        line,
+    )
+
+
+@functools.cache
+def _names_with_a_page() -> set[str]:
+    names = {row.name for row in other_libraries.rows()}
+    return names | {f"bert_tf.{name}" for name in bert_tf.__all__}
+
+
 def adapt_docstring(app, what, name, obj, options, lines) -> None:
     """Makes indented blocks of a docstring literal blocks, in place.
 
     Docstrings show columns of data and commands by indenting them, as Markdown
-    does; reStructuredText would fill such lines like a paragraph. Python's own
-    docstrings of the fields of named tuples are removed.
+    does; reStructuredText would fill such lines like a paragraph. Names that
+    have a page become links. Python's own docstrings of the fields of named
+    tuples are removed.
     """
     if lines and lines[0].startswith("Alias for field number"):
         lines.clear()
@@ -236,5 +269,5 @@ def adapt_docstring(app, what, name, obj, options, lines) -> None:
         if is_first and deeper >= (4 if depth else 2):
             if not before.lstrip().startswith((":", "..")):
                 marked += [" " * depth + "::", ""]
-        marked.append(line)
+        marked.append(_linked(line))
     lines[:] = marked

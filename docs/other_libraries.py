@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import logging
 import pathlib
 import zlib
 from typing import NamedTuple
@@ -18,9 +19,9 @@ class Row(NamedTuple):
     address: str  # Of its page.
 
     @property
-    def library(self) -> str:
-        """The first part of the name."""
-        return self.name.partition(".")[0]
+    def site(self) -> str:
+        """The first part of the address."""
+        return "/".join(self.address.split("/")[:3]) + "/"
 
 
 def rows() -> list[Row]:
@@ -30,28 +31,28 @@ def rows() -> list[Row]:
 
 
 def write_inventories(folder: pathlib.Path) -> dict[str, tuple[str, str]]:
-    """Writes an `objects.inv` for each library.
+    """Writes an inventory, such as keras.io.inv, for each site of the table.
 
     Returns:
-      The value of `intersphinx_mapping`: library -> (site, file).
+      The value of `intersphinx_mapping`: name -> (site, file).
     """
     folder.mkdir(parents=True, exist_ok=True)
     mapping = {}
-    for library in dict.fromkeys(row.library for row in rows()):
-        own = [row for row in rows() if row.library == library]
-        site = "/".join(own[0].address.split("/")[:3]) + "/"
+    for site in sorted({row.site for row in rows()}):
+        name = site.split("/")[2]
         lines = [
             f"{row.name} py:{row.kind} 1 {row.address.removeprefix(site)} -\n"
-            for row in own
+            for row in rows()
+            if row.site == site
         ]
         header = (
-            f"# Sphinx inventory version 2\n# Project: {library}\n"
+            f"# Sphinx inventory version 2\n# Project: {name}\n"
             "# Version: \n# The rest is compressed with zlib.\n"
         )
-        path = folder / f"{library}.inv"
+        path = folder / f"{name}.inv"
         body = zlib.compress("".join(lines).encode())
         path.write_bytes(header.encode() + body)
-        mapping[library] = (site, str(path))
+        mapping[name] = (site, str(path))
     return mapping
 
 
@@ -68,3 +69,15 @@ def use_public_names() -> None:
         value = functools.reduce(getattr, rest.split("."), library)
         if f"{value.__module__}.{value.__qualname__}" != row.name:
             value.__module__, _, value.__qualname__ = row.name.rpartition(".")
+
+
+def warn_of_missing(app, env, node, contnode) -> None:
+    """Warns of a name of another library that the table lacks.
+
+    Sphinx calls it for links that nothing else resolves.
+    """
+    target = node.get("reftarget", "")
+    if target.partition(".")[0] in ("keras", "np", "numpy", "tensorflow", "tf"):
+        logging.getLogger("sphinx.bert_tf").warning(
+            "%s is not in docs/%s", target, TABLE.name, extra={"location": node}
+        )

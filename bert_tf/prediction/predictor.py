@@ -90,6 +90,15 @@ class Predictor:
     Raises:
       ValueError: if there is no such model, its head is newly initialized, a
         setting does not apply to it, or an input is of another form.
+
+    Example:
+      >>> predictor = bert_tf.Predictor("runs/sst-2")
+      >>> answer = predictor("a fine film")
+      >>> label, probability = answer.label, answer.probability
+      >>> answers = predictor(["a fine film", "dull"])
+      >>> embed = bert_tf.Predictor("runs/sst-2", kind="sentence_embedding")
+      >>> embed(["a fine film", "dull"]).shape  # [N, H]
+      (2, 128)
     """
 
     def __init__(
