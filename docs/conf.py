@@ -8,12 +8,10 @@ import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+sys.path.insert(0, str(FOLDER.parent))
 
-import run_scripts  # noqa: E402, F401  Quiets TensorFlow's log.
-
-import generated_pages  # noqa: E402  After sys.path.
-import other_libraries  # noqa: E402
+import run_scripts  # noqa: E402, F401  After sys.path; quiets TensorFlow's log.
+from docs import generated_pages, other_libraries  # noqa: E402
 
 project = "bert_tf"
 author = "the bert_tf authors"
@@ -29,7 +27,11 @@ extensions = [
 ]
 # The lists are included by other pages.
 exclude_patterns = ["_build", "reference/*/list.md"]
-nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
+# Names of these packages must have a page; docstrings name other types in words,
+# such as "[B, S] int32".
+nitpicky = True
+_PACKAGES = ("bert_tf", "tfrecords", "keras", "np", "numpy", "tensorflow", "tf")
+nitpick_ignore_regex = [(".*", rf"(?!({'|'.join(_PACKAGES)})\.).*")]
 
 # Links to Keras, NumPy and TensorFlow, from inventories of our own.
 intersphinx_mapping = other_libraries.write_inventories(
@@ -75,5 +77,3 @@ def setup(app):
     other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
     app.connect("autodoc-process-signature", generated_pages.adapt_signature)
-    # After intersphinx, whose priority is 500.
-    app.connect("missing-reference", other_libraries.warn_of_missing, 900)

@@ -2,13 +2,13 @@
 
 import functools
 import importlib
-import logging
 import pathlib
 import zlib
 from typing import NamedTuple
 
 TABLE = pathlib.Path(__file__).with_suffix(".txt")
-_MODULES = {"tf": "tensorflow"}
+# Libraries whose classes have other names than those that users write.
+_MODULES = {"keras": "keras", "tf": "tensorflow"}
 
 
 class Row(NamedTuple):
@@ -62,22 +62,10 @@ def use_public_names() -> None:
     Sphinx names the types in signatures by `__module__` and `__qualname__`.
     """
     for row in rows():
-        if row.kind != "class":
+        library, _, rest = row.name.partition(".")
+        if row.kind != "class" or library not in _MODULES:
             continue
-        module, _, rest = row.name.partition(".")
-        library = importlib.import_module(_MODULES.get(module, module))
-        value = functools.reduce(getattr, rest.split("."), library)
+        module = importlib.import_module(_MODULES[library])
+        value = functools.reduce(getattr, rest.split("."), module)
         if f"{value.__module__}.{value.__qualname__}" != row.name:
             value.__module__, _, value.__qualname__ = row.name.rpartition(".")
-
-
-def warn_of_missing(app, env, node, contnode) -> None:
-    """Warns of a name of another library that the table lacks.
-
-    Sphinx calls it for links that nothing else resolves.
-    """
-    target = node.get("reftarget", "")
-    if target.partition(".")[0] in ("keras", "np", "numpy", "tensorflow", "tf"):
-        logging.getLogger("sphinx.bert_tf").warning(
-            "%s is not in docs/%s", target, TABLE.name, extra={"location": node}
-        )
