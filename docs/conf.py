@@ -27,7 +27,7 @@ extensions = [
 ]
 # The lists are included by other pages.
 exclude_patterns = ["_build", "reference/*/list.md"]
-# Names of these packages must have a page; docstrings name other types in words,
+# Names of these packages must have a page; other types are words in docstrings,
 # such as "[B, S] int32".
 nitpicky = True
 _PACKAGES = ("bert_tf", "tfrecords", "keras", "np", "numpy", "tensorflow", "tf")
@@ -71,9 +71,18 @@ html_copy_source = False
 html_show_sphinx = False
 
 
+def highlight_sources(app) -> list:
+    """Sets the language of the pages of source code, the last to be written."""
+    app.config.highlight_language = "python"
+    return []  # No more pages.
+
+
 def setup(app):
     """Writes the generated pages; connects what adapts docstrings."""
+    # Two processes take twice as long as one: each copies and sends all pages.
+    app.parallel = 1
     generated_pages.write(FOLDER / "reference")
     other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
     app.connect("autodoc-process-signature", generated_pages.adapt_signature)
+    app.connect("html-collect-pages", highlight_sources, priority=400)

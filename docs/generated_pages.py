@@ -48,9 +48,7 @@ def scripts() -> list[str]:
 
 def script(name: str) -> types.ModuleType:
     """Returns the module of a script."""
-    return importlib.import_module(
-        f"run_scripts.{_IN_FOLDERS.get(name, name)}"
-    )
+    return importlib.import_module(f"run_scripts.{_IN_FOLDERS.get(name, name)}")
 
 
 def script_list() -> str:
@@ -141,8 +139,9 @@ def module_list() -> str:
     """Returns the list of all modules by package, to be included by api.md."""
     blocks = []
     for package in packages():
-        depth = "##" if "." not in package else "###"
-        blocks += [f"{depth} {package}", _lines_of(package, "api/")]
+        root, _, inner = package.partition(".")
+        heading = f"### {inner}" if inner else f"## {root}"
+        blocks += [heading, _lines_of(package, "api/")]
     blocks.append(_toctree([f"api/{package}" for package in packages()]))
     return "\n\n".join(blocks) + "\n"
 
@@ -232,12 +231,16 @@ def _linked(line: str) -> str:
     # Examples and columns stay as they are.
     if line.lstrip().startswith((">>>", "...")) or "  " in line.strip():
         return line
-    for name in re.findall(r"(?<!`)`([\w.]+)`", line):
-        if name in _names_with_a_page():
-            line = line.replace(f"`{name}`", f":py:obj:`{name}`")
-    classes = "|".join(x for x in bert_tf.__all__ if re.match("[A-Z].*[A-Z]", x))
+    names = _names_with_a_page()
+    line = re.sub(
+        r"(?<![`:])`([\w.]+)`",
+        lambda x: f":py:obj:{x[0]}" if x[1] in names else x[0],
+        line,
+    )
+    # Predictor and the functions are also ordinary words.
+    classes = [x for x in bert_tf.__all__ if re.match("[A-Z].*[A-Z]", x)]
     return re.sub(
-        rf"(?<![\w.`:/])`?\b({classes})\b`?(?![\w.`(])",
+        rf"(?<![\w.`:/])`?\b({'|'.join(classes)})\b`?(?!\w|\.\w|[`(])",
         r":py:obj:`\1 <bert_tf.\1>`",
         line,
     )

@@ -299,7 +299,8 @@ class BertRegressor(_FineTunedModel):
       >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
       >>> model = bert_tf.BertRegressor(config)
       >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
-      >>> model(preprocess(["It rained."], ["It was wet."]))["predictions"].shape
+      >>> outputs = model(preprocess(["It rained."], ["It was wet."]))
+      >>> outputs["predictions"].shape
       TensorShape([1])
     """
 

@@ -13,7 +13,6 @@ import pytest
 
 import bert_tf
 from docs import generated_pages, other_libraries
-from run_scripts import run_glue
 from run_scripts.flags import headings
 
 REFERENCE = generated_pages.ROOT / "docs" / "reference"
@@ -129,7 +128,7 @@ def test_inventories_have_the_names_and_pages_of_the_table(tmp_path):
 
 def test_names_of_other_libraries_become_links_and_examples_stay():
     lines = [
-        "See `tf.data.Dataset`, BertConfig, `bert_tf.load`, BertConfig().",
+        "See `tf.data.Dataset`, BertConfig, `tf.data.Dataset`, BertConfig().",
         ">>> BertConfig",
         "BertConfig  in columns, and `tf.unknown`",
         "`tf.unknown`, MyBertConfig",
@@ -137,7 +136,7 @@ def test_names_of_other_libraries_become_links_and_examples_stay():
     generated_pages.adapt_docstring(None, None, None, None, None, lines)
     assert lines[0] == (
         "See :py:obj:`tf.data.Dataset`, :py:obj:`BertConfig "
-        "<bert_tf.BertConfig>`, :py:obj:`bert_tf.load`, BertConfig()."
+        "<bert_tf.BertConfig>`, :py:obj:`tf.data.Dataset`, BertConfig()."
     )
     assert lines[1:] == [
         ">>> BertConfig",
@@ -169,15 +168,18 @@ def test_pages_of_removed_scripts_are_removed(tmp_path):
     (tmp_path / "scripts" / "old.md").write_text("# old")
     generated_pages.write(tmp_path)
     names = {path.stem for path in (tmp_path / "scripts").iterdir()}
-    assert names == set(generated_pages.scripts())
+    assert names == {"list", *generated_pages.scripts()}
     assert "quickstart" in names and "old" not in names
     assert (tmp_path / "api" / "tfrecords.text.md").exists()
 
 
-def test_a_page_of_a_package_has_its_modules_but_no_peers():
-    page = generated_pages.api_page("bert_tf.conversion.hugging_face")
-    assert ".. automodule:: bert_tf.conversion.hugging_face.config_json" in page
-    assert ".peer" not in page
+def test_a_page_of_a_package_lists_its_modules_but_no_peers():
+    package = "bert_tf.conversion.hugging_face"
+    page = generated_pages.package_page(package)
+    assert f"\n- [config_json]({package}.config_json.md): config.json" in page
+    assert "peer" not in page
+    page = generated_pages.module_page(f"{package}.config_json")
+    assert f"\n.. automodule:: {package}.config_json\n   :members:\n" in page
 
 
 @pytest.mark.parametrize(
