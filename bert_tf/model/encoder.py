@@ -46,7 +46,7 @@ class EncoderOutputs(NamedTuple):
 
     @property
     def hidden_states(self) -> tuple[tf.Tensor, ...]:
-        """L + 1 times [B, S, H]: the embeddings, then every layer."""
+        """The embeddings, then every layer; L + 1 times [B, S, H]."""
         return (self.embedding_output, *self.encoder_outputs)
 
 
@@ -80,7 +80,9 @@ class ConfiguredModel(keras.Model):
 
     Attributes:
       config: a BertConfig.
-      metadata, vocabulary, new_weights: set by `bert_tf.load`; see there.
+      metadata: set by `bert_tf.load`; see there.
+      vocabulary: the same.
+      new_weights: the same.
     """
 
     metadata = vocabulary = new_weights = None

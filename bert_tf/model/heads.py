@@ -169,7 +169,7 @@ class ClassificationHead(keras.layers.Layer):
 
     Args:
       config: reads `hidden_dropout_prob` and `initializer_range`.
-      num_classes: C.
+      num_classes: number of classes (C).
 
     Call arguments:
       pooled_output: [B, H] float.
@@ -212,7 +212,7 @@ class TaggingHead(ClassificationHead):
 
     Args:
       config: reads `hidden_dropout_prob` and `initializer_range`.
-      num_classes: C.
+      num_classes: number of classes (C).
 
     Call arguments:
       sequence_output: [B, S, H] float.

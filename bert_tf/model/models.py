@@ -224,7 +224,7 @@ class _ModelOfClasses(_FineTunedModel):
 
     Args:
       config: BertConfig.
-      num_classes: C.
+      num_classes: number of classes (C).
 
     Raises:
       ValueError: if `num_classes` is below 2.
@@ -250,7 +250,7 @@ class BertClassifier(_ModelOfClasses):
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
-      num_classes: C, 2 or more.
+      num_classes: number of classes (C), 2 or more.
       **kwargs: `name` and `dtype`, as for every Keras layer.
 
     Call arguments:
@@ -367,7 +367,7 @@ class BertTagger(_ModelOfClasses):
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
-      num_classes: C, 2 or more.
+      num_classes: number of classes (C), 2 or more.
       **kwargs: `name` and `dtype`, as for every Keras layer.
 
     Call arguments:
