@@ -272,5 +272,7 @@ def adapt_docstring(app, what, name, obj, options, lines) -> None:
         if is_first and deeper >= (4 if depth else 2):
             if not before.lstrip().startswith((":", "..")):
                 marked += [" " * depth + "::", ""]
+        # "S." after a name is a dimension, not the number of a list's item.
+        line = re.sub(r"^(\s*:[^`]*?: [A-Za-z])\.(?= |$)", r"\1\\.", line)
         marked.append(_linked(line))
     lines[:] = marked
