@@ -272,7 +272,10 @@ def adapt_docstring(app, what, name, obj, options, lines) -> None:
         if is_first and deeper >= (4 if depth else 2):
             if not before.lstrip().startswith((":", "..")):
                 marked += [" " * depth + "::", ""]
-        # "S." after a name is a dimension, not the number of a list's item.
-        line = re.sub(r"^(\s*:[^`]*?: [A-Za-z])\.(?= |$)", r"\1\\.", line)
+        # "S." after a name is a dimension, not the number of a list's item;
+        # napoleon writes it on a line of its own.
+        line = re.sub(
+            r"^(\s*:[^`]*?: | {8,})([A-Z])\.(?= |$)", r"\1\2\\.", line
+        )
         marked.append(_linked(line))
     lines[:] = marked

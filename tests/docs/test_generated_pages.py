@@ -190,7 +190,7 @@ def test_a_page_of_a_package_lists_its_modules_but_no_peers():
         ([":param x: text", "", "   more"], ["", "   more"]),
         (["Alias for field number 0"], []),
         ([":param seq_length: S. Longer"], [":param seq_length: S\\. Longer"]),
-        ([":param x: a. b.c, `a: S.`"], [":param x: a\\. b.c, `a: S.`"]),
+        ([":param x:", " " * 9 + "S."], [":param x:", " " * 9 + "S\\."]),
     ],
 )
 def test_indented_blocks_of_docstrings_are_literal(lines, expected):
