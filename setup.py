@@ -85,6 +85,7 @@ EXTRAS = {
         "sphinx>=8.1,<9",
         "myst-parser>=4,<5",
         "sphinx-book-theme>=1.1.4,<2",
+        "sphinx-copybutton>=0.5.2,<1",
     ],
     "browser": ["selenium>=4.30"],
     "parity": [

@@ -125,6 +125,12 @@ class BertConfig:
 
     Raises:
       ValueError: if a value is out of its range.
+
+    Example:
+      >>> config = bert_tf.BertConfig(vocab_size=8000, hidden_size=768)
+      >>> config = bert_tf.BertConfig.from_name("tiny", vocab_size=8000)
+      >>> config.num_hidden_layers, config.hidden_size
+      (2, 128)
     """
 
     vocab_size: int

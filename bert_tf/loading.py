@@ -42,7 +42,8 @@ def load(
 ) -> tuple[keras.Model, BertTokenizer | None]:
     """Returns the model in a folder, with its weights, and its tokenizer.
 
-    The model is that of its task, a value of `models.TASK_MODELS`; a BERT
+    The model is that of its task: BertPretrainer, BertClassifier,
+    BertRegressor, BertSpanPredictor, BertTagger or BertMultipleChoice. A BERT
     without a head is a pre-training model whose heads are newly initialized,
     with Keras's seed. It has three attributes more:
 
@@ -52,11 +53,13 @@ def load(
       new_weights  name -> sha256 of each newly initialized weight
 
     Args:
-      path: a run or model folder of bert_tf, or a checkpoint of any format in
-        `formats.CONVERTERS`: a folder, the prefix of a TensorFlow checkpoint,
-        or the address of either in a store, such as gs://.
-      task: a key of `models.TASK_MODELS`. A model of another task, or with
-        other labels, gets a newly initialized head. Default: its own.
+      path: a run or model folder of bert_tf, or a checkpoint of Google's BERT,
+        Hugging Face, the Model Garden or KerasHub: a folder, the prefix of a
+        TensorFlow checkpoint, or the address of either in a store, such as
+        gs://.
+      task: "pretraining", "classification", "regression", "spans", "tagging"
+        or "multiple_choice". A model of another task, or with other labels,
+        gets a newly initialized head. Default: its own.
       labels: class names, for classification and tagging, in the order of
         their ids. Without `task` they rename the model's own classes.
       dtype: Keras dtype policy. Default: that of the model's training if
@@ -70,6 +73,15 @@ def load(
       ValueError: if there is no model at `path`, several, or a damaged one; or
         if `task` and `labels` do not fit.
       OSError: if a file cannot be read.
+
+    Example:
+      >>> model, tokenizer = bert_tf.load("runs/sst-2")
+      >>> model.metadata["labels"]
+      ['0', '1']
+      >>> ids = tokenizer(["a fine film"])  # Ragged; no [CLS], [SEP].
+      >>> topics, _ = bert_tf.load(
+      ...     "runs/sst-2", task="classification", labels=["news", "sport"]
+      ... )  # The same encoder under a new head.
     """
     if labels is not None:
         labels = _check_labels(labels)
@@ -355,17 +367,17 @@ def save(
     README.md is its model card; scores and data of a model in memory are not
     known.
 
-    Other formats are read back and compared, as by `convert.convert`.
+    Other formats are read back and compared.
 
     Args:
-      model: a model of `models.TASK_MODELS`, from `load` or not, or a
-        BertEncoder.
+      model: a model of a task, from `load` or not, or a BertEncoder.
       path: folder to write; it may exist if it is empty.
       tokenizer: its tokenizer. Default: that of `load`, also for the encoder
         of a loaded model.
       labels: class names, for classification and tagging. Default: those of
         `load`.
-      format: a key of `formats.CONVERTERS`.
+      format: "bert_tf", "google", "hugging_face", "model_garden" or
+        "keras_hub".
       license: licence of the weights, for the card: an identifier of Hugging
         Face's list, such as "apache-2.0". Default: unknown.
 
@@ -373,6 +385,11 @@ def save(
       ValueError: if `path` is in use, the format is unknown or cannot hold the
         model, or `labels` do not fit it.
       OSError: if a file cannot be written.
+
+    Example:
+      >>> model, tokenizer = bert_tf.load("runs/sst-2")
+      >>> bert_tf.save(model, "models/sst-2")
+      >>> bert_tf.save(model, "models/sst-2_hf", format="hugging_face")
     """
     if format not in formats.CONVERTERS:
         raise ValueError(

@@ -48,6 +48,14 @@ class TextPreprocessor(keras.layers.Layer):
       ValueError: if the vocabulary is missing or malformed, if S leaves no
         room for a token of each text, or if an input is not a vector of
         strings.
+
+    Example:
+      >>> preprocess = bert_tf.TextPreprocessor(
+      ...     "bert/vocab.txt", max_seq_length=16
+      ... )
+      >>> inputs = preprocess(["a fine film"], ["It was dull."])  # A pair.
+      >>> inputs["input_word_ids"].shape
+      TensorShape([1, 16])
     """
 
     def __init__(

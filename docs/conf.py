@@ -8,17 +8,38 @@ import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+sys.path.insert(0, str(FOLDER.parent))
 
-import generated_pages  # noqa: E402  After sys.path.
+import run_scripts  # noqa: E402, F401  After sys.path; quiets TensorFlow's log.
+from docs import generated_pages, other_libraries  # noqa: E402
 
 project = "bert_tf"
 author = "the bert_tf authors"
 html_title = "bert_tf"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
-exclude_patterns = ["_build"]
-nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+# The lists are included by other pages.
+exclude_patterns = ["_build", "reference/*/list.md"]
+# Names of these packages must have a page; other types are words in docstrings,
+# such as "[B, S] int32".
+nitpicky = True
+_PACKAGES = ("bert_tf", "tfrecords", "keras", "np", "numpy", "tensorflow", "tf")
+nitpick_ignore_regex = [(".*", rf"(?!({'|'.join(_PACKAGES)})\.).*")]
+
+# Links to Keras, NumPy and TensorFlow, from inventories of our own.
+intersphinx_mapping = other_libraries.write_inventories(
+    FOLDER / "_build" / "inventories"
+)
+intersphinx_disabled_reftypes = ["std:*"]
+copybutton_prompt_text = r">>> |\.\.\. "
+copybutton_prompt_is_regexp = True
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
@@ -42,11 +63,26 @@ html_theme_options = {
     "show_toc_level": 2,
     "navbar_persistent": [],  # The sidebar has the search field.
 }
+# Pages of source code have no list of all pages, which takes long to write.
+html_sidebars = {
+    "_modules/**": ["navbar-logo.html", "search-button-field.html"]
+}
 html_copy_source = False
 html_show_sphinx = False
 
 
+def highlight_sources(app) -> list:
+    """Sets the language of the pages of source code, the last to be written."""
+    app.config.highlight_language = "python"
+    return []  # No more pages.
+
+
 def setup(app):
-    """Writes the generated pages, and lets docstrings show aligned columns."""
+    """Writes the generated pages; connects what adapts docstrings."""
+    # Two processes take twice as long as one: each copies and sends all pages.
+    app.parallel = 1
     generated_pages.write(FOLDER / "reference")
+    other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)
+    app.connect("autodoc-process-signature", generated_pages.adapt_signature)
+    app.connect("html-collect-pages", highlight_sources, priority=400)

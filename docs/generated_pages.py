@@ -1,10 +1,18 @@
 """Flags of scripts, modules of packages -> Markdown pages of the reference."""
 
+import ast
+import functools
 import importlib
+import importlib.util
 import inspect
 import pathlib
 import pkgutil
 import re
+import types
+
+import bert_tf
+from docs import other_libraries
+from run_scripts.flags import headings
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Scripts that are a folder -> their module.
@@ -14,7 +22,12 @@ _IN_FOLDERS = {"explore": "explore.page", "quickstart": "quickstart.tour"}
 def write(folder: pathlib.Path) -> None:
     """Writes `scripts/*.md` and `api/*.md`; removes pages of what is gone."""
     pages = {f"scripts/{name}.md": script_page(name) for name in scripts()}
-    pages |= {f"api/{name}.md": api_page(name) for name in packages()}
+    pages["scripts/list.md"] = script_list()
+    for package in packages():
+        pages[f"api/{package}.md"] = package_page(package)
+        for name in modules(package):
+            pages[f"api/{name}.md"] = module_page(name)
+    pages["api/list.md"] = module_list()
     for kind in ("scripts", "api"):
         (folder / kind).mkdir(parents=True, exist_ok=True)
         for path in (folder / kind).glob("*.md"):
@@ -33,16 +46,33 @@ def scripts() -> list[str]:
     return [*sorted(path.stem for path in files), *_IN_FOLDERS]
 
 
+def script(name: str) -> types.ModuleType:
+    """Returns the module of a script."""
+    return importlib.import_module(f"run_scripts.{_IN_FOLDERS.get(name, name)}")
+
+
+def script_list() -> str:
+    """Returns the list of scripts, each with the first line of its docstring.
+
+    It is included by scripts.md, so links are relative to the folder of that.
+    """
+    lines = [
+        f"- [{name}](scripts/{name}.md): {_line_of(script(name).__name__)}"
+        for name in scripts()
+    ]
+    pages = [f"scripts/{name}" for name in scripts()]
+    return "\n".join(lines) + "\n\n" + _toctree(pages) + "\n"
+
+
 def script_page(name: str) -> str:
     """Returns the page of a script: its docstring, then all of its flags."""
-    module = _IN_FOLDERS.get(name, name)
-    script = importlib.import_module(f"run_scripts.{module}")
-    lines = [f"# {name}", "", _markdown(inspect.cleandoc(script.__doc__))]
+    module = script(name)
+    lines = [f"# {name}", "", _markdown(inspect.cleandoc(module.__doc__))]
     lines += ["", "## Flags"]
-    flags = script.FLAGS.flags_by_module_dict()
-    for heading in flags:
-        lines += ["", f"### {heading.rpartition('.')[2]}", ""]
-        for flag in flags[heading]:
+    grouped = headings.by_heading(module.FLAGS, module.__doc__)
+    for heading, flags in grouped.items():
+        lines += ["", f"### {heading}", ""]
+        for flag in flags:
             default = "" if flag.default is None else f"={_text(flag.default)}"
             lines += [f"`--{flag.name}{default}`", f": {_help(flag)}", ""]
     return "\n".join(lines)
@@ -70,8 +100,7 @@ def _help(flag) -> str:
         text += f" At least {least}."
     if most is not None:
         text += f" At most {most}."
-    # absl keeps no other trace of mark_flag_as_required.
-    if any("other than None" in v.message for v in flag.validators):
+    if headings.is_required(flag):
         text += " Required."
     return _markdown(text)
 
@@ -95,23 +124,81 @@ def packages() -> list[str]:
     return names
 
 
-def api_page(package: str) -> str:
-    """Returns the page of a package: each public module and its members."""
-    module = importlib.import_module(package)
-    blocks = [f"# {package}", _directive("automodule", package)]
-    if package == "bert_tf":
-        for name in module.__all__:
-            value = getattr(module, name)
-            if inspect.isclass(value):
-                home = f"{value.__module__}.{name}"
-                blocks.append(f"- `bert_tf.{name}` is `{home}`")
-    for inner in pkgutil.iter_modules(module.__path__):
-        name = f"{package}.{inner.name}"
-        # Modules named `peer` import other implementations of BERT.
-        if not inner.ispkg and inner.name != "peer":
-            blocks.append(f"## {inner.name}")
-            blocks.append(_directive("automodule", name, ":members:"))
+def modules(package: str) -> list[str]:
+    """Returns the names of the modules of a package, without its packages."""
+    path = importlib.import_module(package).__path__
+    # Modules named `peer` import other implementations of BERT.
+    return [
+        f"{package}.{inner.name}"
+        for inner in pkgutil.iter_modules(path)
+        if not inner.ispkg and inner.name != "peer"
+    ]
+
+
+def module_list() -> str:
+    """Returns the list of all modules by package, to be included by api.md."""
+    blocks = []
+    for package in packages():
+        root, _, inner = package.partition(".")
+        heading = f"### {inner}" if inner else f"## {root}"
+        blocks += [heading, _lines_of(package, "api/")]
+    blocks.append(_toctree([f"api/{package}" for package in packages()]))
     return "\n\n".join(blocks) + "\n"
+
+
+def _lines_of(package: str, folder: str = "") -> str:
+    """Returns a package's own line, and a list of its modules and theirs."""
+    lines = [
+        f"- [{name.rpartition('.')[2]}]({folder}{name}.md): {_line_of(name)}"
+        for name in modules(package)
+    ]
+    return f"{_line_of(package)}\n\n" + "\n".join(lines)
+
+
+def package_page(package: str) -> str:
+    """Returns the page of a package: its docstring, a list of its modules."""
+    blocks = [
+        f"# {package}",
+        _directive("automodule", package),
+        *_lines_of(package).split("\n\n")[1:],
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def module_page(name: str) -> str:
+    """Returns the page of a module: its docstring and its members.
+
+    Names that `bert_tf` exports are documented as `bert_tf.NAME`, on a page of
+    their own, and only linked here. The page is in no table of contents:
+    Sphinx would write all of them into the sidebar of every page.
+    """
+    package = name.rpartition(".")[0]
+    exported = exported_from(name)
+    options = [":members:"]
+    path = f"[Modules](../api.md) / [{package}]({package}.md)"
+    blocks = ["---\norphan: true\n---", f"# {name}", path]
+    if exported:
+        options.append(f":exclude-members: {', '.join(exported)}")
+        links = ", ".join(f"{{py:obj}}`bert_tf.{x}`" for x in exported)
+        blocks.append(f"Documented under the name to import: {links}.")
+    blocks.append(_directive("automodule", name, *options))
+    return "\n\n".join(blocks) + "\n"
+
+
+def exported_from(module: str) -> list[str]:
+    """Returns the names in `bert_tf.__all__` that a module defines."""
+    return [
+        name
+        for name in bert_tf.__all__
+        if getattr(bert_tf, name).__module__ == module
+    ]
+
+
+def _line_of(module: str) -> str:
+    """Returns the first line of a module's docstring, without importing it."""
+    path = pathlib.Path(importlib.util.find_spec(module).origin)
+    doc = ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    return _markdown(doc.partition("\n")[0])
 
 
 def _directive(name: str, argument: str, *options: str) -> str:
@@ -119,12 +206,59 @@ def _directive(name: str, argument: str, *options: str) -> str:
     return "\n".join([*lines, *(f"   {option}" for option in options), "```"])
 
 
+def _toctree(pages: list[str]) -> str:
+    return "\n".join(["```{toctree}", ":hidden:", "", *pages, "```"])
+
+
+def adapt_signature(app, what, name, obj, options, signature, returns):
+    """Returns the arguments of a constructor, which Keras's `__new__` hides."""
+    if what == "class" and signature == "(*args, **kwargs)":
+        from sphinx.util import inspect as sphinx_inspect
+
+        found = sphinx_inspect.signature(obj)
+        signature = sphinx_inspect.stringify_signature(
+            found, show_annotation=False
+        )
+    return signature, returns
+
+
+def _linked(line: str) -> str:
+    """Returns a line of a docstring with links for names that have a page.
+
+    These are names of other libraries in backticks, `keras.Model`, and those of
+    bert_tf, such as BertConfig, with or without backticks.
+    """
+    # Examples and columns stay as they are.
+    if line.lstrip().startswith((">>>", "...")) or "  " in line.strip():
+        return line
+    names = _names_with_a_page()
+    line = re.sub(
+        r"(?<![`:])`([\w.]+)`",
+        lambda x: f":py:obj:{x[0]}" if x[1] in names else x[0],
+        line,
+    )
+    # Predictor and the functions are also ordinary words.
+    classes = [x for x in bert_tf.__all__ if re.match("[A-Z].*[A-Z]", x)]
+    return re.sub(
+        rf"(?<![\w.`:/])`?\b({'|'.join(classes)})\b`?(?!\w|\.\w|[`(])",
+        r":py:obj:`\1 <bert_tf.\1>`",
+        line,
+    )
+
+
+@functools.cache
+def _names_with_a_page() -> set[str]:
+    names = {row.name for row in other_libraries.rows()}
+    return names | {f"bert_tf.{name}" for name in bert_tf.__all__}
+
+
 def adapt_docstring(app, what, name, obj, options, lines) -> None:
     """Makes indented blocks of a docstring literal blocks, in place.
 
     Docstrings show columns of data and commands by indenting them, as Markdown
-    does; reStructuredText would fill such lines like a paragraph. Python's own
-    docstrings of the fields of named tuples are removed.
+    does; reStructuredText would fill such lines like a paragraph. Names that
+    have a page become links. Python's own docstrings of the fields of named
+    tuples are removed.
     """
     if lines and lines[0].startswith("Alias for field number"):
         lines.clear()
@@ -138,5 +272,10 @@ def adapt_docstring(app, what, name, obj, options, lines) -> None:
         if is_first and deeper >= (4 if depth else 2):
             if not before.lstrip().startswith((":", "..")):
                 marked += [" " * depth + "::", ""]
-        marked.append(line)
+        # "S." after a name is a dimension, not the number of a list's item;
+        # napoleon writes it on a line of its own.
+        line = re.sub(
+            r"^(\s*:[^`]*?: | {8,})([A-Z])\.(?= |$)", r"\1\2\\.", line
+        )
+        marked.append(_linked(line))
     lines[:] = marked

@@ -20,21 +20,33 @@ class EncoderOutputs(NamedTuple):
     `hidden_states` are all L + 1 of them: `embedding_output`, then
     `encoder_outputs`. With `norm_first` those of the last layer alone are
     normalized.
+
+    Attributes:
+      sequence_output: [B, S, H] float, of the last layer.
+      pooled_output: [B, H] float, tanh of a projection of [CLS], or of the
+        last token if attention is causal. [B, E, H] for packed rows.
+      encoder_outputs: L times [B, S, H] float, of every layer.
+      embedding_output: [B, S, H] float, the input of the first layer.
+      attention: L times [B, A, S, S] float32: query position, key position.
+        Empty unless `return_attention`.
+
+    Example:
+      >>> model, tokenizer = bert_tf.load("runs/sst-2")
+      >>> preprocess = bert_tf.TextPreprocessor(tokenizer.vocab)
+      >>> outputs = model.encoder(preprocess(["a fine film"]))
+      >>> len(outputs.hidden_states)  # L + 1
+      3
     """
 
-    sequence_output: tf.Tensor  # [B, S, H] float, of the last layer
-    # [B, H] float, tanh of a projection of [CLS], or of the last token if
-    # attention is causal. [B, E, H] for packed rows.
-    pooled_output: tf.Tensor
-    encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H], every layer
-    embedding_output: tf.Tensor  # [B, S, H], the input of the first layer
-    # L times [B, A, S, S] float32: query position, key position. Empty unless
-    # `return_attention`.
-    attention: tuple[tf.Tensor, ...] = ()
+    sequence_output: tf.Tensor  # [B, S, H]
+    pooled_output: tf.Tensor  # [B, H], packed [B, E, H]
+    encoder_outputs: tuple[tf.Tensor, ...]  # L times [B, S, H]
+    embedding_output: tf.Tensor  # [B, S, H]
+    attention: tuple[tf.Tensor, ...] = ()  # L times [B, A, S, S]
 
     @property
     def hidden_states(self) -> tuple[tf.Tensor, ...]:
-        """L + 1 times [B, S, H]: the embeddings, then every layer."""
+        """The embeddings, then every layer; L + 1 times [B, S, H]."""
         return (self.embedding_output, *self.encoder_outputs)
 
 
@@ -68,7 +80,9 @@ class ConfiguredModel(keras.Model):
 
     Attributes:
       config: a BertConfig.
-      metadata, vocabulary, new_weights: set by `bert_tf.load`; see there.
+      metadata: set by `bert_tf.load`; see there.
+      vocabulary: the same.
+      new_weights: the same.
     """
 
     metadata = vocabulary = new_weights = None
@@ -139,6 +153,15 @@ class BertEncoder(ConfiguredModel):
     Raises:
       ValueError: if there are no `position_ids` and S exceeds
         `max_position_embeddings`.
+
+    Example:
+      >>> encoder = bert_tf.BertEncoder(bert_tf.BertConfig.from_name("tiny"))
+      >>> preprocess = bert_tf.TextPreprocessor(
+      ...     "bert/vocab.txt", max_seq_length=16
+      ... )
+      >>> outputs = encoder(preprocess(["The cat sat."]))
+      >>> outputs.sequence_output.shape  # [B, S, H]
+      TensorShape([1, 16, 128])
     """
 
     def __init__(self, config, **kwargs):

@@ -38,6 +38,14 @@ class MaskedLMHead(keras.layers.Layer):
 
     Returns:
       [B, P, V] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny", vocab_size=100)
+      >>> head = bert_tf.MaskedLMHead(config)
+      >>> hidden = np.zeros([8, 16, 128], "float32")
+      >>> positions = np.zeros([8, 3], "int32")
+      >>> head(hidden, positions, np.zeros([100, 128], "float32")).shape
+      TensorShape([8, 3, 100])
     """
 
     def __init__(self, config, **kwargs):
@@ -113,16 +121,44 @@ class _TwoScores(keras.layers.Layer):
 class NextSentenceHead(_TwoScores):
     """Classifies segment B as following A (class 0) or random (class 1).
 
-    run_pretraining.py: get_next_sentence_output. Input is the pooled output,
-    [B, H], or [B, E, H] for packed rows.
+    run_pretraining.py: get_next_sentence_output.
+
+    Args:
+      config: reads `initializer_range`.
+
+    Call arguments:
+      pooled_output: [B, H] float, or [B, E, H] for packed rows.
+
+    Returns:
+      [B, 2] float32, or [B, E, 2].
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny")
+      >>> head = bert_tf.NextSentenceHead(config)
+      >>> head(np.zeros([8, 128], "float32")).shape
+      TensorShape([8, 2])
     """
 
 
 class SpanHead(_TwoScores):
     """Start and end logits of an answer span, for each token.
 
-    run_squad.py: create_model, which has no dropout either. Input is the
-    sequence output.
+    run_squad.py: create_model, which has no dropout either.
+
+    Args:
+      config: reads `initializer_range`.
+
+    Call arguments:
+      sequence_output: [B, S, H] float.
+
+    Returns:
+      [B, S, 2] float32, start and end.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny")
+      >>> head = bert_tf.SpanHead(config)
+      >>> head(np.zeros([8, 16, 128], "float32")).shape
+      TensorShape([8, 16, 2])
     """
 
 
@@ -133,7 +169,7 @@ class ClassificationHead(keras.layers.Layer):
 
     Args:
       config: reads `hidden_dropout_prob` and `initializer_range`.
-      num_classes: C.
+      num_classes: number of classes (C).
 
     Call arguments:
       pooled_output: [B, H] float.
@@ -142,6 +178,12 @@ class ClassificationHead(keras.layers.Layer):
 
     Returns:
       [B, C] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny")
+      >>> head = bert_tf.ClassificationHead(config, num_classes=3)
+      >>> head(np.zeros([8, 128], "float32")).shape
+      TensorShape([8, 3])
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
@@ -166,6 +208,23 @@ class ClassificationHead(keras.layers.Layer):
 class TaggingHead(ClassificationHead):
     """Class logits for each token (paper, section 5.3), after dropout.
 
-    The same layer as ClassificationHead, applied to [B, S, H]; returns
-    [B, S, C] float32.
+    The same layer as ClassificationHead, for each token.
+
+    Args:
+      config: reads `hidden_dropout_prob` and `initializer_range`.
+      num_classes: number of classes (C).
+
+    Call arguments:
+      sequence_output: [B, S, H] float.
+      training: whether to apply dropout.
+      dropout_key: [3] int64, see `dropout.make_key`.
+
+    Returns:
+      [B, S, C] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny")
+      >>> head = bert_tf.TaggingHead(config, num_classes=9)
+      >>> head(np.zeros([8, 16, 128], "float32")).shape
+      TensorShape([8, 16, 9])
     """

@@ -34,6 +34,15 @@ class BertPretrainer(encoder.ConfiguredModel):
 
     Raises:
       ValueError: if the config has `bilstm_units`.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertPretrainer(config)
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> batch = preprocess(["The cat sat."], ["It purred."])
+      >>> batch["masked_lm_positions"] = np.array([[2, 3]], "int32")
+      >>> model(batch)["masked_lm_logits"].shape  # [B, P, V]
+      TensorShape([1, 2, 30522])
     """
 
     def __init__(self, config, **kwargs):
@@ -215,7 +224,7 @@ class _ModelOfClasses(_FineTunedModel):
 
     Args:
       config: BertConfig.
-      num_classes: C.
+      num_classes: number of classes (C).
 
     Raises:
       ValueError: if `num_classes` is below 2.
@@ -239,8 +248,25 @@ class _ModelOfClasses(_FineTunedModel):
 class BertClassifier(_ModelOfClasses):
     """Classifies a text or a text pair (section 4.1 of the paper).
 
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      num_classes: number of classes (C), 2 or more.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, S] int32.
+      training: whether to apply dropout.
+
     Returns:
       Dict of `logits` [B, C] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertClassifier(config, num_classes=2)
+      >>> model.compile("adamw", metrics=["accuracy"])
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> texts, labels = preprocess(["a fine film", "dull"]), np.array([1, 0])
+      >>> history = model.fit(texts, labels, verbose=0)
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
@@ -258,8 +284,24 @@ class BertClassifier(_ModelOfClasses):
 class BertRegressor(_FineTunedModel):
     """Predicts a score of a text or a text pair, as in STS-B (appendix B.1).
 
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, S] int32.
+      training: whether to apply dropout.
+
     Returns:
       Dict of `predictions` [B] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertRegressor(config)
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> outputs = model(preprocess(["It rained."], ["It was wet."]))
+      >>> outputs["predictions"].shape
+      TensorShape([1])
     """
 
     default_loss = "mean_squared_error"
@@ -279,8 +321,23 @@ class BertRegressor(_FineTunedModel):
 class BertSpanPredictor(_FineTunedModel):
     """Predicts the answer span in a text (section 4.2 of the paper).
 
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, S] int32.
+      training: whether to apply dropout.
+
     Returns:
       Dict of `start_logits` and `end_logits`, [B, S] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertSpanPredictor(config)
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> outputs = model(preprocess(["Who sat?"], ["The cat sat."]))
+      >>> start = np.argmax(outputs["start_logits"], axis=-1)  # [B]
     """
 
     def __init__(self, config, **kwargs):
@@ -308,8 +365,26 @@ class BertSpanPredictor(_FineTunedModel):
 class BertTagger(_ModelOfClasses):
     """Classifies each token (section 5.3 of the paper).
 
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      num_classes: number of classes (C), 2 or more.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, S] int32.
+      training: whether to apply dropout.
+
     Returns:
       Dict of `logits` [B, S, C] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertTagger(config, num_classes=9)
+      >>> preprocess = bert_tf.TextPreprocessor(
+      ...     "bert/vocab.txt", max_seq_length=16
+      ... )
+      >>> model(preprocess(["The cat sat."]))["logits"].shape
+      TensorShape([1, 16, 9])
     """
 
     def __init__(self, config, num_classes: int, **kwargs):
@@ -331,10 +406,24 @@ class BertTagger(_ModelOfClasses):
 class BertMultipleChoice(_FineTunedModel):
     """Scores N continuations of a text (section 4.4 of the paper).
 
-    Its inputs are [B, N, S] int32.
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, N, S] int32.
+      training: whether to apply dropout.
 
     Returns:
       Dict of `logits` [B, N] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertMultipleChoice(config)
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> rows = preprocess(["It rained."] * 2, ["It was wet.", "It was dry."])
+      >>> model({name: x[None] for name, x in rows.items()})["logits"].shape
+      TensorShape([1, 2])
     """
 
     def __init__(self, config, **kwargs):

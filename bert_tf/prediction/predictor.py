@@ -79,17 +79,30 @@ class Predictor:
         of a tagger may also be a list.
 
     Returns:
-      For one input an answer, a NamedTuple of `answers`: Label, Score, Answer,
-      Choice, Tagged or Filled. For a list, a list of them in the same order.
-      For sentence_embedding [H] or [N, H] float32, H per selected layer.
+      The answer to one input, or a list of answers in the order of the inputs.
+      They are NamedTuples of `bert_tf.prediction.answers`, by kind Label,
+      Score, Answer, Choice, Tagged or Filled. For sentence_embedding [H] or
+      [N, H] float32, H per selected layer.
 
     Attributes:
-      model, tokenizer, kind, max_seq_length: those in use.
+      model: the model in use.
+      tokenizer: its tokenizer.
+      kind: the kind in use, which determines inputs and answers.
+      max_seq_length: the maximum number of tokens in use.
       signatures: name -> function of string tensors, as in the export.
 
     Raises:
       ValueError: if there is no such model, its head is newly initialized, a
         setting does not apply to it, or an input is of another form.
+
+    Example:
+      >>> predictor = bert_tf.Predictor("runs/sst-2")
+      >>> answer = predictor("a fine film")
+      >>> label, probability = answer.label, answer.probability
+      >>> answers = predictor(["a fine film", "dull"])
+      >>> embed = bert_tf.Predictor("runs/sst-2", kind="sentence_embedding")
+      >>> embed(["a fine film", "dull"]).shape  # [N, H]
+      (2, 128)
     """
 
     def __init__(

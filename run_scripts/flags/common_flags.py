@@ -7,7 +7,6 @@ several scripts with different defaults.
 import contextlib
 import dataclasses
 import functools
-import inspect
 import logging as python_logging
 import os
 import re
@@ -21,6 +20,7 @@ from absl import flags, logging
 
 import run_scripts
 from bert_tf.training import stopping
+from run_scripts.flags import headings
 from tfrecords import options
 from tfrecords.io import streams
 
@@ -85,7 +85,7 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
 
 
 def _define(flag_values, cls, field, kind: type, default) -> None:
-    """Adds the flag of one option; `--help` lists it under its class's name."""
+    """Adds the flag of one option; its module is the name of its class."""
     owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
     keywords = {
         "name": field.name,
@@ -166,8 +166,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
       flags.Error: if a flag is unknown, missing or malformed.
     """
     if any(word in ("--help", "-h", "-help", "--helpfull") for word in argv):
-        print(inspect.cleandoc(doc), "\n", sep="")
-        print(values.get_help())
+        print(headings.help_text(values, doc))
         raise SystemExit(0)
     values.unparse_flags()
     for name in values:

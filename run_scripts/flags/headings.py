@@ -1,0 +1,133 @@
+"""Flags of a script -> the same, under headings; the text of `--help`."""
+
+import inspect
+import re
+
+from absl import flags
+
+# Flags in the first command of the script's docstring, and required ones.
+FIRST = "Set these first"
+# Of a flag that is not listed below.
+OTHER = "Other"
+# Heading -> the flags of all scripts that belong under it.
+HEADINGS = {
+    "Data": (
+        *("input_file", "input_format", "text_field", "language"),
+        *("drop_duplicates", "held_out_prob", "eval_input_file", "corpus"),
+        *("data_dir", "glue_dir", "task_name", "train_file", "dev_file"),
+        *("test_file", "predict_file", "dev_share", "labels", "columns"),
+        *("text_column", "text_a_column", "text_b_column", "label_column"),
+        *("test_has_tags", "entity_types", "version_2_with_negative"),
+        *("records", "num_records", "first", "run_dirs", "data_file"),
+        *("predictions_file", "na_prob_file"),
+    ),
+    "Vocabulary and length": (
+        *("vocab_file", "do_lower_case", "vocab_size", "max_characters"),
+        *("max_seq_length", "max_query_length", "doc_stride"),
+        "bucket_lengths",
+    ),
+    "Masking and pairs": (
+        *("masked_lm_prob", "max_predictions_per_seq", "masking"),
+        *("masking_time", "do_whole_word_mask", "max_ngram", "mask_mix"),
+        *("pairs", "short_seq_prob", "dupe_factor", "max_examples_per_row"),
+        *("random_seed", "compat"),
+    ),
+    "Model": (
+        *("model", "model_dir", "from", "init_checkpoint"),
+        *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
+        *("bilstm_units", "feature_layers", "lstm_units"),
+        *("lora_rank", "lora_alpha", "lora_targets"),
+    ),
+    "Training": (
+        *("do_train", "train_batch_size", "batch_size_ramp"),
+        *("num_train_epochs", "num_train_steps", "train_hours", "phases"),
+        *("stop_at_step", "learning_rate", "learning_rate_schedule"),
+        *("final_learning_rate", "num_warmup_steps", "warmup_proportion"),
+        *("gradient_accumulation_steps", "dropout", "seed"),
+        *("num_restarts", "grid"),
+    ),
+    "Optimizer": (
+        *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),
+        *("adam_epsilon", "correct_bias", "weight_decay_rate", "clip_norm"),
+        *("clip_before_reduce", "layerwise_lr_decay", "ema_decay"),
+    ),
+    "Learning from a teacher": (
+        *("teacher", "distillation_losses", "distillation_weight"),
+        *("temperature", "relation_heads", "relation_layer"),
+        "init_from_teacher_layers",
+    ),
+    "Evaluation and prediction": (
+        *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
+        *("early_stopping_evaluations", "batch_size", "kind", "signature"),
+        *("outputs", "explain", "layers", "pooling", "top_k"),
+        *("n_best_size", "max_answer_length", "null_score_diff_threshold"),
+        *("na_prob_thresh", "squad_version"),
+    ),
+    "Output": (
+        *("output_dir", "output_file", "output_format", "export_dir"),
+        *("overwrite", "records_dir", "features_dir", "num_shards", "png"),
+        *("save_checkpoints_steps", "save_checkpoints_minutes"),
+        *("keep_checkpoint_max", "log_every_steps", "license"),
+    ),
+    "Formats": (
+        *("to", "format", "weights_dtype", "quantize", "half"),
+        *("calibration_file", "report", "report_file"),
+    ),
+    "Checks": ("doctor", "all", "compare", "allow_nan_weights"),
+    "Devices and machines": (
+        *("precision", "jit_compile", "steps_per_loop", "remat"),
+        *("use_one_hot_embeddings", "distribution_strategy", "tpu"),
+        *("worker_timeout", "virtual_devices", "input_mode"),
+        *("preemption_file", "preemption_server", "accelerator"),
+        *("runner", "num_processes", "spark_master", "spark_conf"),
+        *("host", "port"),
+    ),
+    "Stores": ("cache_dir",),
+}
+
+
+def by_heading(
+    values: flags.FlagValues, doc: str
+) -> dict[str, list[flags.Flag]]:
+    """Returns heading -> flags, each once; headings without flags are left out.
+
+    Args:
+      values: the script's flags.
+      doc: the script's docstring.
+    """
+    first = [name for name in _first_command(doc) if name in values]
+    first += [name for name in values if is_required(values[name])]
+    headings = {FIRST: first} | HEADINGS
+    found, rest = {}, dict.fromkeys(values)
+    for heading, names in headings.items():
+        names = [name for name in dict.fromkeys(names) if name in rest]
+        found[heading] = [values[name] for name in names]
+        rest = {name: None for name in rest if name not in names}
+    found[OTHER] = [values[name] for name in rest]
+    return {heading: group for heading, group in found.items() if group}
+
+
+def is_required(flag: flags.Flag) -> bool:
+    """Returns whether `common_flags.require` was called for a flag."""
+    # absl keeps no other trace of mark_flag_as_required.
+    return any("other than None" in v.message for v in flag.validators)
+
+
+def _first_command(doc: str) -> list[str]:
+    """Returns the names of the flags in the first command of a docstring."""
+    commands = inspect.cleandoc(doc).split("python -m ")[1:2]
+    return re.findall(r"--(\w+)", "".join(commands).partition("\n\n")[0])
+
+
+def help_text(values: flags.FlagValues, doc: str) -> str:
+    """Returns the text of `--help`: docstring, flags under headings."""
+    parts = [inspect.cleandoc(doc)]
+    for heading, group in by_heading(values, doc).items():
+        shown = flags.FlagValues()
+        for flag in group:
+            shown[flag.name] = flag
+            shown.register_flag_by_module(heading, flag)
+        parts.append(shown.module_help(heading))
+    # That of no flags: --flagfile and --undefok, which every script has.
+    parts.append(f"\nFiles of flags:\n{flags.FlagValues().get_help()}")
+    return "\n".join(parts)

@@ -1,0 +1,59 @@
+"""--help lists each flag once, under a heading that says what it is for."""
+
+import re
+
+from absl import flags
+
+from run_scripts.flags import common_flags, headings
+from tfrecords.text.vocab import VocabularyOptions
+
+DOC = """This -> that.
+
+    python -m run_scripts.script --vocab_file=vocab.txt \\
+      --speed=2
+    python -m run_scripts.script --nothing=1 --wheels=3
+
+More text, with --do_lower_case.
+"""
+
+
+def make_flags():
+    values = common_flags.flags_of(VocabularyOptions)
+    for name in ("wheels", "speed", "seed"):
+        flags.DEFINE_integer(name, 1, f"The {name}.", flag_values=values)
+    return values
+
+
+def test_the_first_command_gives_the_flags_to_set_first():
+    grouped = headings.by_heading(make_flags(), DOC)
+    names = {x: [flag.name for flag in grouped[x]] for x in grouped}
+    assert list(names.items()) == [
+        (headings.FIRST, ["vocab_file", "speed"]),
+        ("Vocabulary and length", ["do_lower_case"]),
+        ("Training", ["seed"]),
+        ("Stores", ["cache_dir"]),
+        (headings.OTHER, ["wheels"]),
+    ]
+
+
+def test_a_required_flag_is_among_the_first_without_a_command():
+    values = make_flags()
+    common_flags.require(values, "vocab_file")
+    grouped = headings.by_heading(values, "This -> that.")
+    assert [flag.name for flag in grouped[headings.FIRST]] == ["vocab_file"]
+
+
+def test_help_has_the_flags_under_headings_without_names_of_classes():
+    text = headings.help_text(make_flags(), DOC)
+    assert text.startswith(DOC)
+    found = re.findall(r"^([A-Z][\w ]+):$", text, re.MULTILINE)
+    assert found == [
+        *(headings.FIRST, "Vocabulary and length", "Training", "Stores"),
+        *(headings.OTHER, "Files of flags"),
+    ]
+    names = re.findall(r"^ *--(?:\[no\])?(\w+):", text, re.MULTILINE)
+    assert names == [
+        *("speed", "vocab_file", "do_lower_case", "seed", "cache_dir"),
+        *("wheels", "flagfile", "undefok"),
+    ]
+    assert "VocabularyOptions" not in text
