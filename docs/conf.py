@@ -4,6 +4,7 @@
 build, so that the reference and the code cannot differ.
 """
 
+import functools
 import os
 import pathlib
 import sys
@@ -33,7 +34,9 @@ nb_execution_raise_on_error = True
 nb_execution_timeout = 900  # Seconds for a cell.
 # One block for the whole output of a command, and encryption between Sphinx and
 # the notebook, which warns otherwise. Neither is among myst-nb's settings.
-nbclient.NotebookClient.coalesce_streams.default_value = True
+nbclient.NotebookClient.__init__ = functools.partialmethod(
+    nbclient.NotebookClient.__init__, coalesce_streams=True
+)
 jupyter_client.KernelManager.transport_encryption.default_value = "auto"
 # Their processes run this Python, and without TensorFlow's own messages.
 os.environ["PATH"] = os.pathsep.join(
