@@ -27,10 +27,12 @@ nitpicky = False  # Docstrings name types in words, such as "[B, S] int32".
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
 
-# Notebooks are run in a temporary folder, and again only if their code changed.
+# Notebooks are run in a temporary folder, and again only if their own code
+# changed: after a change of bert_tf remove docs/_build.
 nb_execution_mode = "cache"
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # In the output of a build that failed.
 nb_execution_timeout = 900  # Seconds for a cell.
 # One block for the whole output of a command, and encryption between Sphinx and
 # the notebook, which warns otherwise. Neither is among myst-nb's settings.
