@@ -84,6 +84,10 @@ EXTRAS = {
     "docs": [
         "sphinx>=8.1,<9",
         "myst-parser>=4,<5",
+        "myst-nb>=1.3,<2",
+        # Dependencies of myst-nb that docs/conf.py imports.
+        "nbclient>=0.10,<1",
+        "jupyter_client>=8.10,<9",
         "sphinx-book-theme>=1.1.4,<2",
         "sphinx-copybutton>=0.5.2,<1",
     ],

@@ -4,13 +4,18 @@
 build, so that the reference and the code cannot differ.
 """
 
+import functools
+import os
 import pathlib
 import sys
 
 FOLDER = pathlib.Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
-import run_scripts  # noqa: E402, F401  After sys.path; quiets TensorFlow's log.
+import jupyter_client  # noqa: E402  After sys.path, as all of these.
+import nbclient  # noqa: E402
+
+import run_scripts  # noqa: E402, F401  Quiets TensorFlow's log.
 from docs import generated_pages, other_libraries  # noqa: E402
 
 project = "bert_tf"
@@ -18,7 +23,7 @@ author = "the bert_tf authors"
 html_title = "bert_tf"
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",
@@ -43,6 +48,25 @@ copybutton_prompt_is_regexp = True
 
 myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3  # Links such as records.md#manifest.
+
+# Notebooks are run in a temporary folder, and again only if their own code
+# changed: after a change of bert_tf remove docs/_build.
+nb_execution_mode = "cache"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_show_tb = True  # In the output of a build that failed.
+nb_execution_timeout = 900  # Seconds for a cell.
+# One block for the whole output of a command, and encryption between Sphinx and
+# the notebook, which warns otherwise. Neither is among myst-nb's settings.
+nbclient.NotebookClient.__init__ = functools.partialmethod(
+    nbclient.NotebookClient.__init__, coalesce_streams=True
+)
+jupyter_client.KernelManager.transport_encryption.default_value = "auto"
+# Their processes run this Python, and without TensorFlow's own messages.
+os.environ["PATH"] = os.pathsep.join(
+    [str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
+)
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 highlight_language = "none"  # Blocks without a language: columns, output.
 default_role = "code"  # Docstrings write `code` in single backticks.

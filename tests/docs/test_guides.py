@@ -62,6 +62,34 @@ def test_every_guide_is_in_the_index():
     assert set(guides()) == set((ROOT / "docs" / "guide").glob("*.md"))
 
 
+def test_every_notebook_is_in_the_index_and_run_by_the_build():
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    names = re.findall(r"^notebooks/\w+$", index, re.MULTILINE)
+    paths = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+    assert sorted(names) == [f"notebooks/{path.stem}" for path in paths]
+    for path in paths:
+        # Without a kernel it would be a page whose code nobody runs.
+        front, text = path.read_text("utf-8").split("\n---\n", 1)
+        assert "  name: python3" in front, path.name
+        assert "```python" not in text and "```sh" not in text, path.name
+
+
+def test_a_failing_command_of_a_notebook_fails_the_build():
+    for path in (ROOT / "docs" / "notebooks").glob("*.md"):
+        cells = re.findall(
+            r"^```\{code-cell\}.*?^```$",
+            path.read_text("utf-8"),
+            re.MULTILINE | re.DOTALL,
+        )
+        assert cells, path.name
+        for cell in cells:
+            # IPython ignores the status of "!" lines, and bash that of all
+            # commands of a pipe but the last.
+            assert not re.search(r"^!", cell, re.MULTILINE), cell
+            if "%%bash" in cell and " | " in cell:
+                assert "set -o pipefail" in cell, cell
+
+
 def test_code_outside_of_guides_is_exempt_with_a_reason():
     """Only README and guides are run; elsewhere a block names its reason."""
     pages = set(PAGES) - {ROOT / "README.md", *guides()}

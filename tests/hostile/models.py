@@ -166,7 +166,7 @@ _CONFIGS = (
     ("run_glue", "vocab_size", "true", "is True; it should be an integer"),
     ("run_glue", "is_causal", '"false"', "is 'false'; it should be true or"),
     ("run_glue", "hidden_act", "{}", "is {}; it should be a string"),
-    ("run_glue", "type_vocab_size", "9" * 5000, "limit (4300 digits)"),
+    ("run_glue", "type_vocab_size", "9" * 5000, "limit (4300"),
     ("run_pretraining", "num_hidden_layers", "1000000", "1000000 layers"),
     (
         "run_squad",
