@@ -74,7 +74,7 @@ test-explore: $(EXPLORE_VENV)/.installed
 
 # The site: warnings are errors, and so are links to pages that do not exist.
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs=auto --quiet \
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet \
 	  docs docs/_build/html $(ARGS)
 	@echo "Open docs/_build/html/index.html"
 
