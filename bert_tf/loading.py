@@ -1,8 +1,8 @@
 """Folder of a model in any format <-> Keras model and tokenizer."""
 
 import dataclasses
+import hashlib
 import os
-import tempfile
 import types
 from collections.abc import Collection, Sequence, Set
 
@@ -331,14 +331,11 @@ def make_tokenizer(
     Raises:
       ValueError: if the vocabulary is malformed.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, model_folders.VOCABULARY)
-        vocabularies.write(vocabulary, path)
-        try:
-            return BertTokenizer(path, do_lower_case, kept_tokens)
-        except ValueError as error:
-            message = str(error).replace(path, f"the vocabulary of {source}")
-            raise ValueError(message) from None
+    entries = vocab.parse(vocabulary, f"the vocabulary of {source}")
+    tokenizer = BertTokenizer(entries, do_lower_case, kept_tokens)
+    # Of the file, which may have a byte order mark or spaces.
+    tokenizer.sha256 = hashlib.sha256(vocabulary).hexdigest()
+    return tokenizer
 
 
 def check_vocabulary(
@@ -481,7 +478,8 @@ def _checkpoint_of(
         check_vocabulary(tokenizer, model, "tokenizer")
         do_lower_case = bool(tokenizer.do_lower_case)
         is_case_inferred &= do_lower_case == metadata.get("do_lower_case")
-        if vocabulary is None or tokenizer.vocab != _entries(vocabulary):
+        own = tokenizer.sha256
+        if vocabulary is None or own != hashlib.sha256(vocabulary).hexdigest():
             vocabulary = vocab.to_bytes(tokenizer.vocab)
     # The fields of their own of a Checkpoint.
     known = ("task", "labels", "do_lower_case", vocabularies.INFERRED_CASE)
@@ -497,10 +495,6 @@ def _checkpoint_of(
         is_case_inferred=is_case_inferred,
         metadata={n: x for n, x in metadata.items() if n not in known},
     )
-
-
-def _entries(vocabulary: bytes) -> list[str]:
-    return vocabulary.decode("utf-8").removesuffix("\n").split("\n")
 
 
 def _task_of(model: keras.Model) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 
 from absl import logging
@@ -16,6 +17,7 @@ from tfrecords.text import text_files
 MASK = "[MASK]"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK)
 _UNUSED = re.compile(r"\[unused\d+\]")
+_MAX_LINES = 10  # In a warning.
 _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
 # always [UNK].
@@ -59,19 +61,33 @@ def write(entries: list[str], path: str) -> None:
 def read(path: str) -> list[str]:
     """Returns the entries of vocab.txt, one per line, in order of their ids.
 
-    A byte order mark, and spaces around an entry, are removed with a warning.
-
     Raises:
-      ValueError: if the file is missing, empty or not UTF-8, or has an empty
-        line, a duplicate entry, one with a zero byte, not all special tokens or
-        no other entry.
+      ValueError: if the file is missing, or as in `parse`.
     """
     if not os.path.isfile(path):
         raise ValueError(
             f"No vocabulary at {path}; give the vocab.txt of the released "
             "model, or make one with run_scripts.make_vocab."
         )
-    data = pathlib.Path(path).read_bytes()
+    return parse(pathlib.Path(path).read_bytes(), path)
+
+
+def parse(data: bytes, path: str) -> list[str]:
+    r"""Returns the entries of the content of a vocab.txt.
+
+    Lines end with \n alone, so that the id of an entry is the number of its
+    line less one. A byte order mark, and spaces and tabs around an entry, are
+    removed with a warning. Entries that no text can match keep their ids, with
+    a warning: the released Chinese vocabulary has U+2028 as an entry.
+
+    Args:
+      data: content of the file.
+      path: its name, for messages.
+
+    Raises:
+      ValueError: if it is empty or not UTF-8, has a duplicate of an entry that
+        a text can match, lacks a special token, or has no other entry.
+    """
     if not data:
         raise ValueError(f"{path} is empty; copy or make the vocabulary again.")
     first = data.partition(b"\n")[0]
@@ -117,6 +133,7 @@ def read(path: str) -> list[str]:
             len(with_spaces) - 1,
         )
     check(stripped, path)
+    _warn_of_unmatched(stripped, path)
     pad_id = stripped.index("[PAD]")
     if pad_id:
         logging.warning(
@@ -130,6 +147,40 @@ def read(path: str) -> list[str]:
     return stripped
 
 
+def _warn_of_unmatched(entries: Sequence[str], path: str) -> None:
+    lines = [n for n, e in enumerate(entries, 1) if not can_match(e)]
+    if not lines:
+        return
+    more = [str(line) for line in lines[1:_MAX_LINES]]
+    if len(lines) > _MAX_LINES:
+        more.append(f"{len(lines) - _MAX_LINES} more")
+    logging.warning(
+        "%s:%d: no text can match the entry %s%s. They keep their ids; if the "
+        "file may be damaged, copy it again.",
+        path,
+        lines[0],
+        quoted(entries[lines[0] - 1]),
+        f", nor those on lines {', '.join(more)}" if more else "",
+    )
+
+
+def can_match(entry: str) -> bool:
+    """Returns whether a word of a text can have this entry as a piece.
+
+    tokenization.py removes control characters and splits text at separators of
+    every kind. Markers such as [CLS], which it splits too, count as words.
+    """
+    piece = entry.removeprefix("##")
+    if piece.isprintable() and " " not in piece:  # Almost always, and fast.
+        return bool(piece)
+    return not any(
+        # Control and format characters; separators of words, lines, paragraphs.
+        unicodedata.category(c) in ("Cc", "Cf", "Zs", "Zl", "Zp")
+        or c == "\ufffd"
+        for c in piece
+    )
+
+
 def check(entries: Sequence[str], path: str) -> None:
     """Raises ValueError, naming file and line, if an entry is invalid.
 
@@ -139,21 +190,11 @@ def check(entries: Sequence[str], path: str) -> None:
     """
     line_of: dict[str, int] = {}
     for line, entry in enumerate(entries, 1):
-        if not entry.strip():
-            raise ValueError(
-                f"{path}:{line}: an empty line where an entry was expected; "
-                "copy or make the vocabulary again."
-            )
-        if entry in line_of:
+        if entry in line_of and can_match(entry):
             raise ValueError(
                 f"{path}:{line}: entry {quoted(entry)} is also on line "
                 f"{line_of[entry]}; entries must be unique. Copy or make the "
                 "vocabulary again."
-            )
-        if "\0" in entry:
-            raise ValueError(
-                f"{path}:{line}: entry {quoted(entry)} has a zero byte, which "
-                "no text has after cleaning. Copy or make the vocabulary again."
             )
         line_of[entry] = line
     missing = [token for token in SPECIAL_TOKENS if token not in line_of]
@@ -163,7 +204,10 @@ def check(entries: Sequence[str], path: str) -> None:
             "BERT needs all of them. Is it a vocabulary of another model? "
             "Make one with run_scripts.make_vocab."
         )
-    if all(e in SPECIAL_TOKENS or _UNUSED.fullmatch(e) for e in entries):
+    if all(
+        e in SPECIAL_TOKENS or _UNUSED.fullmatch(e) or not can_match(e)
+        for e in line_of
+    ):
         raise ValueError(
             f"{path} has {len(entries)} special tokens and no other entry, so "
             "every word would be [UNK]. Copy or make the vocabulary again."

@@ -128,6 +128,12 @@ def _to_pieces(ragged_parts: tuple) -> Pieces:
 def _fast_wordpiece(
     entries: Sequence[str], **settings
 ) -> tf_text.FastWordpieceTokenizer:
+    # The op refuses zero bytes and equal entries. A word has no space, so what
+    # no word can match is replaced by what no word matches either.
+    entries = [
+        entry if vocab.can_match(entry) else f" {i}"
+        for i, entry in enumerate(entries)
+    ]
     return tf_text.FastWordpieceTokenizer(
         vocab=entries,
         token_out_type=tf.int32,

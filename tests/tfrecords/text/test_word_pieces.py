@@ -35,6 +35,17 @@ def test_pieces_have_byte_offsets(ours):
     ]
 
 
+def test_entries_that_no_text_can_match_only_count():
+    """tf.text itself refuses zero bytes and an entry that is there twice."""
+    unmatched = ["", "a b", "\u2028", "\u2028", "i\0n", "", "##\u2028"]
+    entries = [*ENTRIES[:5], *unmatched, *ENTRIES[5:]]
+    both = [word_pieces.WordPieces(x) for x in (ENTRIES, entries)]
+    texts = tf.constant(["into\u2028the, a b", "é\u2028é i\0n ##", "x", ""])
+    one, other = (pieces(texts).ids.to_list() for pieces in both)
+    shifted = [[i + 7 * (i > 4) for i in row] for row in one]
+    assert other == shifted and other[0][0] == 12
+
+
 def test_words_are_limited_by_characters_not_bytes(ours):
     texts = ["é" * 200, "é" * 201, "in" * 100, "in" + "to" * 99, "into" * 51]
     found = to_lists(ours(tf.constant(texts)))

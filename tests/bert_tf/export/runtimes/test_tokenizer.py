@@ -36,6 +36,25 @@ def both(request, tmp_path_factory):
     )
 
 
+def test_a_line_that_no_text_can_match_has_its_id(tmp_path):
+    """As the line separators in the released Chinese vocabulary."""
+    path = tmp_path / "vocab.txt"
+    lines = [
+        *vocab.SPECIAL_TOKENS,
+        "\u2028",
+        "##\u2028",
+        "",
+        "the",
+        "##\0",
+        "a",
+    ]
+    path.write_bytes("\r\n".join([*lines, ""]).encode())
+    plain = plain_tokenizer.Tokenizer(str(path))
+    assert plain.entries == lines
+    assert plain.tokenize("the\u2028a, ") == [8, 10, 1]
+    assert BertTokenizer(str(path))(["the\u2028a, "]).to_list() == [[8, 10, 1]]
+
+
 def test_it_imports_only_the_standard_library():
     source = pathlib.Path(plain_tokenizer.__file__).read_text(encoding="utf-8")
     modules = {
