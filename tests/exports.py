@@ -50,7 +50,13 @@ def make_model(
     return models.for_task(task, sizes, len(LABELS), dtype=dtype)
 
 
-def save_model(model: keras.Model, task: str, folder: pathlib.Path, **more):
+def save_model(
+    model: keras.Model,
+    task: str,
+    folder: pathlib.Path,
+    vocab_file: str = VOCAB_FILE,
+    **more,
+):
     """Writes a model folder like training does; `more` is added to metadata."""
     from bert_tf.training import model_folders
 
@@ -62,7 +68,7 @@ def save_model(model: keras.Model, task: str, folder: pathlib.Path, **more):
     } | more
     with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
-            aside, model, metadata=metadata, vocab_file=VOCAB_FILE
+            aside, model, metadata=metadata, vocab_file=vocab_file
         )
 
 

@@ -38,7 +38,10 @@ def pack_masked(
             f"{MASK}; create it with kept_tokens=({MASK!r},)."
         )
     batch = text_signatures.pack(tokenizer, max_seq_length, tokenizer(text))
+    # Padding has the id 0, and in some vocabularies, such as BETO's, so has
+    # [MASK].
     is_mask = batch["input_word_ids"] == tokenizer.mask_id
+    is_mask &= batch["input_mask"] == 1
     rows, positions = tf.unstack(tf.cast(tf.where(is_mask), tf.int32), axis=1)
     positions = tf.RaggedTensor.from_value_rowids(
         positions, rows, nrows=tf.size(text)
