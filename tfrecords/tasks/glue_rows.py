@@ -98,15 +98,12 @@ def decoded(
     Raises:
       ValueError: as `text_files.check_line`, for a table.
     """
+    decode = text_files.Decoder(path, is_table=True)
     for number, line in enumerate(lines, 1):
-        text_files.check_line(line, number, path, is_table=True)
-        if number == 1:
-            line = line.removeprefix(b"\xef\xbb\xbf")  # MRPC has this mark.
-        try:
-            yield line.decode("utf-8")
-        except UnicodeDecodeError:
-            statistics.lines_with_invalid_utf8 += 1
-            yield line.decode("utf-8", errors="replace")
+        before = decode.num_replaced
+        text = decode(line, number)
+        statistics.lines_with_invalid_utf8 += decode.num_replaced > before
+        yield text
 
 
 def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:

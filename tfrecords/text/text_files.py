@@ -175,6 +175,53 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
+class Decoder:
+    """Lines as bytes -> text; the first byte that is no UTF-8 is a warning.
+
+    Args:
+      path: path of the file, for messages.
+      is_table: as for `check_line`.
+
+    Attributes:
+      num_replaced: number of U+FFFD that replaced invalid UTF-8.
+    """
+
+    def __init__(self, path: str, is_table: bool = False):
+        self.path, self._is_table = path, is_table
+        self.num_replaced = 0
+
+    def __call__(self, line: bytes, number: int) -> str:
+        """Returns a line as text, without a byte order mark.
+
+        Args:
+          line: the line, with or without its end.
+          number: its number, from 1.
+
+        Raises:
+          ValueError: as `check_line`.
+        """
+        check_line(line, number, self.path, self._is_table)
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+        try:
+            return line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if not self.num_replaced:
+                logging.warning(
+                    "%s:%d: byte %#04x is not UTF-8; such bytes are replaced. "
+                    "If the text is in another encoding, such as latin-1, "
+                    "convert it, for example with iconv",
+                    self.path,
+                    number,
+                    line[error.start],
+                )
+        text = line.decode("utf-8", "replace")
+        # Those that are in the file itself were not replaced.
+        replaced = text.count("\ufffd") - line.count(b"\xef\xbf\xbd")
+        self.num_replaced += replaced
+        return text
+
+
 def read_lines(
     path: str, statistics: ReadStatistics, part: Part = WHOLE
 ) -> Iterator[str]:
@@ -189,31 +236,18 @@ def read_lines(
       ValueError: if the file is missing, not text or damaged.
       OSError: if it cannot be read.
     """
-    invalid = 0
+    decode = Decoder(path)
     for number, data in enumerate(read_bytes(path, part), part.first_line):
-        check_line(data, number, path)
-        if number == 1:
-            data = data.removeprefix(b"\xef\xbb\xbf")  # Byte order mark.
-        try:
-            yield data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            if not invalid:
-                logging.warning(
-                    "%s:%d: byte %#04x is not UTF-8; such bytes are replaced",
-                    path,
-                    number,
-                    data[error.start],
-                )
-            line = data.decode("utf-8", "replace")
-            invalid += line.count("\ufffd") - data.count(b"\xef\xbf\xbd")
-            yield line
-    if invalid:
-        statistics.invalid_characters += invalid
+        yield decode(data, number)
+    if decode.num_replaced:
+        statistics.invalid_characters += decode.num_replaced
         name = path
         if part != WHOLE:
             name = f"{path} from line {part.first_line} to {number}"
         logging.warning(
-            "%s has %d invalid UTF-8 sequences in total", name, invalid
+            "%s has %d invalid UTF-8 sequences in total",
+            name,
+            decode.num_replaced,
         )
 
 

@@ -166,12 +166,21 @@ def test_empty_files_raise(tmp_path, content, message):
         read("SST-2", path)
 
 
-def test_invalid_utf8_is_replaced_and_counted(tmp_path):
-    path = write(tmp_path, b"sentence\tlabel\nca\xfff\xe9\t1\ngood\t0\n")
+def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
+    path = write(tmp_path, b"sentence\tlabel\nca\xfff\xe9\t1\ngo\xe9od\t0\n")
     statistics = glue_rows.ReadStatistics()
     rows = read("SST-2", path, statistics=statistics)
     assert rows[0].texts == ("ca\ufffdf\ufffd",)
-    assert statistics.lines_with_invalid_utf8 == 1
+    assert statistics.lines_with_invalid_utf8 == 2
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}:2: byte 0xff is not UTF-8; such bytes")
+    assert "latin-1" in message
+
+
+def test_utf16_is_recognized(tmp_path):
+    path = write(tmp_path, "sentence\tlabel\na\t1\n".encode("utf-16"))
+    with pytest.raises(ValueError, match=f"{path}:1: the file is UTF-16; conv"):
+        read("SST-2", path)
 
 
 def own_task(**changes):
