@@ -17,11 +17,12 @@ from absl import logging
 
 from tfrecords.io import json_files
 from tfrecords.options import quoted
+from tfrecords.tasks import squad_files
 
 # First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
 # Kind of what is read of a file, see `json_files.check`.
-_QUESTION = {"id": str, "answers": [{"text": str}]}
+_QUESTION = {"answers": [{"text": str}]}
 _LAYOUT = {"data": [{"paragraphs": [{"qas": [_QUESTION]}]}]}
 # Maximum number of ids in a message.
 _MOST_NAMED = 5
@@ -65,7 +66,7 @@ def read_answers(
         for question in paragraph["qas"]
     )
     for question in questions:
-        name = question["id"]
+        name = squad_files.question_id(question, f"{path}, a question")
         if name in answers:
             raise ValueError(
                 f"{path}: two questions have the id {quoted(name)}. Give each "

@@ -1,7 +1,7 @@
 """SQuAD 1.1 or 2.0 JSON -> checked questions with their passages."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from tfrecords.io import json_files
@@ -210,8 +210,9 @@ def _question(
     is_version_2: bool,
     is_training: bool,
 ) -> Question:
-    json_files.check(entry, {"id": str}, f"{source}, a question")
-    source = f"{source}, question {quoted(entry['id'])}"
+    json_files.check(entry, dict, f"{source}, a question")
+    name = question_id(entry, f"{source}, a question")
+    source = f"{source}, question {quoted(name)}"
     json_files.check(entry, _QUESTION, source)
     if not entry["question"].strip():
         raise ValueError(
@@ -232,8 +233,24 @@ def _question(
     if is_training and not is_impossible:
         _check_answer(answers, passage, source)
     return Question(
-        entry["id"], entry["question"], passage, answers, is_impossible, source
+        name, entry["question"], passage, answers, is_impossible, source
     )
+
+
+def question_id(entry: Mapping[str, object], where: str) -> str:
+    """Returns the id of a question, the key of its predictions.
+
+    A number, as in the COVID-QA files, is written with its digits, as in the
+    original's JSON of predictions.
+
+    Raises:
+      ValueError: if it is missing, or neither text nor an integer.
+    """
+    value = entry.get("id")
+    if type(value) is int:
+        return str(value)
+    json_files.check(value, str, where, "id")
+    return value
 
 
 def _is_impossible(entry, answers, source) -> bool:

@@ -209,6 +209,13 @@ def test_all_answers_of_a_file_are_read(folder):
     }
 
 
+def test_an_id_that_is_a_number_is_the_key_with_its_digits(tmp_path):
+    content = make_data("1.1", {262: (["cat"], "cat", 0.0)})
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps(content))
+    assert squad_scores.read_answers(str(path))[1] == {"262": ["cat"]}
+
+
 def test_real_files_are_read(shared_data):
     for version, total in (("1.1", 1169), ("2.0", 2466)):
         path = str(shared_data / "squad" / f"dev-v{version}.json")

@@ -51,6 +51,21 @@ def test_real_files_have_their_questions(shared_data, name, count):
     assert all(q.is_impossible or q.answers for q in questions)
 
 
+def test_an_id_that_is_a_number_is_its_digits(tmp_path):
+    content = one("Zürich")
+    del content["version"]  # Such files name none.
+    content["data"][0]["paragraphs"][0]["qas"][0]["id"] = 262
+    (found,) = read(tmp_path, content)
+    assert found.id == "262" and "question '262'" in found.source
+
+
+@pytest.mark.parametrize("name", [True, 2.5, [1], None])
+def test_an_id_is_text_or_an_integer(tmp_path, name):
+    content = one("Zürich")
+    content["data"][0]["paragraphs"][0]["qas"][0]["id"] = name
+    check_message(tmp_path, content, "a question: id is .*; it should be a str")
+
+
 def test_a_question_has_passage_answers_and_source(tmp_path):
     (found,) = read(tmp_path, one("Zürich"))
     assert found == squad_files.Question(
