@@ -108,6 +108,8 @@ def load(
         }
     )
     _describe_encoder(model, given)
+    for note in given.notes:
+        logging.warning("%s: %s", path, note)
     _log(path, given)
     if given.vocabulary is None:
         logging.warning("%s has no vocabulary, so no tokenizer", path)

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import os
 import random
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -30,6 +31,10 @@ WRITES = (
     checkpoints.STATE,
 )
 SOURCE_FILES = "source_files"  # In model.json.
+_OF_OPTIMIZERS = re.compile(
+    r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter",
+    re.IGNORECASE,
+)
 WITH_LABELS = ("classification", "tagging")  # Tasks with class names.
 # Keys of model.json that have a field of their own in a Checkpoint.
 _KNOWN = (
@@ -83,6 +88,10 @@ class Checkpoint:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every weight of the task's model."""
         return shapes(self.config, self.task, len(self.labels))
+
+    def unread(self) -> list[str]:
+        """Returns `unused` without slots and counters of optimizers."""
+        return [name for name in self.unused if not _OF_OPTIMIZERS.search(name)]
 
     def missing(self) -> list[str]:
         """Returns the names of the weights missing in the source."""

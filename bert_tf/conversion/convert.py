@@ -12,6 +12,8 @@ from bert_tf.conversion import formats, model_card, parity
 from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files, stored_folders
 
+_MAX_NAMES = 5  # Of tensors in a message.
+
 
 def read(
     path: str, hidden_act: str | None = None, *, allow_nan_weights: bool = False
@@ -35,6 +37,7 @@ def read(
     model_folders.check_finite(
         checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
     )
+    checkpoint = _without_foreign_head(checkpoint, name, path)
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
         logging.info(
@@ -57,6 +60,46 @@ def read(
         ),
         source=f"{name} {stored_folders.address(os.path.abspath(path))}",
         source_files=digest or "",
+    )
+
+
+def _without_foreign_head(
+    checkpoint: ours.Checkpoint, name: str, path: str
+) -> ours.Checkpoint:
+    """Returns a Checkpoint without a head that has more weights than ours.
+
+    Such a head has another layer, for example: its answers are not those that
+    our head computes from a part of its weights. The weights count as newly
+    initialized, which no kind of answer serves. Names what nothing reads.
+    """
+    unread = checkpoint.unread()
+    if not unread:
+        return checkpoint
+    shown = ", ".join(unread[:_MAX_NAMES])
+    if len(unread) > _MAX_NAMES:
+        shown += f" and {len(unread) - _MAX_NAMES} more"
+    logging.warning("%s: nothing here reads its tensors %s", path, shown)
+    # Those of the pre-training heads, which another task does not read.
+    table = formats.converter(name).table(checkpoint.config, "pretraining")
+    known = {row.theirs for row in table}
+    if checkpoint.task == "pretraining" or known.issuperset(unread):
+        return checkpoint
+    logging.warning(
+        "%s: its head for %s has more tensors than BERT's, so that BERT's head "
+        "would give other answers. Only the encoder is read, and the head is "
+        "newly initialized: train it before you use its answers",
+        path,
+        checkpoint.task,
+    )
+    return dataclasses.replace(
+        checkpoint,
+        tensors={
+            n: x
+            for n, x in checkpoint.tensors.items()
+            if n.startswith("encoder/")
+        },
+        slots={},
+        step=0,
     )
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import logging
+import pathlib
 import shutil
 
 import checkpoint_folders
@@ -11,6 +12,7 @@ import folder_store
 import keras
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 
 import bert_tf
@@ -126,6 +128,58 @@ def test_the_bert_of_sentence_transformers_has_new_heads(tmp_path, caplog):
     }
     (line,) = [x for x in caplog.messages if x.startswith("loaded ")]
     assert "newly initialized masked_lm, masked_lm/norm" in line
+
+
+def add_tensors(folder, *names):
+    """Adds float32 tensors of one number to a Hugging Face folder."""
+    path = pathlib.Path(folder) / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors |= {name: np.ones(1, np.float32) for name in names}
+    safetensors.numpy.save_file(tensors, path, {"format": "pt"})
+
+
+def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
+    tmp_path, caplog
+):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    add_tensors(folder, "classifier.dense.weight", "classifier.dense.bias")
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(folder)
+    assert (
+        "reads its tensors classifier.dense.bias, classifier.d" in caplog.text
+    )
+    assert "its head for classification has more tensors than" in caplog.text
+    assert sorted(model.new_weights) == [
+        "classification/dense/bias",
+        "classification/dense/kernel",
+    ]
+    found = tensors_of(model)
+    for name, tensor in given.tensors.items():
+        if name.startswith("encoder/"):
+            assert found[name].tobytes() == tensor.tobytes()
+    with pytest.raises(ValueError, match="head for classification is newly"):
+        bert_tf.Predictor(folder)
+    assert bert_tf.Predictor(folder, kind="sentence_embedding")("a").shape
+
+
+def test_slots_and_other_heads_do_not_make_a_head_foreign(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    add_tensors(folder, "classifier.weight/adam_m", "cls.predictions.bias")
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(folder)
+    assert not model.new_weights
+    named = [x for x in caplog.messages if "nothing here reads" in x]
+    assert len(named) == 1 and named[0].endswith("tensors cls.predictions.bias")
+
+
+def test_what_was_decided_while_reading_is_a_warning(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "google", "google")
+    with caplog.at_level(logging.WARNING):
+        bert_tf.load(folder)
+    assert f"{folder}: do_lower_case=True is inferred: the voc" in caplog.text
 
 
 def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
