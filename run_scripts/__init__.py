@@ -5,7 +5,7 @@ import signal
 import sys
 
 try:
-    from run_scripts.flags.quiet_import import QuietImport
+    from tfrecords import quiet_import
     from tfrecords.io import streams
 except ImportError as error:  # See tfrecords/libraries.py.
     sys.exit(f"error: {error}")
@@ -28,6 +28,6 @@ streams.open_closed()
 # Only for a script that starts: "-m" while Python is looking for the module, or
 # a console command.
 if sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("bert-"):
-    sys.meta_path.insert(0, QuietImport())
+    quiet_import.begin()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, exit_while_importing)

@@ -24,7 +24,7 @@ MAX_SCRIPTS = 20
 # A module may import modules of its own folder and of the folders listed above
 # it.
 TFRECORDS_ORDER = (
-    ("libraries", "options", "schema", "random_numbers"),
+    ("libraries", "quiet_import", "options", "schema", "random_numbers"),
     ("io",),
     ("text", "engines"),
     ("tasks", "pretraining"),
@@ -120,7 +120,11 @@ def allowed_imports(path):
     else:
         raise AssertionError(f"{path}: {folder} is missing in the order")
     allowed.append(f"{package}.{folder}")
-    for_all = ("tfrecords.options", "tfrecords.libraries")
+    for_all = (
+        "tfrecords.options",
+        "tfrecords.libraries",
+        "tfrecords.quiet_import",
+    )
     return (own, *allowed, *for_all, *TFRECORDS_IMPORTS.get(folder, ()))
 
 

@@ -15,8 +15,13 @@ import sys
 _NOTES = r"^(I[0-9]{4} [0-9:.]+ |WARNING: All log messages before absl::Init)"
 
 
-class QuietImport(importlib.abc.MetaPathFinder):
-    """Finder that lets the first import of TensorFlow happen quietly."""
+def begin() -> None:
+    """Lets the next import of TensorFlow, if it is the first, be quiet."""
+    sys.meta_path.insert(0, _Finder())
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds TensorFlow, once."""
 
     def find_spec(self, name, path=None, target=None):
         """Returns TensorFlow's spec; None for every other module."""
