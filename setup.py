@@ -56,7 +56,7 @@ RUNTIMES = ["onnx>=1.19", "onnxruntime>=1.22", "openvino>=2025.3"]
 EXTRAS = {
     # Raw text -> vocabulary and records: splitting into sentences, and codes
     # of languages.
-    "pretraining": ["sentencex>=1", "langcodes>=3.5"],
+    "pretraining": ["sentencex>=1.0.11", "langcodes>=3.5"],
     # show_records --histograms, and the page of the quickstart.
     "plots": PLOTS,
     # export_savedmodel --format=litert, onnx and openvino. tf2onnx and LiteRT
