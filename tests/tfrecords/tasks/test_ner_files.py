@@ -41,8 +41,10 @@ def test_columns_and_documents_are_read(tmp_path):
     first, second = ner_files.read(str(path)).documents
     assert first.start == ("-DOCSTART-", "-X-", "-X-", "O")
     assert first.sentences == (
-        ner_files.Sentence((("EU", "NNP"), ("rose", "VBD")), ("B-ORG", "O"), 3),
-        ner_files.Sentence((("It", "PRP"),), ("O",), 7),
+        ner_files.Sentence(
+            (("EU", "NNP"), ("rose", "VBD")), ("B-ORG", "O"), (3, 4)
+        ),
+        ner_files.Sentence((("It", "PRP"),), ("O",), (7,)),
     )
     assert first.words == ("EU", "rose", "It")
     assert first.tags == ("B-ORG", "O", "O")
@@ -103,7 +105,7 @@ def test_an_unknown_tag_raises_with_its_line(tmp_path):
         entity_types=["PER", "LOC"],
     )
     for tag in ("PER", "B-", "X-PER", "o"):
-        path = write(tmp_path / "f", ["O", tag])
+        path = write(tmp_path / "f", ["O", tag, "B-PER"])
         check_error(
             path, f"{path}:2: tag {tag!r} is neither O nor B-, I-, E- or"
         )
