@@ -616,7 +616,7 @@ def in_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
     first, inner, last, only = _LETTERS[scheme]
     rewritten = []
     iob2 = to_iob2(tags)
-    for tag, after in zip(iob2, [*iob2[1:], OUTSIDE], strict=True):
+    for tag, after in zip(iob2, [*iob2, OUTSIDE][1:], strict=True):
         if tag != OUTSIDE:
             letters = (first, inner) if after[0] == "I" else (only, last)
             tag = letters[tag[0] == "I"] + tag[1:]
