@@ -167,13 +167,13 @@ class Ner(FineTuningTask):
         return ner_scores.score(gold, predicted)
 
     def _predicted(self, split, outputs) -> list[list[str]]:
-        """Returns the predicted tags of each sentence."""
+        """Returns the predicted tags of each sentence, as in its corpus."""
         weights, _ = self.tags[split]
-        return in_sentences(
-            self.read(split),
-            predicted_tags(outputs["logits"], weights),
-            self.labels,
-        )
+        ids = predicted_tags(outputs["logits"], weights)
+        sentences = in_sentences(self.read(split), ids, self.labels)
+        if self.scheme == ner_files.PLAIN:
+            return sentences
+        return [ner_files.entity_tags(tags, self.labels) for tags in sentences]
 
     def majority_baseline(self):
         """Returns scores of tagging words with their most frequent tag.

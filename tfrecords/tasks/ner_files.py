@@ -39,12 +39,13 @@ _LETTERS = {
     "BILOU": "BILU",
     "BMES": "BMES",
 }
+_WITH_LAST = ("BIOES", "BILOU", "BMES")
 SCHEMES = (*_LETTERS, "IO", PLAIN)
 # Predicted tags of files in these are written in the file's scheme, of others
 # in IOB2, which conlleval reads.
 WRITTEN_BACK = ("BILOU", "BMES", "IO", PLAIN)
 _PREFIX = re.compile(r"[BIESLUM]-")
-_TAG = re.compile(rf"O|{_PREFIX.pattern}\S+")
+TAG = re.compile(rf"O|{_PREFIX.pattern}\S+")
 # More different tags than this are a column of words rather than of tags.
 _MAX_TAGS = 200
 # First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
@@ -278,21 +279,39 @@ def is_same_kind(scheme: str, other: str) -> bool:
 
 
 def scheme_of(labels: Collection[str]) -> str:
-    """Returns IOB2, IO or plain: that of a tagger of which no more is known."""
-    for letter, scheme in (("B", "IOB2"), ("I", "IO")):
-        if any(label.startswith(f"{letter}-") for label in labels):
+    """Returns the scheme of a tagger's labels, such as a foreign model's."""
+    letters = {label[0] for label in labels if _PREFIX.match(label)}
+    for some, scheme in (
+        *(("LU", "BILOU"), ("M", "BMES"), ("ES", "BIOES")),
+        *(("B", "IOB2"), ("I", "IO")),
+    ):
+        if letters & set(some):
             return scheme
     return PLAIN
 
 
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:
-    """Returns the index in `labels` of each word's tag; 0 if it has none."""
+    """Returns the index in `labels` of each word's tag; 0 if it has none.
+
+    Raises:
+      ValueError: if there is no such label.
+    """
     ids = {label: i for i, label in enumerate(labels)}
-    return [
-        ids[tag]
-        for s in sentences
-        for tag in s.tags or [labels[0]] * len(s.columns)
-    ]
+    scheme = scheme_of(labels)
+    found = []
+    for sentence in sentences:
+        tags = sentence.tags
+        if scheme in _WITH_LAST:
+            tags = with_last(tags, scheme)
+        for tag in tags or [labels[0]] * len(sentence.columns):
+            if tag not in ids:
+                raise ValueError(
+                    f"The tagger has no label {quoted(tag)}; it has "
+                    f"{shortened(', '.join(labels))}. Use a model with this "
+                    "label, or add --do_train."
+                )
+            found.append(ids[tag])
+    return found
 
 
 def read(
@@ -525,7 +544,7 @@ def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
     for sentence in corpus.sentences:
         for number, tag in zip(sentence.lines, sentence.tags, strict=True):
             where = f"{corpus.path}:{number}"
-            if scheme in _LETTERS and not _TAG.fullmatch(tag):
+            if scheme in _LETTERS and not TAG.fullmatch(tag):
                 raise ValueError(
                     f"{where}: tag {quoted(tag)} is neither O nor B-, I-, E- "
                     "or S- (in BILOU L- or U-, in BMES M-) with a type, such "
@@ -599,6 +618,19 @@ def _rewritten(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
     return to_iob2(_in_bioes(tags, scheme))
 
 
+def entity_tags(tags: Sequence[str], labels: Collection[str]) -> Sequence[str]:
+    """Returns tags that a tagger with these labels predicted, with B- and I-.
+
+    Only those of labels in BIOES, BILOU and BMES differ; a label that is no
+    tag, such as [PAD], is O.
+    """
+    scheme = scheme_of(labels)
+    if scheme not in _WITH_LAST:
+        return tags
+    tags = [tag if TAG.fullmatch(tag) else OUTSIDE for tag in tags]
+    return to_iob2(_in_bioes(tags, scheme))
+
+
 def in_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
     """Returns tags as in `Corpus` in the scheme of a file.
 
@@ -613,6 +645,11 @@ def in_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
         return [tag if tag == OUTSIDE else tag[2:] for tag in tags]
     if scheme == PLAIN or scheme not in WRITTEN_BACK:
         return list(tags)
+    return with_last(tags, scheme)
+
+
+def with_last(tags: Sequence[str], scheme: str) -> list[str]:
+    """Returns tags in IOB2 in BIOES, BILOU or BMES, see `in_scheme`."""
     first, inner, last, only = _LETTERS[scheme]
     rewritten = []
     iob2 = to_iob2(tags)

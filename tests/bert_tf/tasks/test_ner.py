@@ -213,6 +213,21 @@ def test_entities_of_io_are_runs_of_words_of_one_type(tmp_path):
         assert scores["entity_f1"] == pytest.approx(f1)
 
 
+def test_a_foreign_tagger_of_bioes_is_scored_by_its_entities(tmp_path):
+    (tmp_path / "dev").write_text("New B-X\nYork I-X\nin O\nRom B-X\n")
+    task = ner.Ner(ner_files.NerData(dev_file=str(tmp_path / "dev")))
+    labels = ["O", "B-X", "I-X", "E-X", "S-X"]
+    task.prepare("model", {"task": "tagging", "labels": labels})
+    ids = ner_files.tag_ids(task.read("dev").sentences, labels)
+    assert ids == [1, 3, 0, 4]
+    task.tags["dev"] = np.ones([1, 4]), np.array([ids])
+    outputs = {"logits": np.eye(5, dtype=np.float32)[[ids]]}
+    assert task.score("dev", outputs)["entity_f1"] == 1
+    task.write_predictions(lambda split: outputs, str(tmp_path))
+    lines = (tmp_path / "dev.txt").read_text().split("\n")
+    assert lines[:4] == ["New B-X B-X", "York I-X I-X", "in O O", "Rom B-X B-X"]
+
+
 def test_dev_files_are_read_as_the_training_file(tmp_path):
     # Alone, a file without O would be plain, and one with O would be IO.
     task = prepared(tmp_path, "EU ORG\nin O\n", "EU ORG\n")

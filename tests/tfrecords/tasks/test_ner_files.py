@@ -199,6 +199,30 @@ def test_labels_of_a_model_tell_their_scheme():
     assert ner_files.scheme_of(["I-A", "O", "B-A"]) == "IOB2"
     assert ner_files.scheme_of(["I-A", "O"]) == "IO"
     assert ner_files.scheme_of(["DET", "O"]) == "plain"
+    for letters, scheme in (("BIES", "BIOES"), ("BILU", "BILOU")):
+        labels = ["[PAD]", "O", *(f"{letter}-A" for letter in letters)]
+        assert ner_files.scheme_of(labels) == scheme
+    assert ner_files.scheme_of(["O", "B-A", "M-A", "E-A", "S-A"]) == "BMES"
+
+
+def test_tags_have_the_ids_of_the_labels_of_a_foreign_tagger(tmp_path):
+    path = write(tmp_path / "f", ["B-A", "I-A", "I-A", "O", "B-A"])
+    sentences = ner_files.read(path).sentences
+    labels = ["E-A", "S-A", "O", "B-A", "M-A"]
+    assert ner_files.tag_ids(sentences, labels) == [3, 4, 0, 2, 1]
+    assert ner_files.tag_ids(sentences, ["I-A", "O", "B-A"]) == [2, 0, 0, 1, 2]
+    with pytest.raises(ValueError, match="has no label 'I-A'; it has O, B-A. "):
+        ner_files.tag_ids(sentences, ["O", "B-A"])
+
+
+def test_tags_that_a_foreign_tagger_predicted_become_iob2():
+    labels = ["[PAD]", "O", "B-A", "M-A", "E-A", "S-A"]
+    tags = ["B-A", "M-A", "E-A", "[PAD]", "S-A", "E-A"]
+    assert list(ner_files.entity_tags(tags, labels)) == [
+        *["B-A", "I-A", "I-A", "O", "B-A", "B-A"]
+    ]
+    tags = ["I-A", "O"]
+    assert ner_files.entity_tags(tags, ["O", "B-A", "I-A"]) == tags
 
 
 def test_invalid_tags_begin_entities_as_in_conlleval():
