@@ -5,8 +5,10 @@ r"""CoNLL column files -> TFRecords for run_ner.
       --output_dir=records/ner
 
 Each split gets a folder. A rerun writes only what is missing. The tagging
-scheme (IOB1, IOB2 or BIOES) is detected. The first piece of each word carries
-its tag; windows are filled up with context from the same document.
+scheme (IOB1, IOB2, BIOES, BILOU, BMES, IO, or plain tags) is detected, or given
+by --tag_scheme. The first piece of each word carries its tag; windows are
+filled up with context from the same document. In other column files, the words
+and the tags are at --word_column and --tag_column.
 """
 
 import functools
@@ -30,17 +32,18 @@ def main(argv: list[str]) -> None:
     config = common_flags.config(RecordsConfig, FLAGS)
     files = data.find_files()
     labels = data.find_labels(files)
-    types = ner_files.types_of(labels)
+    types = ner_files.types_of(*labels)
     folders = ner_examples.make_records(
         files,
         config.output_dir,
         split_records.open_tokenizer(config),
         read=functools.cache(
-            lambda split: data.read(split, files[split], types)
+            lambda split: data.read(split, files[split], types, labels.scheme)
         ),
-        labels=labels,
+        labels=labels.tags,
         max_seq_length=config.max_seq_length or 128,
         doc_stride=data.doc_stride,
+        columns=data.columns(),
     )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 

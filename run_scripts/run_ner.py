@@ -7,6 +7,7 @@ r"""CoNLL column files -> a fine-tuned tagger of named entities, predictions.
 Makes the records first, keeps the best model on dev in `best/`, and writes
 `eval_results.json` with entity and token F1 and, in `predictions/`, dev.txt and
 test.txt: the columns of the input file and the predicted tag, for conlleval.
+Tags that are no entities, such as parts of speech, are scored by accuracy.
 
 With --feature_layers the encoder is frozen and a BiLSTM is trained on its
 hidden states, once for each choice of layers; `all` selects the six rows of

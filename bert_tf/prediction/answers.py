@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bert_tf.prediction import predictions
+from tfrecords.tasks import ner_files
 
 _Outputs = Mapping[str, np.ndarray]  # From `predictions.compute`.
 
@@ -170,19 +171,22 @@ def _tagged(fields, outputs: _Outputs, labels: Sequence[str]) -> Tagged:
     tags = tuple(Tag(*row) for row in rows)
     if not has_entities(labels):
         return Tagged(tags, ())
-    return Tagged(tags, _entities(tags, fields.get("text")))
+    return Tagged(tags, _entities(tags, fields.get("text"), labels))
 
 
 def has_entities(labels: Sequence[str]) -> bool:
-    """Returns whether all tags are O, B-type or I-type."""
-    return all(x == "O" or x.startswith(("B-", "I-")) for x in labels)
+    """Returns whether all tags are O, or a letter of a scheme and a type."""
+    return all(map(ner_files.TAG.fullmatch, labels))
 
 
-def _entities(tags: Sequence[Tag], text: str | None) -> tuple[Entity, ...]:
+def _entities(
+    tags: Sequence[Tag], text: str | None, labels: Sequence[str]
+) -> tuple[Entity, ...]:
     from bert_tf.tasks import ner_scores
 
     entities = []
-    found = ner_scores.find_entities([tag.tag for tag in tags])
+    names = ner_files.entity_tags([tag.tag for tag in tags], labels)
+    found = ner_scores.find_entities(names)
     for first, last, label in sorted(found):
         inside = tags[first:last]
         begin, end = inside[0].begin, inside[-1].end

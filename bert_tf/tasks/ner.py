@@ -20,7 +20,9 @@ from bert_tf.tasks import losses, ner_scores
 from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
+from tfrecords.options import quoted
 from tfrecords.tasks import ner_examples, ner_files
+from tfrecords.tasks.ner_files import OUTSIDE
 
 
 class Ner(FineTuningTask):
@@ -30,6 +32,8 @@ class Ner(FineTuningTask):
       data: files and options; None if `make_records` is not used.
       labels: tags in the order of their ids, at least 2; None to read them from
         the training file or the model.
+      scheme: scheme of the training file, one of `ner_files.SCHEMES`; None for
+        that of the labels.
 
     Raises:
       ValueError: in `build_model`, if there are fewer than 2 labels.
@@ -37,26 +41,35 @@ class Ner(FineTuningTask):
 
     name = "NER"
     schema = schema.TAGGING
-    best_metric = "entity_f1"
     prediction_splits = ("dev", "test")
 
     def __init__(
         self,
         data: ner_files.NerData | None = None,
         labels: Sequence[str] | None = None,
+        scheme: str | None = None,
     ):
         self.data = data
         self.labels = labels
+        self.scheme = scheme or (labels and ner_files.scheme_of(labels))
         self.files: dict[str, str] = {}  # Split -> path; all existing files.
         self.splits: list[str] = []  # Splits that need records.
         # Split -> weights, 1 at first pieces, and tag ids, both [M, S].
         self.tags: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self.read = functools.cache(self._read)
 
+    @property
+    def best_metric(self) -> str:
+        """Entity F1, or the accuracy of words if tags are no entities."""
+        is_plain = self.scheme == ner_files.PLAIN
+        return "accuracy" if is_plain else "entity_f1"
+
     def _read(self, split: str, any_types: bool = False) -> ner_files.Corpus:
         """Returns a split's corpus; `any_types` allows unknown entity types."""
-        types = None if any_types else ner_files.types_of(self.labels)
-        return self.data.read(split, self.files[split], types)
+        types = None
+        if not any_types:
+            types = ner_files.types_of(self.labels, self.scheme)
+        return self.data.read(split, self.files[split], types, self.scheme)
 
     def build_model(self, config, dtype=None):
         """Returns a BertTagger."""
@@ -80,7 +93,7 @@ class Ner(FineTuningTask):
         self.splits = list(self.files)
         if not model_dir:
             if self.labels is None:
-                self.labels = self.data.find_labels(self.files)
+                self.labels, self.scheme = self.data.find_labels(self.files)
             return
         self.splits = [split for split in self.files if split != "train"]
         task = model_metadata.get("task")
@@ -93,7 +106,22 @@ class Ner(FineTuningTask):
             stride = model_metadata.get("doc_stride")
             self.data = dataclasses.replace(self.data, doc_stride=stride)
         self.labels = model_metadata["labels"]
-        known = ner_files.types_of(self.labels)
+        self.scheme = model_metadata.get("tag_scheme")
+        self.scheme = self.scheme or ner_files.scheme_of(self.labels)
+        if self.scheme not in ner_files.SCHEMES:
+            raise ValueError(
+                f"{model_dir}: tag_scheme {quoted(self.scheme)} in model.json "
+                f"is none of {', '.join(ner_files.SCHEMES)}. Copy the folder "
+                "again."
+            )
+        given = self.data.tag_scheme
+        if given != "auto" and not ner_files.is_same_kind(given, self.scheme):
+            raise ValueError(
+                f"--tag_scheme={given}: the tags of {model_dir} are "
+                f"{self.scheme}, {quoted(self.labels)}. Omit the flag, or add "
+                "--do_train."
+            )
+        known = ner_files.types_of(self.labels, self.scheme)
         asked = self.data.entity_types
         if asked and sorted(set(asked)) != known:
             raise ValueError(
@@ -111,6 +139,7 @@ class Ner(FineTuningTask):
             labels=self.labels,
             max_seq_length=max_seq_length,
             doc_stride=self.data.doc_stride,
+            columns=self.data.columns(),
         )
 
     def open_splits(self, splits):
@@ -127,22 +156,24 @@ class Ner(FineTuningTask):
     def score(self, split, outputs):
         """Returns the loss, and the scores of `ner_scores`."""
         weights, tag_ids = self.tags[split]
-        corpus = self.read(split)
+        gold = [sentence.tags for sentence in self.read(split).sentences]
         return {
             "loss": loss(outputs["logits"], weights, tag_ids)
-        } | ner_scores.score(
-            [sentence.tags for sentence in corpus.sentences],
-            self._predicted(split, outputs),
-        )
+        } | self._scores(gold, self._predicted(split, outputs))
+
+    def _scores(self, gold, predicted) -> dict[str, float]:
+        if self.scheme == ner_files.PLAIN:
+            return {"accuracy": ner_scores.accuracy(gold, predicted)}
+        return ner_scores.score(gold, predicted)
 
     def _predicted(self, split, outputs) -> list[list[str]]:
-        """Returns the predicted tags of each sentence."""
+        """Returns the predicted tags of each sentence, as in its corpus."""
         weights, _ = self.tags[split]
-        return in_sentences(
-            self.read(split),
-            predicted_tags(outputs["logits"], weights),
-            self.labels,
-        )
+        ids = predicted_tags(outputs["logits"], weights)
+        sentences = in_sentences(self.read(split), ids, self.labels)
+        if self.scheme == ner_files.PLAIN:
+            return sentences
+        return [ner_files.entity_tags(tags, self.labels) for tags in sentences]
 
     def majority_baseline(self):
         """Returns scores of tagging words with their most frequent tag.
@@ -159,10 +190,13 @@ class Ner(FineTuningTask):
             if not split.startswith("dev"):
                 continue
             sentences = self.read(split, any_types=True).sentences
-            baseline[split] = ner_scores.score(
+            baseline[split] = self._scores(
                 [sentence.tags for sentence in sentences],
                 ner_scores.tag_by_majority(
-                    words, tags, [sentence.words for sentence in sentences]
+                    words,
+                    tags,
+                    [sentence.words for sentence in sentences],
+                    None if self.scheme == ner_files.PLAIN else OUTSIDE,
                 ),
             )
         return baseline
@@ -174,6 +208,7 @@ class Ner(FineTuningTask):
                 self.read(split),
                 self._predicted(split, predict(split)),
                 os.path.join(output_dir, f"{split}.txt"),
+                self.scheme,
             )
 
     def metadata(self):
@@ -182,7 +217,12 @@ class Ner(FineTuningTask):
             "task": "tagging",
             "labels": self.labels,
             "doc_stride": self.data.doc_stride,  # None: half of a window.
-        }
+        } | self._scheme_metadata()
+
+    def _scheme_metadata(self) -> dict:
+        """Returns the scheme, if predictions are written in it."""
+        is_written = self.scheme in ner_files.WRITTEN_BACK
+        return {"tag_scheme": self.scheme} if is_written else {}
 
 
 class NerFeatures(Ner):
@@ -192,11 +232,13 @@ class NerFeatures(Ner):
       data: files and options.
       choice: choice of layers, a key of `feature_tagger.CHOICES`.
       lstm_units: units of the LSTM in each direction.
-      labels: as for `Ner`.
+      labels, scheme: as for `Ner`.
     """
 
-    def __init__(self, data, choice: str, lstm_units: int, labels=None):
-        super().__init__(data, labels)
+    def __init__(
+        self, data, choice: str, lstm_units: int, labels=None, scheme=None
+    ):
+        super().__init__(data, labels, scheme)
         self.choice = choice
         self.lstm_units = lstm_units
 
@@ -228,7 +270,7 @@ class NerFeatures(Ner):
             "labels": self.labels,
             "feature_layers": self.choice,
             "lstm_units": self.lstm_units,
-        }
+        } | self._scheme_metadata()
 
 
 def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:
@@ -274,7 +316,10 @@ def in_sentences(
 
 
 def write_columns(
-    corpus: ner_files.Corpus, predicted: Iterable[Sequence[str]], path: str
+    corpus: ner_files.Corpus,
+    predicted: Iterable[Sequence[str]],
+    path: str,
+    scheme: str | None = None,
 ) -> None:
     """Writes the columns of a file, followed by the predicted tag.
 
@@ -282,14 +327,17 @@ def write_columns(
       rejects VBZ  B-VP  O      O
 
     This is the input format of conlleval: a space between columns, and both
-    tags in IOB2, regardless of the scheme of the file. Without gold tags, the
-    predicted tag is the only one.
+    tags in IOB2 for files in IOB1, IOB2 and BIOES. Other files keep their
+    scheme, see `ner_files.WRITTEN_BACK`. Without gold tags, the predicted tag
+    is the only one.
 
     Args:
       corpus: words, and gold tags if it has any.
       predicted: tags of each sentence.
       path: path of the file, which is written atomically.
+      scheme: scheme to write if the file has no tags.
     """
+    scheme = corpus.scheme or scheme
     os.makedirs(os.path.dirname(path), exist_ok=True)
     width = len(corpus.sentences[0].columns[0])
     has_tags = bool(corpus.scheme)
@@ -300,11 +348,13 @@ def write_columns(
             start = (document.start + ("-X-",) * width)[:width]
             lines += [start + (ner_files.OUTSIDE,) * (1 + has_tags), ()]
         for sentence in document.sentences:
-            tags = sentence.tags or [()] * len(sentence.columns)
+            tags = ner_files.in_scheme(sentence.tags, scheme)
+            tags = tags or [()] * len(sentence.columns)
+            named = ner_files.in_scheme(next(answers), scheme)
             lines += [
                 (*row, *([tag] if tag else []), answer)
                 for row, tag, answer in zip(
-                    sentence.columns, tags, next(answers), strict=True
+                    sentence.columns, tags, named, strict=True
                 )
             ]
             lines.append(())

@@ -47,17 +47,43 @@ def count(
     Raises:
       ValueError: if the sentences differ in their numbers of tags.
     """
+    _check_lengths(gold, predicted)
+    counts = np.zeros(3, int)
+    for pair in zip(gold, predicted, strict=True):
+        wanted, found = map(find_entities, pair)
+        counts += len(wanted), len(found), len(wanted & found)
+    return tuple(counts.tolist())
+
+
+def accuracy(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
+) -> float:
+    """Returns the fraction of words with the right tag; 0 without words.
+
+    Args:
+      gold: tags of each sentence.
+      predicted: tags of each sentence.
+
+    Raises:
+      ValueError: as in `count`.
+    """
+    _check_lengths(gold, predicted)
+    pairs = [
+        pair
+        for sides in zip(gold, predicted, strict=True)
+        for pair in zip(*sides, strict=True)
+    ]
+    right = sum(wanted == found for wanted, found in pairs)
+    return right / len(pairs) if pairs else 0.0
+
+
+def _check_lengths(gold, predicted) -> None:
     if list(map(len, gold)) != list(map(len, predicted)):
         raise ValueError(
             f"{sum(map(len, predicted))} predicted tags in {len(predicted)} "
             f"sentences, and {sum(map(len, gold))} gold tags in {len(gold)}. "
             "Each sentence needs as many predicted as gold tags."
         )
-    counts = np.zeros(3, int)
-    for pair in zip(gold, predicted, strict=True):
-        wanted, found = map(find_entities, pair)
-        counts += len(wanted), len(found), len(wanted & found)
-    return tuple(counts.tolist())
 
 
 def score(
@@ -99,8 +125,9 @@ def tag_by_majority(
     words: Iterable[str],
     tags: Iterable[str],
     sentences: Sequence[Sequence[str]],
+    unknown: str | None = OUTSIDE,
 ) -> list[list[str]]:
-    """Returns the most frequent tag of each word, O for unknown words.
+    """Returns the most frequent tag of each word.
 
     This baseline is a tagger that uses no context.
 
@@ -108,6 +135,7 @@ def tag_by_majority(
       words: words of the training file.
       tags: tags of these words.
       sentences: words of each sentence to tag.
+      unknown: tag of unknown words; None for the most frequent of all tags.
     """
     counts = collections.defaultdict(collections.Counter)
     for word, tag in zip(words, tags, strict=True):
@@ -117,4 +145,7 @@ def tag_by_majority(
         word: min(found, key=lambda tag: (-found[tag], tag))
         for word, found in counts.items()
     }
-    return [[best.get(word, OUTSIDE) for word in row] for row in sentences]
+    if unknown is None:
+        total = sum(counts.values(), collections.Counter())
+        unknown = min(total, key=lambda tag: (-total[tag], tag))
+    return [[best.get(word, unknown) for word in row] for row in sentences]

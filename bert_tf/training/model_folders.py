@@ -55,6 +55,7 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "labels?": [str],
+    "tag_scheme?": str,
     "not_in_source?": [str],
     f"{_NEWLY_INITIALIZED}?": [str],
 }

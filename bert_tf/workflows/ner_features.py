@@ -58,6 +58,7 @@ class Source(NamedTuple):
       max_seq_length: tokens per window, including [CLS] and [SEP].
       doc_stride: see `word_windows.make`.
       batch_size: windows per batch.
+      columns: see `ner_files.NerData.columns`.
     """
 
     encoder: encoder_lib.BertEncoder
@@ -66,10 +67,13 @@ class Source(NamedTuple):
     max_seq_length: int
     doc_stride: int
     batch_size: int
+    columns: Mapping[str, int | str | None] | None = None
 
     def identity(self, path: str) -> dict:
         """Returns the settings that identify the features of a column file."""
-        return {
+        # Defaults are left out, as in files that were made without them.
+        columns = {n: v for n, v in (self.columns or {}).items() if v}
+        return columns | {
             "source_sha256": atomic_files.digest(path),
             "weights_sha256": self.weights_sha256,
             "vocabulary_sha256": self.tokenizer.sha256,
@@ -198,10 +202,10 @@ def _train_choices(
     data, config, strategy, command, command_config
 ) -> dict[str, Scores]:
     files = data.find_files()
-    labels = data.find_labels(files)
+    labels, scheme = data.find_labels(files)
     # Checked before features are extracted, which is slow.
     fine_tuning.check_splits(NerFeatures, config, list(files))
-    types = ner_files.types_of(labels)
+    types = ner_files.types_of(labels, scheme)
     folder = strategies.chief_first(
         strategy,
         lambda: formats.as_model_folder(
@@ -213,7 +217,8 @@ def _train_choices(
     bert_config = source.encoder.config
     choices = find_choices(config.feature_layers, bert_config.num_hidden_layers)
     corpora = {
-        split: data.read(split, path, types) for split, path in files.items()
+        split: data.read(split, path, types, scheme)
+        for split, path in files.items()
     }
     cached = strategies.chief_first(
         strategy,
@@ -221,7 +226,7 @@ def _train_choices(
     )
     table = {}
     for choice, layers in choices.items():
-        task = NerFeatures(data, choice, config.lstm_units, labels)
+        task = NerFeatures(data, choice, config.lstm_units, labels, scheme)
         task.prepare(None, {})
         made_of = source.identity(corpora["train"].path) | {
             "feature_layers": choice,
@@ -252,13 +257,13 @@ def _train_choices(
         )
     for choice, scores in table.items():
         for split, values in scores.items():
-            logging.info(
-                "%s, %s  entity_f1 %.4f  (paper, BERT-base: %.3f)",
-                choice,
-                split,
-                values["entity_f1"],
-                feature_tagger.CHOICES[choice].paper_f1 / 100,
-            )
+            paper = feature_tagger.CHOICES[choice].paper_f1 / 100
+            if scheme == ner_files.PLAIN:
+                text = f"accuracy {values['accuracy']:.4f}"
+            else:
+                text = f"entity_f1 {values['entity_f1']:.4f}"
+                text += f"  (paper, BERT-base: {paper:.3f})"
+            logging.info("%s, %s  %s", choice, split, text)
     return table
 
 
@@ -294,6 +299,7 @@ def _open_source(data, config, folder: str) -> Source:
         length,
         stride,
         config.eval_batch_size,
+        data.columns(),
     )
 
 

@@ -38,6 +38,54 @@ def test_records_of_each_split(tmp_path, tiny_vocab_file):
     assert after == before
 
 
+def test_columns_are_part_of_the_records_identity(tmp_path, tiny_vocab_file):
+    path = tmp_path / "train"
+    path.write_text("1 the O O\n2 sea B-SEA B-X\n# end\n")
+    flags = [
+        f"--train_file={path}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--output_dir={tmp_path / 'records'}",
+        "--word_column=2",
+        "--comment_prefix=#",
+    ]
+    with pytest.raises(ValueError, match=f"{path}:3: 2 columns, '# end'"):
+        run(*flags[:-1])
+    path.write_text("1 the O O\n2 sea B-SEA B-SEA\n# end the file\n")
+    run(*flags, "--tag_column=4")
+    manifest = json.loads(
+        (tmp_path / "records/train/manifest.json").read_text()
+    )
+    flags_there = manifest["flags"]
+    assert flags_there["word_column"] == 2
+    assert flags_there["tag_column"] == 4
+    assert flags_there["comment_prefix"] == "#"
+    run(*flags, "--tag_column=4")
+    with pytest.raises(ValueError, match="tag_column 4 there, 3 now"):
+        run(*flags, "--tag_column=3")
+
+
+def test_records_made_before_there_were_column_flags_are_kept(
+    tmp_path, tiny_vocab_file
+):
+    path = planted.write(tmp_path / "eng.train", planted.sentences(6))
+    flags = [
+        f"--train_file={path}",
+        f"--vocab_file={tiny_vocab_file}",
+        f"--output_dir={tmp_path / 'records'}",
+        "--max_seq_length=16",
+    ]
+    run(*flags)
+    manifest_file = tmp_path / "records/train/manifest.json"
+    content = json.loads(manifest_file.read_text())
+    for name in ("word_column", "tag_column", "comment_prefix"):
+        assert content["flags"].pop(name) is None
+    manifest_file.write_text(json.dumps(content))
+    run(*flags)
+    assert json.loads(manifest_file.read_text()) == content
+    with pytest.raises(ValueError, match="word_column None there, 1 now"):
+        run(*flags, "--word_column=1")
+
+
 def test_an_entity_type_missing_in_train_is_refused(tmp_path, tiny_vocab_file):
     planted.write(tmp_path / "eng.train", planted.sentences(6))
     path = planted.write(tmp_path / "eng.testa", [[("sea", "B-SEA")]])

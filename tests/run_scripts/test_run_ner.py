@@ -170,6 +170,74 @@ def test_other_schemes_and_another_stride(ner_run, tmp_path):
         assert scores["entity_f1"] > 0.8
 
 
+def write_columns(path, rows, tags_of, has_tags=True):
+    """Writes rows of number, word, tag, _; returns the path."""
+    lines = []
+    for row in rows:
+        lines.append("# a comment")
+        tags = tags_of([tag for _, tag in row])
+        for number, ((word, _), tag) in enumerate(zip(row, tags, strict=True)):
+            tag = [tag, "_"] if has_tags else []
+            lines.append("\t".join([str(number + 1), word, *tag]))
+        lines.append("")
+    path.write_text("\n".join(lines))
+    return str(path)
+
+
+def parts_of_speech(tags):
+    return ["NOUN" if tag != "O" else "X" for tag in tags]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["BILOU", "plain"])
+def test_other_columns_and_schemes_end_to_end(tmp_path, base_flags, scheme):
+    def tags_of(tags):
+        if scheme == "plain":
+            return parts_of_speech(tags)
+        return ner_files.in_scheme(tags, scheme)
+
+    sets = [planted.sentences(n, seed) for seed, n in enumerate((80, 20, 5))]
+    files = [
+        f"--{split}_file="
+        + write_columns(tmp_path / split, rows, tags_of, split != "test")
+        for split, rows in zip(("train", "dev", "test"), sets, strict=True)
+    ]
+    output = tmp_path / "run"
+    flags = [
+        *files,
+        "--notest_has_tags",
+        *["--word_column=2", "--tag_column=3", "--comment_prefix=#"],
+        *["--do_eval", "--do_predict", f"--output_dir={output}", *base_flags],
+    ]
+    run(*flags, "--do_train")
+    results = json_files.read(output / "eval_results.json")
+    metric = "accuracy" if scheme == "plain" else "entity_f1"
+    assert results["best_metric"] == metric
+    assert results["dev"][metric] > 0.9
+    description = json_files.read(output / "best/model.json")
+    assert description["tag_scheme"] == scheme
+    # Each line is that of the file, without comments, and the predicted tag.
+    lines = (output / "predictions/dev.txt").read_text().split("\n")
+    rows = [line.split(" ") for line in lines if line]
+    gold = [tag for row in sets[1] for tag in tags_of([t for _, t in row])]
+    assert [row[1] for row in rows] == [w for row in sets[1] for w, _ in row]
+    assert [row[-2] for row in rows] == gold
+    if scheme == "plain":
+        right = sum(row[-1] == row[-2] for row in rows)
+        assert results["dev"]["accuracy"] == pytest.approx(right / len(rows))
+    # Without tags, predictions are in the scheme of the training file.
+    lines = (output / "predictions/test.txt").read_text().split("\n")
+    found = {line.split(" ")[2][:2] for line in lines if line}
+    assert found == (
+        {"NO", "X"} if scheme == "plain" else {"O", "U-", "B-", "L-"}
+    )
+    before = (output / "predictions/test.txt").read_text()
+    run(*flags)
+    again = json_files.read(output / "eval_results.json")
+    assert again["dev"] == pytest.approx(results["dev"])
+    assert (output / "predictions/test.txt").read_text() == before
+
+
 def mistake(message, *flags):
     with pytest.raises(ValueError, match=message):
         run(*flags)

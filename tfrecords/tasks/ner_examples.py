@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from tfrecords import options
 from tfrecords.io import atomic_files
 from tfrecords.tasks import ner_files, split_records
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -26,6 +27,7 @@ def make_records(
     labels: Sequence[str],
     max_seq_length: int = 128,
     doc_stride: int | None = None,
+    columns: Mapping[str, int | str | None] | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
@@ -41,6 +43,8 @@ def make_records(
       labels: tags in the order of their ids, from `ner_files.labels_of`.
       max_seq_length: tokens in a window, including [CLS], [SEP] and padding.
       doc_stride: see `word_windows.make`.
+      columns: what decides which columns and lines `read` reads, from
+        `ner_files.NerData.columns`, for the manifest.
 
     Returns:
       The folder of each split.
@@ -63,7 +67,8 @@ def make_records(
                 "doc_stride": doc_stride,
                 "labels": list(labels),
                 "source_sha256": atomic_files.digest(path),
-            },
+            }
+            | dict(columns or {}),
             count=lambda: _count(read(name), path, make_windows),
             examples=lambda counts: _examples(
                 read(name), make_windows, labels, max_seq_length, counts
@@ -111,9 +116,11 @@ def _in_windows(
 
 def _count(corpus, path: str, make_windows) -> int:
     """Returns the number of windows of a file."""
+    types = options.shortened(", ".join(corpus.entity_types))
     logging.info(
         f"{path}  scheme {corpus.scheme or 'none (no tags)'}  "
         f"documents {len(corpus.documents)}  sentences {len(corpus.sentences)}"
+        + (f"  {len(corpus.entity_types)} types {types}" if types else "")
     )
     return sum(len(w.rows) for _, w in _in_windows(corpus, make_windows))
 
@@ -170,11 +177,11 @@ def _list_long(
         first += len(pieces)
         if pieces.sum() > most:
             long_sentences.append(
-                f"{path}:{sentence.line}: {len(pieces)} words, "
+                f"{path}:{sentence.lines[0]}: {len(pieces)} words, "
                 f"{pieces.sum()} pieces"
             )
         for index in np.flatnonzero(pieces > most):
-            line = sentence.line + index
+            line = sentence.lines[index]
             cut_words.append(f"{path}:{line}: {pieces[index]} pieces")
     return long_sentences, cut_words
 

@@ -1,16 +1,25 @@
 """Column files of named entities -> documents of sentences of words and tags.
 
 The format of the CoNLL-2003 shared task: one word per line, columns separated
-by spaces or tabs, the tag last; a blank line between sentences; documents begin
-with a -DOCSTART- line. Tags of three schemes are read, and converted to IOB2:
+by spaces or tabs, the word first and the tag last unless options say otherwise;
+a blank line between sentences; documents begin with a -DOCSTART- line. Tags of
+five schemes are read, and converted to IOB2:
 
   words   Mr  Ada  Byron  Babbage  of  London
   IOB1    O   PER: I-  I-     B-        O   I-LOC   B- right after the same type
   IOB2    O   PER: B-  I-     B-        O   B-LOC   B- at the first word
   BIOES   O   PER: B-  E-     S-        O   S-LOC   E- at the last, S- if alone
+  BILOU   O   PER: B-  L-     U-        O   U-LOC   BIOES with other letters
+  BMES    O   PER: B-  E-     S-        O   S-LOC   BIOES with M- for I-
+  IO      O   PER  PER        PER       O   LOC     read as I-PER, I-LOC
+  plain   tags that are no entities, such as parts of speech; read as they are
+
+IO cannot tell apart two entities of one type in a row: they are one entity.
 """
 
+import collections
 import dataclasses
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -21,14 +30,33 @@ from tfrecords.text import text_files
 
 DOCUMENT_START = "-DOCSTART-"
 OUTSIDE = "O"
-SCHEMES = ("IOB2", "IOB1", "BIOES")
-_TAG = re.compile(r"O|[BIES]-\S+")
+PLAIN = "plain"
+# Letters of the first, inner, last and only word of an entity.
+_LETTERS = {
+    "IOB2": "BI",
+    "IOB1": "BI",
+    "BIOES": "BIES",
+    "BILOU": "BILU",
+    "BMES": "BMES",
+}
+_WITH_LAST = ("BIOES", "BILOU", "BMES")
+SCHEMES = (*_LETTERS, "IO", PLAIN)
+# Predicted tags of files in these are written in the file's scheme, of others
+# in IOB2, which conlleval reads.
+WRITTEN_BACK = ("BILOU", "BMES", "IO", PLAIN)
+_PREFIX = re.compile(r"[BIESLUM]-")
+TAG = re.compile(rf"O|{_PREFIX.pattern}\S+")
+# More different tags than this are a column of words rather than of tags.
+_MAX_TAGS = 200
+# First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
+_NUMBER = re.compile(r"[0-9]+")
+_NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
 # Split -> official name of its file in the English part.
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 _OTHER = (
     "File to read instead of {}, in --data_dir or elsewhere: one word per "
-    "line, the tag in the last column."
+    "line, by default the word in the first and the tag in the last column."
 )
 
 
@@ -49,12 +77,38 @@ class NerData(Options):
         None, _OTHER.format(FILES["test"]), reads=True
     )
     test_has_tags: bool = option(
-        True, "Whether the last column of the test file holds the tags."
+        True,
+        "Whether the test file holds the tags, in the last column or in "
+        "--tag_column.",
+    )
+    word_column: int | None = option(
+        None,
+        "Number of the column of the words, from 1. Default: the first; a "
+        "first column that numbers the words is an error then.",
+        at_least=1,
+    )
+    tag_column: int | None = option(
+        None,
+        "Number of the column of the tags, from 1. Default: the last.",
+        at_least=1,
+    )
+    comment_prefix: str | None = option(
+        None,
+        "Lines that begin with this are skipped, such as # in GermEval and "
+        "CoNLL-U. Default: none are.",
+    )
+    tag_scheme: str = option(
+        "auto",
+        "Scheme of the tags in all files. plain: no entities, such as parts of "
+        "speech, scored by the accuracy of words. auto: detected from the "
+        "letters before the types; without any, IO if there is an O, else "
+        "plain.",
+        choices=("auto", *SCHEMES),
     )
     entity_types: tuple[str, ...] | None = option(
         None,
-        "Entity types, such as LOC,MISC,ORG,PER. Default: those in the "
-        "training file; without training, the model's.",
+        "Entity types, such as LOC,MISC,ORG,PER; of plain tags, all tags. "
+        "Default: those in the training file; without training, the model's.",
     )
     doc_stride: int | None = option(
         None,
@@ -73,46 +127,87 @@ class NerData(Options):
             "a column file: one word per line, the tag last",
         )
 
-    def read(
-        self, split: str, path: str, entity_types: Collection[str] | None = None
-    ) -> "Corpus":
-        """Returns the contents of the file of a split: train, dev or test."""
-        has_tags = split != "test" or self.test_has_tags
-        return read(path, has_tags=has_tags, entity_types=entity_types)
+    def columns(self) -> dict[str, int | str | None]:
+        """Returns what decides which words and tags are read from a file."""
+        return {
+            "word_column": self.word_column,
+            "tag_column": self.tag_column,
+            "comment_prefix": self.comment_prefix or None,
+        }
 
-    def find_labels(self, files: dict[str, str]) -> list[str]:
-        """Returns the tags of a tagger to train, in the order of their ids.
+    def read(
+        self,
+        split: str,
+        path: str,
+        entity_types: Collection[str] | None = None,
+        scheme: str | None = None,
+    ) -> "Corpus":
+        """Returns the contents of the file of a split: train, dev or test.
+
+        Args:
+          split: name of the split.
+          path: its file.
+          entity_types: see `read`.
+          scheme: that of the tagger, see `Labels`; None for any.
+        """
+        schemes = None
+        if self.tag_scheme != "auto":
+            schemes = [self.tag_scheme]
+        elif scheme:
+            others = _LETTERS if scheme in _LETTERS else ()
+            schemes = list(dict.fromkeys([scheme, *others]))
+        return read(
+            path,
+            has_tags=split != "test" or self.test_has_tags,
+            entity_types=entity_types,
+            schemes=schemes,
+            **self.columns(),
+        )
+
+    def find_labels(self, files: dict[str, str]) -> "Labels":
+        """Returns the tags of a tagger to train.
 
         Raises:
           ValueError: if neither options nor files define the entity types.
         """
-        if self.entity_types:
-            return labels_of(self.entity_types)
-        if "train" not in files:
+        types = self.entity_types
+        scheme = "IOB2" if self.tag_scheme == "auto" else self.tag_scheme
+        if "train" in files and (self.tag_scheme == "auto" or not types):
+            corpus = self.read("train", files["train"], types)
+            scheme, types = corpus.scheme, types or corpus.entity_types
+            if len(types) < 1 + (scheme == PLAIN):
+                raise ValueError(
+                    f"{corpus.path} has no entities: every tag is "
+                    f"{types[0] if types else OUTSIDE}. Is the tag in the last "
+                    "column? Give --tag_column, or a file with entities."
+                )
+        if not types:
             raise ValueError(
                 "The entity types are unknown: give a training file, or "
                 "--entity_types=LOC,MISC,ORG,PER."
             )
-        corpus = self.read("train", files["train"])
-        if not corpus.entity_types:
-            raise ValueError(
-                f"{corpus.path} has no entities: every tag is O. Is the tag in "
-                "the last column? Give a file with entities."
-            )
-        return labels_of(corpus.entity_types)
+        return Labels(labels_of(types, scheme), scheme)
+
+
+class Labels(NamedTuple):
+    """The classes of a tagger."""
+
+    tags: list[str]  # In the order of their ids.
+    scheme: str  # That of its training file.
 
 
 class Sentence(NamedTuple):
     """Words with tags."""
 
     columns: tuple[tuple[str, ...], ...]  # Of each word, without the tag.
-    tags: tuple[str, ...]  # IOB2; empty if the file has no tags.
-    line: int  # Line number of the first word in the file.
+    tags: tuple[str, ...]  # See `Corpus`; empty if the file has no tags.
+    lines: tuple[int, ...]  # Line number of each word in the file.
+    word_index: int = 0  # Index of the word in `columns`.
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The first column."""
-        return tuple(row[0] for row in self.columns)
+        """The column of the words."""
+        return tuple(row[self.word_index] for row in self.columns)
 
 
 class Document(NamedTuple):
@@ -137,11 +232,12 @@ class Corpus:
     """Contents of a file.
 
     In a file without -DOCSTART- lines, document boundaries are unknown, and
-    each sentence is a document.
+    each sentence is a document. Tags are IOB2; those of an IO file are O and
+    I-type, and plain tags are as in the file.
     """
 
     path: str
-    scheme: str | None  # One of `SCHEMES`; None if the file has no tags.
+    scheme: str | None  # That of the file; None if it has no tags.
     documents: tuple[Document, ...]  # In the file's order.
 
     @property
@@ -151,29 +247,71 @@ class Corpus:
 
     @property
     def entity_types(self) -> list[str]:
-        """Entity types of all tags, sorted, such as LOC, MISC, ORG, PER."""
-        return types_of(tag for s in self.sentences for tag in s.tags)
+        """Entity types of all tags, sorted; of a plain file, the tags."""
+        tags = {tag for s in self.sentences for tag in s.tags}
+        return types_of(tags, self.scheme)
 
 
-def labels_of(entity_types: Collection[str]) -> list[str]:
-    """Returns the classes of a tagger: all IOB2 tags, O first."""
-    sides = [f"{b}-{t}" for t in sorted(set(entity_types)) for b in "BI"]
-    return [OUTSIDE, *sides]
+def labels_of(
+    entity_types: Collection[str], scheme: str | None = "IOB2"
+) -> list[str]:
+    """Returns the classes of a tagger: all tags that a `Corpus` may have.
+
+    O is the first, plain tags are sorted.
+    """
+    types = sorted(set(entity_types))
+    if scheme == PLAIN:
+        return types
+    letters = "I" if scheme == "IO" else "BI"
+    return [OUTSIDE, *(f"{b}-{t}" for t in types for b in letters)]
 
 
-def types_of(labels: Iterable[str]) -> list[str]:
-    """Returns the entity types of tags, sorted."""
+def types_of(labels: Iterable[str], scheme: str | None = "IOB2") -> list[str]:
+    """Returns the entity types of tags, sorted; of plain tags, themselves."""
+    if scheme == PLAIN:
+        return sorted(set(labels))
     return sorted({label[2:] for label in labels if label != OUTSIDE})
 
 
+def is_same_kind(scheme: str, other: str) -> bool:
+    """Returns whether the tags of two schemes are the same in a `Corpus`."""
+    return scheme == other or (scheme in _LETTERS and other in _LETTERS)
+
+
+def scheme_of(labels: Collection[str]) -> str:
+    """Returns the scheme of a tagger's labels, such as a foreign model's."""
+    letters = {label[0] for label in labels if _PREFIX.match(label)}
+    for some, scheme in (
+        *(("LU", "BILOU"), ("M", "BMES"), ("ES", "BIOES")),
+        *(("B", "IOB2"), ("I", "IO")),
+    ):
+        if letters & set(some):
+            return scheme
+    return PLAIN
+
+
 def tag_ids(sentences: Iterable[Sentence], labels: Sequence[str]) -> list[int]:
-    """Returns the index in `labels` of each word's tag; 0 if it has none."""
+    """Returns the index in `labels` of each word's tag; 0 if it has none.
+
+    Raises:
+      ValueError: if there is no such label.
+    """
     ids = {label: i for i, label in enumerate(labels)}
-    return [
-        ids[tag]
-        for s in sentences
-        for tag in s.tags or [labels[0]] * len(s.columns)
-    ]
+    scheme = scheme_of(labels)
+    found = []
+    for sentence in sentences:
+        tags = sentence.tags
+        if scheme in _WITH_LAST:
+            tags = with_last(tags, scheme)
+        for tag in tags or [labels[0]] * len(sentence.columns):
+            if tag not in ids:
+                raise ValueError(
+                    f"The tagger has no label {quoted(tag)}; it has "
+                    f"{shortened(', '.join(labels))}. Use a model with this "
+                    "label, or add --do_train."
+                )
+            found.append(ids[tag])
+    return found
 
 
 def read(
@@ -181,129 +319,346 @@ def read(
     *,
     has_tags: bool = True,
     entity_types: Collection[str] | None = None,
+    schemes: Sequence[str] | None = None,
+    word_column: int | None = None,
+    tag_column: int | None = None,
+    comment_prefix: str | None = None,
 ) -> Corpus:
     """Reads and checks a file.
 
     Args:
       path: plain, .gz or .zst.
-      has_tags: whether the last column is the tag.
-      entity_types: allowed types, such as those of a model; None for any.
+      has_tags: whether it has a column of tags.
+      entity_types: allowed types, such as those of a model, or plain tags; None
+        for any.
+      schemes: allowed ones, in order of preference; None to detect it.
+      word_column: number of the column of words, from 1; None for the first.
+      tag_column: likewise, of tags; None for the last.
+      comment_prefix: lines that begin with it are skipped; None for none.
 
     Raises:
       ValueError: naming file and line, if there are no words, a line lacks a
-        column, a tag is malformed or of an unknown type, or the tags follow
-        none of the three schemes.
+        column, words are numbers that count them, a tag is malformed or of an
+        unknown type, or the tags follow none of the schemes.
     """
+    found = _documents(path, comment_prefix, word_column or 1)
+    rows = [row for _, lines in found for row in lines if row[1]]
+    if not rows:
+        raise ValueError(f"{path} has no words; copy or create it again.")
+    _check_widths(rows, path, has_tags, comment_prefix)
+    width = len(rows[0][1])
+    tag_index = (tag_column or width) - 1 if has_tags else None
+    _check_columns(rows[0], path, word_column, tag_column, tag_index)
+    if word_column != 1 and width - has_tags > 1:
+        groups = [g for _, lines in found for g in _groups(lines)]
+        _check_numbers(groups, path, word_column)
+    word_index = (word_column or 1) - 1
     documents = [
-        Document(start, tuple(_sentences(rows, path, has_tags)))
-        for start, rows in _documents(path)
+        Document(start, tuple(_sentences(lines, word_index, tag_index)))
+        for start, lines in found
     ]
-    _check_columns(documents, path, has_tags)
     corpus = Corpus(path, None, tuple(documents))
     if has_tags:
-        corpus = _in_iob2(corpus, entity_types)
+        corpus = _converted(corpus, entity_types, schemes)
     if not any(document.start for document in documents):
         documents = [Document((), (s,)) for s in corpus.sentences]
         corpus = dataclasses.replace(corpus, documents=tuple(documents))
     return corpus
 
 
-def _documents(path: str) -> list[tuple[tuple[str, ...], list]]:
+def _documents(
+    path: str, comment_prefix: str | None, word_column: int
+) -> list[tuple[tuple[str, ...], list]]:
     """Returns (columns of -DOCSTART-, [(line, columns), ...]) per document."""
     documents: list[tuple[tuple[str, ...], list]] = [((), [])]
     statistics = text_files.ReadStatistics()
     for number, line in enumerate(text_files.read_lines(path, statistics), 1):
+        if comment_prefix and line.startswith(comment_prefix):
+            continue
         columns = tuple(filter(None, _SPACE.split(line.strip("\r\n"))))
-        if columns and columns[0].startswith(DOCUMENT_START):
+        first = (*columns[:1], *columns[word_column - 1 : word_column])
+        if any(column.startswith(DOCUMENT_START) for column in first):
             documents.append((columns, []))
         else:
             documents[-1][1].append((number, columns))
     return [d for d in documents if d[0] or any(row for _, row in d[1])]
 
 
-def _sentences(rows, path: str, has_tags: bool):
+def _groups(lines):
+    """Yields [(line, columns), ...] of each sentence."""
+    for is_row, group in itertools.groupby(lines, lambda line: bool(line[1])):
+        if is_row:
+            yield list(group)
+
+
+def _sentences(lines, word_index: int, tag_index: int | None):
     """Yields the sentences, which blank lines separate."""
-    words: list[tuple[int, tuple[str, ...]]] = []
-    for number, columns in [*rows, (0, ())]:
-        if columns:
-            words.append((number, columns))
-        elif words:
-            last = -1 if has_tags else None
-            yield Sentence(
-                tuple(row[:last] for _, row in words),
-                tuple(row[-1] for _, row in words) if has_tags else (),
-                words[0][0],
+    without = slice(0, 0)
+    if tag_index is not None:
+        without = slice(tag_index, tag_index + 1)
+        word_index -= tag_index < word_index
+    for group in _groups(lines):
+        columns, tags = [], []
+        for _, row in group:
+            rest = list(row)
+            tags += rest[without]
+            del rest[without]
+            columns.append(tuple(rest))
+        numbers = tuple(number for number, _ in group)
+        yield Sentence(tuple(columns), tuple(tags), numbers, word_index)
+
+
+def _check_widths(rows, path: str, has_tags: bool, comment_prefix) -> None:
+    """Raises ValueError for the first line with another number of columns."""
+    # Of equally frequent widths, that of the earlier line.
+    widths = collections.Counter(len(row) for _, row in rows)
+    ((width, _),) = widths.most_common(1)
+    usual = next(number for number, row in rows if len(row) == width)
+    for number, row in rows:
+        where = f"{path}:{number}"
+        hint = ""
+        if row[0].startswith("#") and not comment_prefix:
+            hint = " If lines with # are comments, give --comment_prefix=#."
+        if has_tags and len(row) == 1:
+            raise ValueError(
+                f"{where}: one column, {quoted(row[0])}, where a word and "
+                "its tag are expected. Add the missing column, or give "
+                f"--notest_has_tags if a test file has no tags.{hint}"
             )
-            words = []
+        if len(row) != width:
+            raise ValueError(
+                f"{where}: {len(row)} columns, {quoted(' '.join(row))}, "
+                f"where {path}:{usual} has {width}. There is a column too "
+                f"few or too many; correct this line.{hint}"
+            )
 
 
-def _check_columns(documents, path: str, has_tags: bool) -> None:
-    first = None
-    for sentence in (s for d in documents for s in d.sentences):
-        for index, columns in enumerate(sentence.columns):
-            row = columns + sentence.tags[index : index + 1]
-            where = f"{path}:{sentence.line + index}"
-            if not columns:
-                raise ValueError(
-                    f"{where}: one column, {quoted(row[0])}, where a word and "
-                    "its tag are expected. Add the missing column, or give "
-                    "--notest_has_tags if a test file has no tags."
-                )
-            first = first or (len(row), where)
-            if len(row) != first[0]:
-                raise ValueError(
-                    f"{where}: {len(row)} columns, {quoted(' '.join(row))}, "
-                    f"where {first[1]} has {first[0]}. There is a column too "
-                    "few or too many; correct this line."
-                )
-    if first is None:
-        raise ValueError(f"{path} has no words; copy or create it again.")
-
-
-def _in_iob2(corpus: Corpus, entity_types) -> Corpus:
-    """Checks tags; returns the corpus with tags in IOB2."""
-    wrong: dict[str, str] = {}  # First violation of each scheme.
-    for sentence in corpus.sentences:
-        before = OUTSIDE
-        for index, tag in enumerate(sentence.tags):
-            where = f"{corpus.path}:{sentence.line + index}"
-            _check_tag(tag, entity_types, where)
-            after = (*sentence.tags, OUTSIDE)[index + 1]
-            tags = (shortened(t) for t in (tag, before, after))
-            text = "{} has {} between {} and {}".format(where, *tags)
-            for scheme, is_right in _IS_RIGHT.items():
-                if not is_right(before, tag, after):
-                    wrong.setdefault(scheme, text)
-            before = tag
-    right = [scheme for scheme in SCHEMES if scheme not in wrong]
-    if not right:
-        reasons = "; ".join(f"not {s}: {text}" for s, text in wrong.items())
+def _check_columns(row, path, word_column, tag_column, tag_index) -> None:
+    """Raises ValueError if a column that was asked for is not there."""
+    number, columns = row
+    asked = {"word_column": word_column}
+    if tag_index is not None:
+        asked["tag_column"] = tag_column
+    for name, value in asked.items():
+        if value and value > len(columns):
+            raise ValueError(
+                f"{path}:{number}: {len(columns)} columns, "
+                f"{quoted(' '.join(columns))}, and no number {value}. Give a "
+                f"--{name} of at most {len(columns)}."
+            )
+    if (word_column or 1) - 1 == tag_index:
         raise ValueError(
-            f"{corpus.path}: the tags follow no scheme: {reasons}. Correct the "
-            "lines that violate the intended scheme of the file."
+            f"{path}:{number}: column {tag_index + 1} of {len(columns)} cannot "
+            "be both the word and its tag. Give --word_column and --tag_column."
         )
+
+
+def _check_numbers(groups, path: str, word_column: int | None) -> None:
+    """Raises ValueError if words would be the numbers of words.
+
+    These are first columns of 1, 2, 3 and so on, in most sentences. With
+    another column of words, lines with two numbers, as in CoNLL-U, are errors:
+    their words are on other lines, too, or are no words of the text.
+    """
+    longer = [group for group in groups if len(group) > 1]
+    numbered = list(filter(_is_numbered, longer))
+    if 2 * len(numbered) <= len(longer):
+        return
+    if word_column is None:
+        (number, row), (_, second) = numbered[0][:2]
+        raise ValueError(
+            f"{path}:{number}: the first column numbers the words: "
+            f"{quoted(row[0])}, {quoted(second[0])} and so on. Give "
+            "--word_column and, unless it is the last, --tag_column, such as "
+            "--word_column=2 --tag_column=3; or --word_column=1 if these are "
+            "the words."
+        )
+    for number, row in itertools.chain.from_iterable(groups):
+        if _NOT_A_WORD.fullmatch(row[0]):
+            raise ValueError(
+                f"{path}:{number}: {quoted(row[0])} where the first column "
+                "numbers the words: the line is no word of its own, see "
+                "CoNLL-U. Remove such lines."
+            )
+
+
+def _is_numbered(group) -> bool:
+    """Returns whether the first column is 1, 2, 3 and so on."""
+    first = [row[0] for _, row in group if not _NOT_A_WORD.fullmatch(row[0])]
+    if not first or not all(map(_NUMBER.fullmatch, first)):
+        return False
+    begin = int(first[0])
+    return list(map(int, first)) == list(range(begin, begin + len(first)))
+
+
+def _converted(corpus: Corpus, entity_types, schemes) -> Corpus:
+    """Checks tags; returns the corpus with the tags that it documents."""
+    schemes = _candidates(corpus, schemes)
+    _check_tags(corpus, schemes[0], entity_types)
+    scheme = schemes[0]
+    if scheme in _LETTERS:
+        scheme = _find_scheme(corpus, schemes)
     documents = []
     for document in corpus.documents:
         rewritten = (
-            s._replace(tags=to_iob2(s.tags)) for s in document.sentences
+            s._replace(tags=_rewritten(s.tags, scheme))
+            for s in document.sentences
         )
         documents.append(Document(document.start, tuple(rewritten)))
-    return Corpus(corpus.path, right[0], tuple(documents))
+    return Corpus(corpus.path, scheme, tuple(documents))
 
 
-def _check_tag(tag: str, entity_types, where: str) -> None:
-    if not _TAG.fullmatch(tag):
+def _candidates(corpus: Corpus, schemes) -> Sequence[str]:
+    """Returns the schemes that the letters of the tags allow, of one kind."""
+    if schemes and (len(schemes) == 1 or schemes[0] not in _LETTERS):
+        return schemes
+    tags = {tag for s in corpus.sentences for tag in s.tags} - {OUTSIDE}
+    if schemes or not tags or any(map(_PREFIX.match, tags)):
+        letters = {tag[0] for tag in tags}
+        possible = ["IOB2", "IOB1", "BIOES"]
+        if letters & set("LU"):
+            possible = ["BILOU"]
+        elif "M" in letters:
+            possible = ["BMES"]
+        return list(dict.fromkeys([*(schemes or ())[:1], *possible]))
+    has_outside = any(OUTSIDE in s.tags for s in corpus.sentences)
+    advice = "--tag_scheme=plain if they are the tags, or --tag_column."
+    if tags <= set("BIESLUMW"):
         raise ValueError(
-            f"{where}: tag {quoted(tag)} is neither O nor B-, I-, E- or S- "
-            "with a type, such as B-PER. The tag should be in the last column; "
-            "correct the line."
+            f"{corpus.path}: the tags {', '.join(sorted(tags))} have no type. "
+            "Append one, such as B-PER, to score entities; or give "
+            "--tag_scheme=plain to score single tags."
         )
-    if entity_types is not None and tag[2:] not in ("", *entity_types):
+    if len(tags) > _MAX_TAGS:
+        some = ", ".join(sorted(tags)[:3])
         raise ValueError(
-            f"{where}: unknown tag {quoted(tag)}; the known types are "
-            f"{', '.join(sorted(entity_types))}. Correct the line, or train "
-            "with a file that has this type."
+            f"{corpus.path}: {len(tags)} different tags in the last or given "
+            f"column, such as {shortened(some)}; they look like words. Give "
+            f"{advice}"
         )
+    return ["IO" if has_outside else PLAIN]
+
+
+def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
+    """Raises ValueError for a malformed tag or one of an unknown type."""
+    for sentence in corpus.sentences:
+        for number, tag in zip(sentence.lines, sentence.tags, strict=True):
+            where = f"{corpus.path}:{number}"
+            if scheme in _LETTERS and not TAG.fullmatch(tag):
+                raise ValueError(
+                    f"{where}: tag {quoted(tag)} is neither O nor B-, I-, E- "
+                    "or S- (in BILOU L- or U-, in BMES M-) with a type, such "
+                    "as B-PER. The tag should be in the last column, or in "
+                    "--tag_column; correct the line, or give --tag_scheme."
+                )
+            if scheme == "IO" and _PREFIX.match(tag):
+                raise ValueError(
+                    f"{where}: tag {quoted(tag)} is not of the scheme IO, in "
+                    "which tags are O and entity types, such as PER. Correct "
+                    "the line; a training, a dev and a test file need one "
+                    "scheme."
+                )
+            name = tag[2:] if scheme in _LETTERS else tag
+            if scheme != PLAIN and tag == OUTSIDE:
+                continue
+            if entity_types is not None and name not in entity_types:
+                known = ", ".join(sorted(entity_types))
+                raise ValueError(
+                    f"{where}: unknown tag {quoted(tag)}; the known "
+                    f"{'tags' if scheme == PLAIN else 'types'} are {known}. "
+                    "Correct the line, or train with a file that has this type."
+                )
+
+
+def _find_scheme(corpus: Corpus, schemes: Sequence[str]) -> str:
+    """Returns the first scheme that all tags follow."""
+    wrong = []  # First violation of each scheme: line, text.
+    for scheme in schemes:
+        violation = _violation(corpus, scheme)
+        if violation is None:
+            return scheme
+        wrong.append(violation)
+    wrong.sort(key=lambda violation: violation[0])
+    raise ValueError(
+        f"{corpus.path}: the tags follow no scheme: "
+        f"{'; '.join(text for _, text in wrong)}. Correct the lines that "
+        "violate the intended scheme of the file."
+    )
+
+
+def _violation(corpus: Corpus, scheme: str) -> tuple[int, str] | None:
+    is_right = _IS_RIGHT.get(scheme, _bioes)
+    for sentence in corpus.sentences:
+        tags = [OUTSIDE, *_in_bioes(sentence.tags, scheme), OUTSIDE]
+        for index, number in enumerate(sentence.lines):
+            before, tag, after = tags[index : index + 3]
+            if tag[0] == "?" or not is_right(before, tag, after):
+                shown = (OUTSIDE, *sentence.tags, OUTSIDE)
+                before, tag, after = map(shortened, shown[index : index + 3])
+                return number, (
+                    f"not {scheme}: {corpus.path}:{number} has {tag} between "
+                    f"{before} and {after}"
+                )
+    return None
+
+
+def _in_bioes(tags: Sequence[str], scheme: str) -> list[str]:
+    """Returns tags with the letters of BIOES; ? for letters of no meaning."""
+    in_bioes = zip(_LETTERS[scheme], "BIES", strict=False)
+    letters = {OUTSIDE: OUTSIDE, **dict(in_bioes)}
+    return [letters.get(tag[0], "?") + tag[1:] for tag in tags]
+
+
+def _rewritten(tags: Sequence[str], scheme: str) -> tuple[str, ...]:
+    """Returns the tags of a sentence as in `Corpus`."""
+    if scheme == PLAIN:
+        return tuple(tags)
+    if scheme == "IO":
+        return tuple(tag if tag == OUTSIDE else f"I-{tag}" for tag in tags)
+    return to_iob2(_in_bioes(tags, scheme))
+
+
+def entity_tags(tags: Sequence[str], labels: Collection[str]) -> Sequence[str]:
+    """Returns tags that a tagger with these labels predicted, with B- and I-.
+
+    Only those of labels in BIOES, BILOU and BMES differ; a label that is no
+    tag, such as [PAD], is O.
+    """
+    scheme = scheme_of(labels)
+    if scheme not in _WITH_LAST:
+        return tags
+    tags = [tag if TAG.fullmatch(tag) else OUTSIDE for tag in tags]
+    return to_iob2(_in_bioes(tags, scheme))
+
+
+def in_scheme(tags: Sequence[str], scheme: str | None) -> list[str]:
+    """Returns tags as in `Corpus` in the scheme of a file.
+
+    Only those of `WRITTEN_BACK` differ. Predicted tags may violate IOB2, see
+    `to_iob2`.
+
+    Args:
+      tags: those of a sentence.
+      scheme: the scheme to write.
+    """
+    if scheme == "IO":
+        return [tag if tag == OUTSIDE else tag[2:] for tag in tags]
+    if scheme == PLAIN or scheme not in WRITTEN_BACK:
+        return list(tags)
+    return with_last(tags, scheme)
+
+
+def with_last(tags: Sequence[str], scheme: str) -> list[str]:
+    """Returns tags in IOB2 in BIOES, BILOU or BMES, see `in_scheme`."""
+    first, inner, last, only = _LETTERS[scheme]
+    rewritten = []
+    iob2 = to_iob2(tags)
+    for tag, after in zip(iob2, [*iob2, OUTSIDE][1:], strict=True):
+        if tag != OUTSIDE:
+            letters = (first, inner) if after[0] == "I" else (only, last)
+            tag = letters[tag[0] == "I"] + tag[1:]
+        rewritten.append(tag)
+    return rewritten
 
 
 def _iob1(before: str, tag: str, after: str) -> bool:
@@ -323,12 +678,13 @@ def _bioes(before: str, tag: str, after: str) -> bool:
     return is_open and before[2:] == tag[2:] and (tag[0] == "E" or continues)
 
 
-# (previous tag, tag, next tag) -> whether the scheme allows it.
-_IS_RIGHT = dict(zip(SCHEMES, (_iob2, _iob1, _bioes), strict=True))
+# (previous tag, tag, next tag) -> whether the scheme allows it; other schemes
+# are those of `_bioes`.
+_IS_RIGHT = {"IOB2": _iob2, "IOB1": _iob1}
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Converts the tags of a sentence from any of the three schemes to IOB2.
+    """Converts the tags of a sentence from IOB1, IOB2 or BIOES to IOB2.
 
     A model's tags may violate their scheme: an I- or E- that does not continue
     an entity of its type begins one, as in conlleval.

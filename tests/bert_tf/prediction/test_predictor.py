@@ -241,6 +241,15 @@ def test_entities_have_the_characters_of_their_words():
     )
     found = answers.make("tagging", {"words": words}, outputs, labels)
     assert found.entities[0][:4] == ("PER", "Mr. Müller", 0, 2)
+    # The same entities in the labels of BILOU.
+    outputs["tags"] = np.array([[b"B-PER", b"L-PER", b"O", b"U-LOC"]], object)
+    bilou = ["O", *(f"{b}-{t}" for b in "BILU" for t in ("PER", "LOC"))]
+    found = answers.make("tagging", {"text": text}, outputs, bilou)
+    assert [entity[:2] for entity in found.entities] == [
+        ("PER", "Mr. Müller"),
+        ("LOC", "Köln"),
+    ]
+    assert found.words[1].tag == "L-PER"
     # Tags of words that are not parts of entities.
     found = answers.make("tagging", {"text": text}, outputs, ["NN", *labels])
     assert found.entities == () and len(found.words) == 4

@@ -128,6 +128,151 @@ def test_without_gold_tags_only_the_predicted_tag_is_added(tmp_path):
     assert path.read_text() == "EU B-ORG\n\nAda O\n\n"
 
 
+def write_predicted(tmp_path, text, answers, **columns):
+    """Returns the corpus of a file and the lines of its predictions."""
+    (tmp_path / "f").write_text(text)
+    corpus = ner_files.read(str(tmp_path / "f"), **columns)
+    ner.write_columns(corpus, [answers], str(tmp_path / "out"))
+    return corpus, (tmp_path / "out").read_text().split("\n")
+
+
+def test_prediction_files_keep_schemes_that_conlleval_does_not_read(tmp_path):
+    answers = ["O", "B-LOC", "I-LOC"]
+    _, lines = write_predicted(
+        tmp_path, "EU U-ORG\nNew B-LOC\nYork L-LOC\n", answers
+    )
+    assert lines[:3] == ["EU U-ORG O", "New B-LOC B-LOC", "York L-LOC L-LOC"]
+    _, lines = write_predicted(
+        tmp_path, "in O\nBonn LOC\nRom LOC\n", ["I-PER", "I-PER", "O"]
+    )
+    assert lines[:3] == ["in O PER", "Bonn LOC PER", "Rom LOC O"]
+    _, lines = write_predicted(tmp_path, "the D\ncat N\n", ["N", "N"])
+    assert lines[:2] == ["the D N", "cat N N"]
+
+
+def test_prediction_files_keep_the_order_of_columns(tmp_path):
+    _, lines = write_predicted(
+        tmp_path,
+        "1 in O x\n2 Bonn B-LOC y\n",
+        ["O", "B-PER"],
+        word_column=2,
+        tag_column=3,
+    )
+    assert lines[:2] == ["1 in x O O", "2 Bonn y B-LOC B-PER"]
+
+
+def test_without_gold_tags_the_scheme_is_that_of_the_training_file(tmp_path):
+    (tmp_path / "f").write_text("New\nYork\n")
+    corpus = ner_files.read(str(tmp_path / "f"), has_tags=False)
+    path = tmp_path / "test.txt"
+    ner.write_columns(corpus, [["B-LOC", "I-LOC"]], str(path), "BMES")
+    assert path.read_text() == "New B-LOC\nYork E-LOC\n\n"
+
+
+def prepared(tmp_path, train, dev=None, **options):
+    """Returns a task of files with these texts."""
+    files = {}
+    for split, text in (("train", train), ("dev", dev)):
+        if text is not None:
+            (tmp_path / split).write_text(text)
+            files[f"{split}_file"] = str(tmp_path / split)
+    task = ner.Ner(ner_files.NerData(**files, **options))
+    task.prepare(None, {})
+    return task
+
+
+def test_plain_tags_are_scored_by_words(tmp_path):
+    task = prepared(
+        tmp_path,
+        "the DET\ncat NOUN\nsat VERB\na DET\n",
+        "the DET\nold NOUN\ncat NOUN\ncat VERB\n",
+    )
+    assert task.best_metric == "accuracy"
+    assert task.labels == ["DET", "NOUN", "VERB"]
+    assert task.metadata()["tag_scheme"] == "plain"
+    # "old" is not in training, and DET the most frequent tag.
+    assert task.majority_baseline() == {"dev": {"accuracy": 0.5}}
+    outputs = np.eye(3, dtype=np.float32)[[[0, 0, 1, 2]]]
+    task.tags["dev"] = np.ones([1, 4]), np.array([[0, 1, 1, 2]])
+    scores = task.score("dev", {"logits": outputs})
+    assert scores["accuracy"] == 0.75
+    assert list(scores) == ["loss", "accuracy"]
+
+
+def test_entities_of_io_are_runs_of_words_of_one_type(tmp_path):
+    task = prepared(
+        tmp_path, "EU ORG\nin O\nRom LOC\n", "New LOC\nYork LOC\nEU ORG\n"
+    )
+    assert task.best_metric == "entity_f1"
+    assert task.labels == ["O", "I-LOC", "I-ORG"]
+    # Two of two; then New York is split in two of other types.
+    for answers, f1 in (([1, 1, 2], 1.0), ([1, 2, 2], 0.0), ([1, 1, 0], 2 / 3)):
+        outputs = np.eye(3, dtype=np.float32)[[answers]]
+        task.tags["dev"] = np.ones([1, 3]), np.array([[1, 1, 2]])
+        scores = task.score("dev", {"logits": outputs})
+        assert scores["entity_f1"] == pytest.approx(f1)
+
+
+def test_a_foreign_tagger_of_bioes_is_scored_by_its_entities(tmp_path):
+    (tmp_path / "dev").write_text("New B-X\nYork I-X\nin O\nRom B-X\n")
+    task = ner.Ner(ner_files.NerData(dev_file=str(tmp_path / "dev")))
+    labels = ["O", "B-X", "I-X", "E-X", "S-X"]
+    task.prepare("model", {"task": "tagging", "labels": labels})
+    ids = ner_files.tag_ids(task.read("dev").sentences, labels)
+    assert ids == [1, 3, 0, 4]
+    task.tags["dev"] = np.ones([1, 4]), np.array([ids])
+    outputs = {"logits": np.eye(5, dtype=np.float32)[[ids]]}
+    assert task.score("dev", outputs)["entity_f1"] == 1
+    task.write_predictions(lambda split: outputs, str(tmp_path))
+    lines = (tmp_path / "dev.txt").read_text().split("\n")
+    assert lines[:4] == ["New B-X B-X", "York I-X I-X", "in O O", "Rom B-X B-X"]
+
+
+def test_dev_files_are_read_as_the_training_file(tmp_path):
+    # Alone, a file without O would be plain, and one with O would be IO.
+    task = prepared(tmp_path, "EU ORG\nin O\n", "EU ORG\n")
+    assert task.read("dev").sentences[0].tags == ("I-ORG",)
+    task = prepared(tmp_path, "the DET\nO X\n", "O X\n")
+    assert task.read("dev").scheme == "plain"
+    task = prepared(
+        tmp_path, "a B-X\nb M-X\nc E-X\n", "a S-X\n", comment_prefix="#"
+    )
+    assert task.read("dev").scheme == "BMES"
+    assert task.metadata()["tag_scheme"] == "BMES"
+    task = prepared(tmp_path, "a B-X\n", "a S-X\n")
+    assert task.read("dev").scheme == "BIOES"
+    assert "tag_scheme" not in task.metadata()
+    task = prepared(tmp_path, "a B-X\n", "a X\nb O\n")
+    with pytest.raises(ValueError, match="dev:1: tag 'X' is neither O nor B-"):
+        task.read("dev")
+    task = prepared(tmp_path, "a X\nb O\n", "a B-X\n")
+    with pytest.raises(ValueError, match="dev:1: tag 'B-X' is not of the sch"):
+        task.read("dev")
+
+
+def test_the_scheme_of_a_model_decides_without_training(tmp_path):
+    (tmp_path / "dev").write_text("the DET\ncat NOUN\n")
+    data = ner_files.NerData(dev_file=str(tmp_path / "dev"))
+    metadata = {"task": "tagging", "labels": ["NOUN", "DET"]}
+    task = ner.Ner(data)
+    task.prepare("model", metadata)
+    assert task.best_metric == "accuracy"
+    assert task.read("dev").sentences[0].tags == ("DET", "NOUN")
+    task = ner.Ner(dataclasses.replace(data, tag_scheme="BMES"))
+    with pytest.raises(
+        ValueError,
+        match=r"--tag_scheme=BMES: the tags of model are plain, \['NOUN', ",
+    ):
+        task.prepare("model", metadata)
+    labels = {"labels": ["O", "B-X", "I-X"]}
+    task.prepare("model", metadata | labels)
+    assert task.scheme == "IOB2"
+    with pytest.raises(
+        ValueError, match="tag_scheme 'BOI' in model.json is no"
+    ):
+        task.prepare("model", metadata | labels | {"tag_scheme": "BOI"})
+
+
 def test_the_baseline_is_the_most_frequent_tag_of_a_word_in_training(tmp_path):
     read(tmp_path)
     (tmp_path / "dev").write_text("EU B-ORG\n\nAda B-PER\nBabbage I-PER\n")

@@ -106,3 +106,23 @@ def test_words_get_their_most_frequent_tag():
         words, tags, [["Ada", "x"], ["new", "was"]]
     )
     assert found == [["B-PER", "B-ORG"], ["O", "O"]]
+
+
+def test_accuracy_is_the_fraction_of_words_with_the_right_tag():
+    gold = [["DET", "NOUN"], ["VERB"]]
+    assert ner_scores.accuracy(gold, gold) == 1
+    found = ner_scores.accuracy(gold, [["DET", "VERB"], ["NOUN"]])
+    assert found == pytest.approx(1 / 3)
+    assert ner_scores.accuracy([], []) == 0
+    with pytest.raises(ValueError, match="2 predicted tags in 1 sentences"):
+        ner_scores.accuracy(gold, [["DET", "NOUN"]])
+
+
+def test_unknown_words_have_the_most_frequent_tag_if_none_is_given():
+    words, tags = ["a", "a", "b", "c"], ["D", "D", "N", "N"]
+    rows = [["a", "b", "z"]]
+    # D and N are equally frequent: the first of the alphabet.
+    assert ner_scores.tag_by_majority(words, tags, rows, None) == [
+        ["D", "N", "D"]
+    ]
+    assert ner_scores.tag_by_majority(words, tags, rows) == [["D", "N", "O"]]

@@ -76,7 +76,11 @@ def test_a_file_is_reused_for_its_layers_and_settings(source, corpus, tmp_path):
     assert find([2]) == (path, [1, 2])
     other, layers = find([0])
     assert layers == [0] and other != path
-    # Features of another encoder, or of other windows, have another name.
+    # Features of another encoder, or of other windows or words, have another
+    # name; without any flag of columns, the name is as before these flags.
+    none = dict.fromkeys(("word_column", "tag_column", "comment_prefix"))
+    assert find([2], columns=none) == (path, [1, 2])
+    assert find([2], columns=none | {"word_column": 2})[0] != path
     before = np.load(path)
     others = {"weights_sha256": "others", "max_seq_length": 16, "doc_stride": 5}
     other, _ = find([1, 2], **others)
