@@ -18,7 +18,8 @@ class Score(NamedTuple):
     """Score of a task over seeds.
 
     Attributes:
-      values: one for each finished seed; fractions, or perplexities.
+      values: one for each finished seed; fractions, or perplexities. NaN for
+        a score that is undefined.
       metric: name of the metric.
       baseline: score of the majority-class (for NER: most-frequent-tag)
         baseline; None if not known.
@@ -76,7 +77,9 @@ def of_run(folder: str, kind: str) -> Score | None:
     factor = _FACTORS.get(kind, 1.0)
     if baseline is not None:
         baseline *= factor
-    return Score((factor * results[dev][metric],), metric, baseline)
+    score = results[dev][metric]
+    value = math.nan if score is None else factor * score
+    return Score((value,), metric, baseline)
 
 
 def over_seeds(runs: Iterable[Score | None]) -> Score | None:

@@ -54,6 +54,7 @@ PAPER = {
 _SPLITS = {"dev_matched": "-m", "dev_mismatched": "-mm"}
 _EXAMPLES, _BEST = "train examples", "ours, dev"
 _SPREAD, _BASELINE = "mean of restarts, dev", "majority baseline, dev"
+_UNDEFINED = "undefined"  # A correlation with a constant.
 
 Rows = dict[str, dict[str, str | float]]  # Row -> column -> cell.
 
@@ -91,13 +92,17 @@ def read(run_dir: str) -> Rows:
             continue
         column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
-        rows[_BEST][column] = 100 * results[split][metric]
+        rows[_BEST][column] = _percent(results[split][metric])
         baseline = results["trivial"].get(split, {})
         if metric in baseline:
-            rows[_BASELINE][column] = 100 * baseline[metric]
+            rows[_BASELINE][column] = _percent(baseline[metric])
         if spread := _spread(run_dir, split):
             rows[_SPREAD][column] = spread
     return rows
+
+
+def _percent(score: float | None) -> float | str:
+    return _UNDEFINED if score is None else 100.0 * score
 
 
 def _count_examples(run_dir: str) -> str:

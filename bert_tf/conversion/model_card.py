@@ -234,7 +234,7 @@ def _yaml(facts: Facts) -> str:
                 metric_value=value,
             )
             for split, metric, value, _ in _rows(facts.results)
-            if math.isfinite(value)
+            if value is not None and math.isfinite(value)
         ]
     return ModelCardData(
         model_name=facts.title() if results else None,
@@ -306,9 +306,15 @@ def _as_list(value) -> list:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _rows(results: Mapping) -> list[tuple[str, str, float, float | None]]:
-    """Returns split, metric, score and baseline of each score."""
-    if "task_name" in results:
+def _rows(
+    results: Mapping,
+) -> list[tuple[str, str, float | None, float | None]]:
+    """Returns split, metric, score and baseline of each score.
+
+    A score of a fine-tuning is None if it is undefined.
+    """
+    is_fine_tuned = "task_name" in results
+    if is_fine_tuned:
         splits = {n: x for n, x in results.items() if n.startswith("dev")}
         baselines = results.get("trivial", {})
     else:  # Of pre-training.
@@ -321,7 +327,7 @@ def _rows(results: Mapping) -> list[tuple[str, str, float, float | None]]:
         (split, name, value, baselines.get(split, {}).get(name))
         for split, scores in splits.items()
         for name, value in scores.items()
-        if value is not None
+        if value is not None or is_fine_tuned
     ]
 
 
@@ -359,16 +365,22 @@ def _scores(facts: Facts) -> list[str]:
         _table(
             ("Split", "Metric", "Score", "Baseline"),
             [
-                (split, name, f"{value:.4g}", "" if x is None else f"{x:.4g}")
+                (split, name, _score(value), "" if x is None else _score(x))
                 for split, name, value, x in rows
             ],
         ),
     ]
+    if any(value is None for _, _, value, _ in rows):
+        paragraphs.append(f"A score is undefined where {run_folder.UNDEFINED}.")
     if facts.kind in _WITHOUT_HEAD:
         paragraphs.append(
             "They are of the model with its head, which is not in these files."
         )
     return paragraphs
+
+
+def _score(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4g}"
 
 
 def _limits(facts: Facts) -> list[str]:

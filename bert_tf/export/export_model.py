@@ -23,7 +23,7 @@ from bert_tf.export import (
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import layer_outputs, layers, models
+from bert_tf.model import dropout, layer_outputs, layers, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
 from tfrecords.io import stored_folders
@@ -80,8 +80,11 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         "kind": kind,
         "max_seq_length": length,
         "precision": precision,
+        "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": tokenizer.sha256,
     }
+    if metadata["task"] in _NEED_LABELS:
+        settings["num_classes"] = len(metadata["labels"])
     if config.weights_dtype:
         settings["weights_dtype"] = config.weights_dtype
     saved_model.export_text(
@@ -118,6 +121,7 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
         "kind": config.kind,
         "do_lower_case": tokenizer.do_lower_case,
         "max_seq_length": length,
+        "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": tokenizer.sha256,
     }
     signature, parts = preprocessor.make(tokenizer, length)
@@ -191,7 +195,11 @@ def _find_policy(precision: str, weights_dtype: str | None):
 
 
 def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
-    """Returns the model of a model folder, with its weights."""
+    """Returns the model of a model folder, with its weights.
+
+    The seeds of its dropout layers are fixed, so that two exports of it are the
+    same bytes.
+    """
     config = BertConfig.from_json_file(
         os.path.join(folder, model_folders.CONFIG)
     )
@@ -207,6 +215,9 @@ def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
         )
     model = models.for_task(task, config, len(labels), dtype=policy)
     model_folders.load_weights(model, folder)
+    for layer in model._flatten_layers():
+        if isinstance(layer, dropout.Dropout) and layer.seed_generator:
+            layer.seed_generator.state.assign([layer.dropout_id, 0])
     return model
 
 

@@ -10,6 +10,8 @@ from bert_tf import config as bert_config
 from bert_tf.model import dropout, embeddings, layers, lora
 from tfrecords import schema
 
+# Key of `ConfiguredModel.get_config`: name of a part -> its `trainable`.
+_FLAGS = "trainable_parts"
 # Inputs of models that are integers.
 _INTEGERS = (*schema.PACKED_INPUTS, "masked_lm_positions")
 
@@ -69,10 +71,30 @@ def last_positions(inputs) -> tf.Tensor:
     return tf.reduce_max(is_token * positions, axis=-1)
 
 
+def _parts(layer, prefix=""):
+    """Yields name, owner and object of layers and weights inside of a layer.
+
+    Owners come before their parts. Layers without weights are omitted: they
+    have nothing to train, and their names may be Keras's automatic ones.
+
+      layer_0            encoder  EncoderLayer
+      layer_0/attention  layer_0  SelfAttention
+    """
+    for weight in layer._trainable_variables:  # Its own, frozen or not.
+        yield prefix + weight.name, layer, weight
+    for part in layer._layers:
+        if part.weights:
+            yield prefix + part.name, layer, part
+            yield from _parts(part, f"{prefix}{part.name}/")
+
+
 class ConfiguredModel(keras.Model):
     """Keras model with a BertConfig, which is saved in `.keras` files.
 
-    Constructors build all weights; no call is needed to create them.
+    Constructors build all weights; no call is needed to create them. The config
+    also has the `trainable` of every layer and weight that differs from that of
+    its owner, so that frozen parts stay frozen. Adapters of LoRA are omitted:
+    files have their merged kernels, which stay frozen.
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
@@ -111,7 +133,26 @@ class ConfiguredModel(keras.Model):
 
     def get_config(self):
         """Returns the dict for `from_config`."""
-        return super().get_config() | {"config": self.config.to_dict()}
+        config = super().get_config() | {"config": self.config.to_dict()}
+        flags = {
+            name: part.trainable
+            for name, owner, part in _parts(self)
+            if part.trainable != owner.trainable and not lora.is_factor(part)
+        }
+        return config | ({_FLAGS: flags} if flags else {})
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        """Returns a new model with the frozen layers of the config."""
+        config = dict(config)
+        flags = config.pop(_FLAGS, {})
+        model = super().from_config(config, custom_objects)
+        if flags or not model.trainable:
+            # Each, since Keras ignores a flag that is set to what it was, and
+            # otherwise sets those of all parts, too; they come later here.
+            for name, owner, part in _parts(model):
+                part.trainable = flags.get(name, owner.trainable)
+        return model
 
     def build_from_config(self, config):
         """Does nothing: the constructor has already built the model."""

@@ -120,16 +120,17 @@ class Glue(FineTuningTask):
         }
 
     def score(self, split, outputs):
-        """Returns "loss" and all metrics of the task."""
+        """Returns "loss" and all metrics; None for one that is undefined."""
         labels = self.labels[split]
         batch = {
             "label_scores" if self.is_regression else "label_ids": labels,
             "is_real_example": tf.ones(len(labels)),
         }
         means = self.losses(outputs, batch).values()
-        return {
-            "loss": sum(float(mean.value()) for mean in means)
-        } | metrics.compute(self.table.metrics, self.predicted(outputs), labels)
+        loss = sum(float(mean.value()) for mean in means)
+        predicted = self.predicted(outputs)
+        scores = metrics.compute(self.table.metrics, predicted, labels, split)
+        return {"loss": loss} | scores
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores."""
@@ -144,7 +145,8 @@ class Glue(FineTuningTask):
     def majority_baseline(self):
         """Returns each metric for its best constant prediction, by dev split.
 
-        For regression, the constant is the mean score.
+        For regression, the constant is the mean score; its correlations are
+        undefined, None.
         """
         names, baseline = self.table.metrics, {}
         for split, labels in self.labels.items():

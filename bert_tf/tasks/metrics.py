@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import scipy.stats
 import sklearn.metrics
+from absl import logging
 
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
@@ -35,28 +36,28 @@ def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
     return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
 
 
-def pearson(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Pearson's correlation in [-1, 1]; 0 if either is constant."""
+def pearson(predictions: np.ndarray, labels: np.ndarray) -> float | None:
+    """Returns Pearson's correlation in [-1, 1]; None if either is constant."""
     return _correlation(scipy.stats.pearsonr, predictions, labels)
 
 
-def spearman(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns Spearman's rank correlation; 0 if either is constant."""
+def spearman(predictions: np.ndarray, labels: np.ndarray) -> float | None:
+    """Returns Spearman's rank correlation; None if either is constant."""
     return _correlation(scipy.stats.spearmanr, predictions, labels)
 
 
-def _correlation(function, predictions, labels) -> float:
-    """Returns the correlation; 0 instead of NaN if either is constant."""
+def _correlation(function, predictions, labels) -> float | None:
+    """Returns the correlation; None instead of NaN if either is constant."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", scipy.stats.ConstantInputWarning)
         warnings.simplefilter("ignore", scipy.stats.NearConstantInputWarning)
         score = function(
             np.asarray(predictions, np.float64), np.asarray(labels, np.float64)
         ).statistic
-    return float(np.nan_to_num(score))
+    return float(score) if np.isfinite(score) else None
 
 
-METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
+METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float | None]] = {
     "accuracy": accuracy,
     "f1": f1,
     "matthews_correlation": matthews_correlation,
@@ -66,14 +67,19 @@ METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
 
 
 def compute(
-    names: Iterable[str], predictions: np.ndarray, labels: np.ndarray
-) -> dict[str, float]:
-    """Returns the named metrics.
+    names: Iterable[str],
+    predictions: np.ndarray,
+    labels: np.ndarray,
+    split: str | None = None,
+) -> dict[str, float | None]:
+    """Returns the named metrics; None for a correlation that is undefined.
 
     Args:
       names: keys of `METRICS`.
       predictions: [N] class ids, or scores for `pearson` and `spearman`.
       labels: [N] of the same kind.
+      split: name of the dev set, for warnings of metrics that are undefined;
+        None for no warnings.
 
     Raises:
       ValueError: if shapes differ, if a name is unknown, or if N is below 2,
@@ -94,4 +100,44 @@ def compute(
         raise ValueError(
             f"Unknown metrics {unknown}; choose from {list(METRICS)}."
         )
-    return {name: METRICS[name](predictions, labels) for name in names}
+    scores = {name: METRICS[name](predictions, labels) for name in names}
+    for name, score in scores.items() if split else ():
+        if reason := why_undefined(name, predictions, labels):
+            logging.warning(
+                "%s: %s is undefined: %s. It %s.",
+                split,
+                name,
+                reason,
+                "is null in files, and last in every ranking"
+                if score is None
+                else "counts as 0",
+            )
+    return scores
+
+
+def why_undefined(
+    name: str, predictions: np.ndarray, labels: np.ndarray
+) -> str:
+    """Returns why a metric is undefined; "" if it is defined.
+
+      all 40 predictions are 2.5
+
+    Args:
+      name: key of `METRICS`.
+      predictions: [N] class ids or scores.
+      labels: [N] of the same kind.
+    """
+    if name == "accuracy":
+        return ""
+    if name == "f1":
+        has_class_1 = np.any(predictions == 1) or np.any(labels == 1)
+        return "" if has_class_1 else "no prediction and no label is class 1"
+    sides = {"predictions": predictions, "labels": labels}
+    constant = [
+        f"all {len(values)} {side} are {values[0]:g}"
+        for side, values in sides.items()
+        if np.all(values == values[0])
+    ]
+    is_undefined = constant or METRICS[name](predictions, labels) is None
+    other = "some predictions or labels are not finite"
+    return (" and ".join(constant) or other) if is_undefined else ""

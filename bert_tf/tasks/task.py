@@ -21,7 +21,8 @@ Batch = Mapping[str, tf.Tensor]
 Outputs = Mapping[str, tf.Tensor]
 # Named outputs of a model for all N examples of a split, in order.
 SplitOutputs = Mapping[str, np.ndarray]
-Scores = dict[str, dict[str, float]]  # Dev split -> metrics.
+# Dev split -> metrics; None for one that is undefined, see `tasks.metrics`.
+Scores = dict[str, dict[str, float | None]]
 
 
 class Target(NamedTuple):
@@ -154,8 +155,10 @@ class FineTuningTask(Task):
     def open_splits(self, splits: Mapping[str, Records]) -> None:
         """Reads the labels that `score` needs; the default reads nothing."""
 
-    def score(self, split: str, outputs: SplitOutputs) -> dict[str, float]:
-        """Returns the named scores of a dev split."""
+    def score(
+        self, split: str, outputs: SplitOutputs
+    ) -> dict[str, float | None]:
+        """Returns the named scores of a dev split; None for undefined ones."""
         raise NotImplementedError
 
     def majority_baseline(self) -> Scores:

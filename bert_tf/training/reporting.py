@@ -31,9 +31,12 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes}:{seconds:02d}"
 
 
-def format_values(values: Mapping[str, float]) -> str:
+def format_values(values: Mapping[str, float | None]) -> str:
     """Returns `name value` pairs, separated by two spaces."""
-    return "  ".join(f"{name} {value:.4g}" for name, value in values.items())
+    return "  ".join(
+        f"{name} {'undefined' if value is None else f'{value:.4g}'}"
+        for name, value in values.items()
+    )
 
 
 def _truncate(path: str, start_step: int) -> int:
@@ -74,10 +77,14 @@ class Writer:
         if os.path.exists(self.lines_path):
             self.last_step = _truncate(self.lines_path, start_step)
 
-    def write(self, step: int, values: Mapping[str, float]) -> None:
-        """Writes the values of one step to steps.jsonl and TensorBoard."""
+    def write(self, step: int, values: Mapping[str, float | None]) -> None:
+        """Writes the values of one step to steps.jsonl and TensorBoard.
+
+        None, of an undefined value, is null in the one and not in the other.
+        """
         self.note([{"step": step} | dict(values)])
-        self.draw(step, values)
+        defined = {n: x for n, x in values.items() if x is not None}
+        self.draw(step, defined)
 
     def draw(self, step: int, values: Mapping[str, float]) -> None:
         """Writes scalars to TensorBoard.

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 
 import filelock
@@ -15,11 +16,18 @@ from tfrecords.io import json_files
 LOCK = "run.lock"
 FILE = "run.json"
 RESULTS = "eval_results.json"
+# Why a score in it is null; the log says whether of predictions or labels.
+UNDEFINED = "all predictions, or all labels, are the same"
 # Which step was evaluated, and its results.
 EVALUATED = (os.path.join("logs", "evaluated.json"), RESULTS)
 # Entries of run.json from which others were computed: a run that has only the
 # others is the same.
 _ORIGINS = ("train_hours",)
+
+
+def rank(score: float | None) -> float:
+    """Returns a score for comparisons: an undefined one is below all others."""
+    return -sys.float_info.max if score is None else score
 
 
 @contextlib.contextmanager

@@ -56,7 +56,9 @@ def make_keep_best(
             writers[split].write(step, values)
         _log(results, step)
         value = next(iter(results.values()))[best_metric]
-        if value > read_best(best_dir)["value"]:
+        if run_folder.rank(value) > run_folder.rank(
+            read_best(best_dir)["value"]
+        ):
             save_best(
                 best_dir,
                 model,
@@ -99,7 +101,10 @@ def check_updated(output_dir: str, num_train_steps: int, flag: str) -> None:
 
 
 def read_best(best_dir: str) -> dict:
-    """Returns step and value of the best model; 0 and -inf if there is none."""
+    """Returns step and value of the best model; 0 and -inf if there is none.
+
+    The value is None if it is undefined for every model so far.
+    """
     none = {"step": 0, "value": -math.inf}
     if not os.path.exists(best_dir):
         return none
@@ -107,7 +112,9 @@ def read_best(best_dir: str) -> dict:
         checksums.check_quickly(best_dir)
         state = checksums.read_state(best_dir)
         path = os.path.join(best_dir, checksums.STATE)
-        json_files.check(state, {"step": int, "value": float}, path)
+        json_files.check(state, {"step": int, "value?": float}, path)
+        if "value" not in state:
+            json_files.check(None, float, path, "value")
         return state
     except ValueError as error:
         logging.warning("%s It is replaced by the model of this step.", error)
@@ -116,7 +123,7 @@ def read_best(best_dir: str) -> dict:
 
 def write(
     results: Scores,
-    trivial: Mapping[str, Mapping[str, float]],
+    trivial: Scores,
     step: int,
     output_dir: str,
     *,
@@ -125,7 +132,8 @@ def write(
 ) -> None:
     """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
-    The majority-class baseline is written under "trivial".
+    The majority-class baseline is written under "trivial". A score that is
+    undefined is null, and "undefined" says why.
     """
     content = {
         "task_name": task_name,
@@ -135,7 +143,7 @@ def write(
     os.makedirs(output_dir, exist_ok=True)
     json_files.write(
         os.path.join(output_dir, run_folder.RESULTS),
-        content | results | {"trivial": trivial},
+        content | results | {"trivial": trivial} | _undefined(results),
     )
     _log(results, step)
     for split, values in trivial.items():
@@ -144,6 +152,17 @@ def write(
             split,
             reporting.format_values(values),
         )
+
+
+def _undefined(results: Scores) -> dict:
+    """Returns the entry of scores that are undefined; {} if all are defined."""
+    found = {
+        f"{split}.{name}": run_folder.UNDEFINED
+        for split, values in results.items()
+        for name, value in values.items()
+        if value is None
+    }
+    return {"undefined": found} if found else {}
 
 
 def _log(results: Scores, step: int) -> None:

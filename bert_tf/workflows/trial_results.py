@@ -23,7 +23,7 @@ _TRIALS = {
     "flags?": dict,
     "trials": [dict],
     "settings": [
-        {"mean": float, "standard_deviation?": float, "num_runs": int}
+        {"mean?": float, "standard_deviation?": float, "num_runs": int}
     ],
 }
 
@@ -48,22 +48,30 @@ def read(folder: str) -> dict:
       `score`, the `metric` on `split`, the first dev set; `trivial_score`, that
       of the majority-class baseline; `is_degenerate`, whether the run is not
       better than the baseline (Mosbach et al. 2021, section 3); `step` of the
-      best model.
+      best model. A score that is undefined is None, and degenerate; then
+      `undefined` has the reason.
     """
     results = read_evaluation(folder)
     metric = results["best_metric"]
     split = next(name for name in results if name.startswith("dev"))
-    trivial = results["trivial"].get(split, {}).get(metric)
-    score = results[split][metric]
-    return {
+    baseline = results["trivial"].get(split, {})
+    score, trivial = results[split][metric], baseline.get(metric)
+    # A constant, which has no correlation with anything, is as good as 0.
+    is_degenerate = score is None or (
+        metric in baseline and score <= (trivial or 0.0)
+    )
+    result = {
         "has_failed": False,
         "split": split,
         "metric": metric,
         "score": score,
         "trivial_score": trivial,
-        "is_degenerate": trivial is not None and score <= trivial,
+        "is_degenerate": is_degenerate,
         "step": results["step"],
     }
+    return result | (
+        {"undefined": run_folder.UNDEFINED} if score is None else {}
+    )
 
 
 def read_evaluation(folder: str) -> dict:
@@ -89,13 +97,19 @@ def read_evaluation(folder: str) -> dict:
         )
     for name, scores in dev.items():
         json_files.check(scores, dict, path, name)
-        json_files.check(scores.get(metric), float, path, f"{name}.{metric}")
+        _check_score(scores, metric, path, name)
     for name, scores in results["trivial"].items():
         json_files.check(scores, dict, path, f"trivial.{name}")
         if metric in scores:
-            entry = f"trivial.{name}.{metric}"
-            json_files.check(scores[metric], float, path, entry)
+            _check_score(scores, metric, path, f"trivial.{name}")
     return results
+
+
+def _check_score(scores: dict, metric: str, path: str, entry: str) -> None:
+    """Raises ValueError unless a score is a number, or null as undefined."""
+    if metric not in scores or scores[metric] is not None:
+        entry = f"{entry}.{metric}"
+        json_files.check(scores.get(metric), float, path, entry)
 
 
 def read_trials(folder: str) -> dict:
@@ -111,7 +125,9 @@ def describe(result: dict) -> str:
     """Returns a run's score as text."""
     if result["has_failed"]:
         return "failed"
-    text = f"{result['split']} {result['metric']} {result['score']:.4f}"
+    score = result["score"]
+    shown = "undefined" if score is None else f"{score:.4f}"
+    text = f"{result['split']} {result['metric']} {shown}"
     return text + ", degenerate" * result["is_degenerate"]
 
 
@@ -123,9 +139,10 @@ def summarize(results: list[dict]) -> list[dict]:
 
     Returns:
       For each setting its values, `num_runs`, `mean`, `standard_deviation` of
-      the sample (None for a single run) and `best`.
+      the sample (None for a single run) and `best`. Mean and deviation are
+      None if the score of a run is undefined; such settings are last.
     """
-    settings: dict[tuple, list[float]] = {}
+    settings: dict[tuple, list[float | None]] = {}
     for result in results:
         if not result["has_failed"]:
             key = tuple((n, result[n]) for n in SETTINGS if n in result)
@@ -134,15 +151,19 @@ def summarize(results: list[dict]) -> list[dict]:
         dict(key)
         | {
             "num_runs": len(scores),
-            "mean": statistics.fmean(scores),
+            "mean": None if None in scores else statistics.fmean(scores),
             "standard_deviation": (
-                statistics.stdev(scores) if len(scores) > 1 else None
+                statistics.stdev(scores)
+                if len(scores) > 1 and None not in scores
+                else None
             ),
-            "best": max(scores),
+            "best": max(scores, key=run_folder.rank),
         }
         for key, scores in settings.items()
     ]
-    return sorted(summaries, key=lambda setting: -setting["mean"])
+    return sorted(
+        summaries, key=lambda setting: -run_folder.rank(setting["mean"])
+    )
 
 
 def report(results: list[dict]) -> None:
@@ -153,15 +174,26 @@ def report(results: list[dict]) -> None:
             for name, value in setting.items()
         ]
         logging.info("%s", "  ".join(words))
+    undefined = [r["name"] for r in results if "undefined" in r]
+    if undefined:
+        logging.warning(
+            "%d of %d runs have an undefined score, since %s, and are last in "
+            "every ranking: %s.",
+            len(undefined),
+            len(results),
+            run_folder.UNDEFINED,
+            ", ".join(undefined),
+        )
     degenerate = [r for r in results if r.get("is_degenerate")]
     if degenerate:
+        trivial = degenerate[0]["trivial_score"]
         logging.warning(
             "%d of %d runs are degenerate, not better than the majority-class "
-            "baseline (%s %.4f): %s. Raise --num_restarts or "
+            "baseline (%s %s): %s. Raise --num_restarts or "
             "--num_train_epochs, or lower --learning_rate.",
             len(degenerate),
             len(results),
             degenerate[0]["metric"],
-            degenerate[0]["trivial_score"],
+            "undefined" if trivial is None else f"{trivial:.4f}",
             ", ".join(result["name"] for result in degenerate),
         )

@@ -141,7 +141,9 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
                 "Lower --learning_rate."
             )
         trial_results.report(results)
-        best = max(finished, key=lambda result: result["score"])
+        best = max(
+            finished, key=lambda result: run_folder.rank(result["score"])
+        )
         source = os.path.join(folder, best["name"], checkpoints.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(config.output_dir, checkpoints.BEST)

@@ -39,7 +39,8 @@ _PAPER_METRICS = {
 
 def _is_below_baseline(score: Score) -> bool:
     """Returns whether the majority-class baseline is at least as good."""
-    return score.baseline is not None and score.mean <= score.baseline
+    # Not <=, which is false for NaN, an undefined score.
+    return score.baseline is not None and not score.mean > score.baseline
 
 
 def cell(score: Score | None) -> str:

@@ -34,7 +34,11 @@ def read_steps(run_dir: str, part: str) -> list[dict]:
 
 def _curve(axes, lines: list[dict], name: str, **style) -> None:
     """Draws about `_POINTS` points, each the mean of consecutive steps."""
-    points = [(line["step"], line[name]) for line in lines if name in line]
+    points = [
+        (line["step"], line[name])
+        for line in lines
+        if line.get(name) is not None  # null if it is undefined.
+    ]
     each = max(1, len(points) // _POINTS)
     groups = [points[i : i + each] for i in range(0, len(points), each)]
     if groups:
@@ -72,9 +76,9 @@ def _fine_tuning_panel(axes, folder: str, metric: str, dev: str) -> None:
 
 def _summary_rows(summary: dict) -> list[tuple[str, str]]:
     rows = [
-        (name, f"{value:.3f}")
+        (name, shown(value))
         for name, value in summary.items()
-        if isinstance(value, float)
+        if value is None or isinstance(value, float)
     ]
     rows += [
         (f"seconds: {name}", f"{value:.0f}")
@@ -113,6 +117,11 @@ def _filled_lines(folder: str) -> list[str]:
     return lines
 
 
+def shown(score: float | None) -> str:
+    """Returns a score as text."""
+    return "undefined" if score is None else f"{score:.3f}"
+
+
 def _meanings(summary: dict) -> list[str]:
     """Returns a sentence on each number that needs one, in lines."""
     metric = summary["metric"].replace("_", " ")
@@ -120,11 +129,11 @@ def _meanings(summary: dict) -> list[str]:
         f"Of the tokens masked in held-out documents, "
         f"{summary['masked_lm_accuracy']:.0%} are guessed; the most frequent "
         f"token alone gets {summary['unigram_accuracy']:.0%}.",
-        f"On the task, pre-training adds {summary['margin']:.3f} to the "
+        f"On the task, pre-training adds {shown(summary['margin'])} to the "
         f"{metric} of the same model from scratch.",
         f"The SavedModel, in a fresh process, has "
-        f"{summary['served_accuracy']:.3f}; in training it had "
-        f"{summary['pretrained_accuracy']:.3f}.",
+        f"{shown(summary['served_accuracy'])}; in training it had "
+        f"{shown(summary['pretrained_accuracy'])}.",
         "Below, each guess has its probability.",
     )
     lines = []

@@ -98,7 +98,7 @@ def write_masked(path: str) -> None:
 
 def served_score(
     task: glue_tables.GlueTask, glue_dir: str | None, predictions_file: str
-) -> float:
+) -> float | None:
     """Returns the score of the predictions for the texts of `write_texts`."""
     from bert_tf.tasks import metrics
 

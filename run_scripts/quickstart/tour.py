@@ -294,7 +294,7 @@ def run_stages(config: TourConfig) -> dict[str, float]:
 
 
 def summarise(
-    config: TourConfig, seconds: dict[str, float], served: float
+    config: TourConfig, seconds: dict[str, float], served: float | None
 ) -> dict:
     """Returns accuracies (`served` included), margin over control, seconds."""
     from bert_tf.training import checkpoints
@@ -306,13 +306,15 @@ def summarise(
         json_files.read(config.path(run, checkpoints.BEST, checkpoints.STATE))
         for run in ("fine_tuned", "from_scratch")
     )
+    accuracies = pretrained["value"], scratch["value"]
+    margin = None if None in accuracies else accuracies[0] - accuracies[1]
     total = round(sum(seconds.values()), 1)
     return {name: results[name] for name in names} | {
         "pretrained_accuracy": pretrained["value"],
         "from_scratch_accuracy": scratch["value"],
         # Metric of both: accuracy, unless a GLUE task has another one.
         "metric": scratch["metric"],
-        "margin": pretrained["value"] - scratch["value"],
+        "margin": margin,  # None if a correlation is undefined.
         "served_accuracy": served,
         "seconds": seconds | {"total": total},
     }
@@ -348,9 +350,9 @@ def main(argv: list[str]) -> None:
     page.draw(config.output_dir, summary, quickstart_task.dev_split(task))
     print(json.dumps(summary, indent=2))
     logging.info(
-        "pre-trained %.3f  from scratch %.3f  in %s; look at %s",
-        summary["pretrained_accuracy"],
-        summary["from_scratch_accuracy"],
+        "pre-trained %s  from scratch %s  in %s; look at %s",
+        page.shown(summary["pretrained_accuracy"]),
+        page.shown(summary["from_scratch_accuracy"]),
         reporting.format_seconds(summary["seconds"]["total"]),
         config.path("page.png"),
     )

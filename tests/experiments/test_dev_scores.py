@@ -1,6 +1,8 @@
 import json
+import math
 
 from experiments import dev_scores
+from experiments.ablations import report
 from experiments.dev_scores import Score
 
 
@@ -22,3 +24,16 @@ def test_glue_tasks_with_accuracy_show_accuracy_like_the_paper(tmp_path):
     write_scores(tmp_path, "entity_f1", accuracy=0.9, entity_f1=0.6)
     score = dev_scores.of_run(str(tmp_path), "ner")
     assert score == Score((0.6,), "entity_f1", baseline=0.3)
+
+
+def test_an_undefined_score_is_nan_and_below_the_baseline(tmp_path):
+    content = {
+        "best_metric": "spearman",
+        "dev": {"loss": 1.0, "spearman": None},
+        "trivial": {"dev": {"spearman": None}},
+    }
+    (tmp_path / "eval_results.json").write_text(json.dumps(content))
+    score = dev_scores.of_run(str(tmp_path), "glue")
+    assert math.isnan(score.mean) and score.baseline is None
+    assert report._is_below_baseline(score._replace(baseline=0.1))
+    assert not report._is_below_baseline(score)

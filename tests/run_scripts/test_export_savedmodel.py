@@ -24,8 +24,8 @@ from exports import (
 from bert_tf.training import checksums
 from bert_tf.training import config as training_config
 from run_scripts import export_savedmodel
-from tfrecords.io import json_files
-from tfrecords.text import segments, tokenizer
+from tfrecords.io import atomic_files, json_files
+from tfrecords.text import segments, tokenizer, vocab
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40]
 PAIRS = ["It was told.", "a ship", ""]
@@ -288,7 +288,9 @@ def test_metadata_is_saved_in_assets_extra(exported):
     assert description["labels"] == LABELS
     assert description["kind"] == "classification"
     assert description["max_seq_length"] == MAX_SEQ_LENGTH
-    assert len(description["vocab_sha256"]) == 64
+    assert description["vocab_sha256"] == atomic_files.digest(VOCAB_FILE)
+    assert description["vocab_size"] == len(vocab.read(VOCAB_FILE))
+    assert description["num_classes"] == len(LABELS)
 
 
 def card_of(path):

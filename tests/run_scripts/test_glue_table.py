@@ -56,6 +56,25 @@ def test_tasks_are_columns_in_the_order_of_the_paper(tmp_path, capsys):
     assert "mean of restarts, dev" not in rows
 
 
+def test_an_undefined_correlation_has_no_number(tmp_path, capsys):
+    none = {"dev": {"loss": 1.0, "spearman": None}}
+    run = write_run(
+        tmp_path / "sts-b",
+        "STS-B",
+        "spearman",
+        trivial={"dev": {"spearman": None}},
+        **none,
+    )
+    setting = {"num_runs": 2, "mean": None, "standard_deviation": None}
+    (run / "trials.json").write_text(
+        json.dumps({"settings": [setting], "trials": [{"split": "dev"}]})
+    )
+    _, rows = table_of(run, write_run(tmp_path / "sst"), capsys=capsys)
+    assert rows["ours, dev"] == ["75.0", "undefined", "-"]
+    assert rows["majority baseline, dev"] == ["50.0", "undefined", "-"]
+    assert "mean of restarts, dev" not in rows
+
+
 def test_examples_are_counted_without_the_shards(tmp_path, capsys):
     run = write_run(tmp_path / "run")
     folder = run / "records/train"

@@ -116,7 +116,10 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
     with saved_model.new_export(
         config.export_dir, config.overwrite, **_marks(config.format)
     ) as target:
-        vocab.write(entries, os.path.join(target, "vocab.txt"))
+        path = os.path.join(target, "vocab.txt")
+        vocab.write(entries, path)
+        settings["vocab_size"] = len(entries)
+        settings["vocab_sha256"] = atomic_files.digest(path)
         json_files.write(os.path.join(target, METADATA), settings)
         for name in _COPIED:
             own = os.path.join(os.path.dirname(tokenizer.__file__), name)
@@ -181,6 +184,7 @@ def find_settings(
         settings["weights"] = f"int8, {config.quantize}"
     if kind in ("classification", "tagging"):
         settings["labels"] = list(metadata["labels"])
+        settings["num_classes"] = len(settings["labels"])
     if kind == "tagging":
         stride = config.doc_stride or metadata.get("doc_stride")
         if stride:

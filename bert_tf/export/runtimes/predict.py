@@ -18,6 +18,7 @@ beside it.
 Shapes: N rows, S tokens of the longest row, C classes, P masks, k candidates.
 """
 
+import hashlib
 import json
 import os
 import sys
@@ -27,6 +28,71 @@ import tokenizer as tokenizer_lib
 
 # First fields of kinds for which a line of text is enough.
 _OF_ONE_TEXT = ("text_a", "text")
+
+
+def check_vocabulary(folder, settings):
+    """Checks that vocab.txt is the one that the model was exported with.
+
+    Args:
+      folder: folder of the model.
+      settings: content of model.json.
+
+    Raises:
+      ValueError: if it has other bytes: it belongs to another model, or the
+        folder was copied in part.
+    """
+    path = os.path.join(folder, "vocab.txt")
+    size, sha256 = (settings.get(n) for n in ("vocab_size", "vocab_sha256"))
+    if sha256 is None:
+        print(
+            f"note: {folder}/model.json is of an earlier version, without the "
+            "sha256 of vocab.txt, which is not checked. Export the model again "
+            "to add it.",
+            file=sys.stderr,
+        )
+        return
+    with open(path, "rb") as file:
+        content = file.read()
+    found = hashlib.sha256(content).hexdigest()
+    entries = content.count(b"\n")
+    if found != sha256:
+        raise ValueError(
+            f"{path} has {entries} entries and the sha256 "
+            f"{found[:8]}..., but the model was exported with {size} and "
+            f"{sha256[:8]}...: it is the vocabulary of another model, or was "
+            "copied in part. Copy the whole folder again."
+        )
+
+
+def check_classes(folder, settings, run):
+    """Checks that labels and outputs have the classes of the export.
+
+    Runs the network on one token, as not all runtimes know the sizes of their
+    outputs.
+
+    Args:
+      folder: folder of the model.
+      settings: content of model.json.
+      run: the network, see Network.
+
+    Raises:
+      ValueError: if there are more or fewer.
+    """
+    wanted = settings.get("num_classes")
+    if wanted is None:  # No classes; or an export of an earlier version.
+        return
+    inputs = {name: np.ones((1, 1), np.int32) for name in settings["inputs"]}
+    found = {
+        "labels in model.json": len(settings["labels"]),
+        f"outputs of {settings['file']}": run(inputs)["logits"].shape[-1],
+    }
+    for what, number in found.items():
+        if number != wanted:
+            raise ValueError(
+                f"{folder} has {number} {what}, but the model was exported "
+                f"with {wanted} classes: files of two models are mixed. Copy "
+                "the whole folder again."
+            )
 
 
 class Network:
@@ -106,11 +172,16 @@ class Model:
       folder: folder of the model.
       num_threads: see Network.
       batch_size: maximum number of rows in one call of the network.
+
+    Raises:
+      ValueError: if vocab.txt, labels or network are of another export.
     """
 
     def __init__(self, folder, num_threads=None, batch_size=16):
         self.network = Network(folder, num_threads)
         self.settings = self.network.settings
+        check_vocabulary(folder, self.settings)
+        check_classes(folder, self.settings, self.network.run)
         self.kind = self.settings["kind"]
         self.batch_size = batch_size
         self.tokenizer = tokenizer_lib.Tokenizer(
@@ -405,7 +476,10 @@ def parse(line, kind):
 
 def main():
     """Answers the lines of stdin."""
-    model = Model(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        model = Model(os.path.dirname(os.path.abspath(__file__)))
+    except ValueError as error:
+        sys.exit(f"error: {error}")
     if model.kind == "encoder" and not model.has_pooler:
         sys.exit(
             "error: this model has no pooled_output, as its pooler was never "

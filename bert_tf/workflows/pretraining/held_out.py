@@ -86,11 +86,19 @@ class HeldOutEvaluation:
             self._write(step, metrics)
         return metrics
 
-    def _write(self, step: int, metrics: dict[str, float]) -> None:
+    def _write(self, step: int, metrics: dict[str, float | None]) -> None:
         output_dir = self.config.output_dir
         logging.info(
             "held out, step %d  %s", step, reporting.format_values(metrics)
         )
+        infinite = [n for n, x in metrics.items() if not math.isfinite(x)]
+        if infinite:
+            logging.warning(
+                "held out, step %d: %s not finite, null in files",
+                step,
+                ", ".join(infinite),
+            )
+            metrics = metrics | dict.fromkeys(infinite)
         if not self.writer:
             # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(

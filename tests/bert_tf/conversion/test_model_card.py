@@ -213,6 +213,24 @@ def test_scores_that_are_no_numbers_are_left_to_the_text(tiny_config):
     assert ("dev", "loss", "nan", "") in cells(text)
 
 
+def test_an_undefined_score_is_in_the_text_with_the_reason(
+    tiny_config, tmp_path
+):
+    scores = {"loss": 0.5, "pearson": None, "spearman": 0.25}
+    trivial = {"dev": {"pearson": None, "spearman": None}}
+    results = RESULTS | {"dev": scores, "trivial": trivial}
+    text = model_card.text(facts_of(tiny_config, results=results))
+    metrics = [x.metric_type for x in data_of(text).eval_results]
+    assert metrics == ["loss", "spearman"]
+    assert ("dev", "pearson", "undefined", "") in cells(text)
+    reason = "undefined where all predictions, or all labels, are the same."
+    assert reason in text
+    folder = make_run(tmp_path, run=RUN, eval_results=results)
+    assert model_card.find_run(folder)["results"] == results
+    defined = model_card.text(facts_of(tiny_config, results=RESULTS))
+    assert "undefined" not in defined
+
+
 @pytest.mark.parametrize("license", ["Apache 2.0", "MIT", "", "-", "a\nb"])
 def test_other_forms_of_licences_are_refused(license):
     with pytest.raises(ValueError, match="--license=.*apache-2.0, mit"):

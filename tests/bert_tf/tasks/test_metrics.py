@@ -62,15 +62,65 @@ def test_spearman_is_pearson_of_ranks_with_ties_shared():
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["matthews_correlation", "pearson", "spearman"]
-)
-def test_constant_predictions_have_correlation_0(name):
-    guesses = np.full(4, 0.1, np.float32)
-    if name == "matthews_correlation":
-        guesses = np.zeros(4, int)
-    labels = np.array([0, 1, 1, 0])
-    assert metrics.METRICS[name](guesses, labels) == 0.0
+def test_matthews_correlation_of_constant_predictions_is_0():
+    guesses, labels = np.zeros(4, int), np.array([0, 1, 1, 0])
+    assert metrics.matthews_correlation(guesses, labels) == 0.0
+
+
+@pytest.mark.parametrize("name", ["pearson", "spearman"])
+def test_correlations_with_a_constant_are_undefined(name):
+    constant = np.full(4, 0.1, np.float32)
+    values = np.array([0.0, 1.0, 1.0, 0.5])
+    correlation = metrics.METRICS[name]
+    assert correlation(constant, values) is None
+    assert correlation(values, constant) is None
+    assert correlation(constant, constant) is None
+    # A mean that rounding changes: also constant.
+    assert correlation(np.full(10, 0.1), np.arange(10.0)) is None
+    assert correlation(values, values) == pytest.approx(1.0)
+
+
+def test_what_is_undefined_is_warned_of_with_the_reason(caplog):
+    scores = np.array([0.0, 2.0, 5.0])
+    half = np.full(3, 0.5)
+    with caplog.at_level("WARNING", logger="absl"):
+        names = ["pearson", "spearman"]
+        found = metrics.compute(names, half, scores, "dev")
+        metrics.compute(["spearman"], half, half + 2, "dev")
+        zeros, ones = np.zeros(3, int), np.ones(3, int)
+        names = ["matthews_correlation", "f1", "accuracy"]
+        second = metrics.compute(names, zeros, zeros, "dev")
+        metrics.compute(["matthews_correlation", "f1"], zeros, ones, "dev")
+    assert found == {"pearson": None, "spearman": None}
+    assert second == {"matthews_correlation": 0.0, "f1": 0.0, "accuracy": 1.0}
+    null = "It is null in files, and last in every ranking."
+    assert caplog.messages == [
+        f"dev: pearson is undefined: all 3 predictions are 0.5. {null}",
+        f"dev: spearman is undefined: all 3 predictions are 0.5. {null}",
+        "dev: spearman is undefined: all 3 predictions are 0.5 and all 3 "
+        f"labels are 2.5. {null}",
+        "dev: matthews_correlation is undefined: all 3 predictions are 0 and "
+        "all 3 labels are 0. It counts as 0.",
+        "dev: f1 is undefined: no prediction and no label is class 1. It "
+        "counts as 0.",
+        "dev: matthews_correlation is undefined: all 3 predictions are 0 and "
+        "all 3 labels are 1. It counts as 0.",
+    ]
+    caplog.clear()
+    metrics.compute(["pearson"], half, scores)  # Of a baseline.
+    names = ["pearson", "spearman"]
+    metrics.compute(names, scores, scores, "dev")
+    names = ["f1", "accuracy", "matthews_correlation"]
+    metrics.compute(names, GUESSES, LABELS, "dev")
+    assert not caplog.messages
+
+
+def test_values_that_are_not_finite_have_a_reason_too():
+    values, labels = np.array([0.0, np.nan, 1.0]), np.array([0.0, 1.0, 2.0])
+    assert metrics.pearson(values, labels) is None
+    assert metrics.why_undefined("pearson", values, labels) == (
+        "some predictions or labels are not finite"
+    )
 
 
 def test_matthews_correlation_of_constant_labels_is_0():

@@ -40,6 +40,64 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
     assert values == [0.25, 0.5, 0.75, 1.0]
 
 
+def test_an_undefined_score_is_best_only_until_one_is_defined(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        dev_results.model_folders, "save_model", lambda *args, **kwargs: None
+    )
+    scores = {1: None, 2: None, 3: -0.5, 4: None, 5: -0.75}
+    keep_best = dev_results.make_keep_best(
+        None,
+        lambda: {"dev": {"loss": 1.0, "spearman": scores[step]}},
+        str(tmp_path),
+        best_metric="spearman",
+        metadata_of=dict,
+        vocab_file=None,
+    )
+    best = {}
+    for step in scores:
+        keep_best(step)
+        state = dev_results.read_best(str(tmp_path / "best"))
+        best[step] = state["step"], state["value"]
+    assert best == {
+        **{1: (1, None), 2: (1, None)},
+        **{3: (3, -0.5), 4: (3, -0.5), 5: (3, -0.5)},
+    }
+    lines = (tmp_path / "logs/dev/steps.jsonl").read_text().splitlines()
+    assert lines[0] == '{"step": 1, "loss": 1.0, "spearman": null}'
+
+
+def no_constants(name):
+    raise ValueError(f"{name} is not valid JSON")
+
+
+def test_an_undefined_score_is_null_with_the_reason(tmp_path, caplog):
+    results = {"dev": {"loss": 0.5, "pearson": None, "spearman": 0.25}}
+    trivial = {"dev": {"pearson": None, "spearman": None}}
+    names = {"task_name": "STS-B", "best_metric": "spearman"}
+    with caplog.at_level("INFO", logger="absl"):
+        dev_results.write(results, trivial, 7, str(tmp_path), **names)
+    text = (tmp_path / "eval_results.json").read_text()
+    content = json.loads(text, parse_constant=no_constants)
+    assert content == {
+        **{"step": 7, "trivial": trivial, **names, **results},
+        "undefined": {
+            "dev.pearson": "all predictions, or all labels, are the same"
+        },
+    }
+    assert "loss 0.5  pearson undefined  spearman 0.25" in caplog.messages[0]
+
+
+def test_a_best_model_without_a_value_is_replaced(tmp_path, caplog):
+    best = tmp_path / "best"
+    best.mkdir()
+    checksums.write_checksums(str(best), {"step": 3})
+    with caplog.at_level("WARNING", logger="absl"):
+        assert dev_results.read_best(str(best))["step"] == 0
+    assert "value is missing or null; it should be a number" in caplog.text
+
+
 def test_a_worker_that_is_not_the_chief_evaluates_and_writes_nothing(tmp_path):
     evaluated = []
     keep_best = dev_results.make_keep_best(

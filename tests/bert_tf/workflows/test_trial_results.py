@@ -48,6 +48,31 @@ def test_a_run_not_better_than_the_baseline_is_degenerate(
     assert result["is_degenerate"] is is_degenerate
 
 
+@pytest.mark.parametrize(
+    ("score", "trivial", "is_degenerate"),
+    [
+        (None, None, True),
+        (None, 0.0, True),  # The baseline of an earlier version.
+        (0.2, None, False),
+        (-0.1, None, True),
+        (0.0, None, True),
+    ],
+)
+def test_an_undefined_score_is_degenerate_and_has_a_reason(
+    tmp_path, score, trivial, is_degenerate
+):
+    result = trial_results.read(write(tmp_path / "a", score, trivial))
+    assert result["is_degenerate"] is is_degenerate
+    reason = "all predictions, or all labels, are the same"
+    assert result.get("undefined") == (reason if score is None else None)
+
+
+def test_a_score_that_is_missing_is_an_error(tmp_path):
+    folder = write(tmp_path / "a", 0.5, dev_matched={"loss": 1.0})
+    with pytest.raises(ValueError, match="dev_matched.accuracy is missing"):
+        trial_results.read(folder)
+
+
 def test_without_a_baseline_no_run_is_degenerate(tmp_path):
     result = trial_results.read(write(tmp_path / "a", 0.0, trivial={}))
     assert result["trivial_score"] is None
@@ -95,6 +120,31 @@ def test_mean_and_deviation_are_computed_for_each_setting():
             "best": 0.7,
         },
     ]
+
+
+def test_settings_with_an_undefined_score_are_last(caplog):
+    undefined = {"score": None, "is_degenerate": True, "undefined": "..."}
+    results = [
+        make_result(0.9, learning_rate=1e-5),
+        make_result(0.8, learning_rate=1e-5) | undefined,
+        make_result(0.1, learning_rate=2e-5) | undefined,
+        make_result(0.2, learning_rate=3e-5),
+    ]
+    found = trial_results.summarize(results)
+    assert [x["learning_rate"] for x in found] == [3e-5, 1e-5, 2e-5]
+    assert [x["mean"] for x in found] == [0.2, None, None]
+    assert [x["best"] for x in found] == [0.2, 0.9, None]
+    assert found[1]["standard_deviation"] is None
+    assert found[1]["num_runs"] == 2
+    with caplog.at_level("WARNING", logger="absl"):
+        trial_results.report(results)
+    assert caplog.messages[0] == (
+        "2 of 4 runs have an undefined score, since all predictions, or all "
+        "labels, are the same, and are last in every ranking: run 0.8, run 0.1."
+    )
+    assert trial_results.describe(results[1]) == (
+        "dev accuracy undefined, degenerate"
+    )
 
 
 def test_degenerate_runs_are_logged_as_a_warning(caplog):

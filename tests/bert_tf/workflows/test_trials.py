@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import sys
 
 import pytest
@@ -83,6 +84,50 @@ def test_the_grid_of_the_paper_has_24_settings():
         "train_batch_size_16-learning_rate_5e-05-num_train_epochs_2-"
         f"seed_{first.seed}"
     )
+
+
+def test_a_run_with_an_undefined_score_is_not_the_best(
+    flags, tmp_path, monkeypatch, caplog
+):
+    scores = {"seed_5": None, "seed_6": -0.5, "seed_7": None}
+
+    class Process:
+        """A run that only writes its score."""
+
+        def __init__(self, command, env):
+            (line,) = [w for w in command if w.startswith("--output_dir=")]
+            folder = pathlib.Path(line.removeprefix("--output_dir="))
+            if folder.name not in scores:
+                return  # The evaluation of the best.
+            (folder / "best").mkdir(parents=True)
+            (folder / "best/name").write_text(folder.name)
+            results = {
+                "task_name": "CoLA",
+                "step": 1,
+                "best_metric": "spearman",
+                "dev": {"spearman": scores[folder.name]},
+                "trivial": {"dev": {"spearman": None}},
+            }
+            json_files.write(folder / "eval_results.json", results)
+
+        def wait(self):
+            return 0
+
+        def poll(self):
+            return 0
+
+    monkeypatch.setattr(trials.subprocess, "Popen", Process)
+    with caplog.at_level("INFO", logger="absl"):
+        run(*flags, "--num_restarts=3", "--seed=5")
+    assert (tmp_path / "run/best/name").read_text() == "seed_6"
+    written = json_files.read(tmp_path / "run/trials.json")
+    assert [x["score"] for x in written["trials"]] == [None, -0.5, None]
+    assert written["trials"][0]["undefined"].startswith("all predictions, or")
+    (setting,) = written["settings"]
+    assert setting["mean"] is None and setting["best"] == -0.5
+    assert "trial 1 of 3: seed_5  dev spearman undefined" in caplog.text
+    assert "2 of 3 runs have an undefined score" in caplog.text
+    assert "(spearman undefined): seed_5, seed_6, seed_7." in caplog.text
 
 
 @pytest.mark.slow

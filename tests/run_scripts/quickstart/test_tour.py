@@ -208,6 +208,19 @@ def test_the_curves_of_fine_tuning_are_those_of_the_first_dev_set(
     assert drawn == [{"step": 7, "accuracy": 0.5}]
 
 
+def test_undefined_scores_are_left_out_of_the_curve_and_named():
+    figure, axes = quickstart_page.pyplot.subplots()
+    lines = [{"step": 1, "spearman": None}, {"step": 2, "spearman": 0.5}]
+    quickstart_page._curve(axes, lines, "spearman")
+    ((x, y),) = [line.get_data() for line in axes.lines]
+    quickstart_page.pyplot.close(figure)
+    assert (list(x), list(y)) == ([2.0], [0.5])
+    rows = quickstart_page._summary_rows(
+        {"margin": None, "metric": "spearman", "seconds": {"total": 2.0}}
+    )
+    assert rows == [("margin", "undefined"), ("seconds: total", "2")]
+
+
 def test_commands_can_be_pasted_into_a_shell(capsys):
     tour.show("run_scripts.x", {"corpus": "my books/*.txt", "steps": 3})
     assert capsys.readouterr().out == (

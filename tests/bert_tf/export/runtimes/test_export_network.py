@@ -1,5 +1,6 @@
 """Folders of exports: their files, what is refused, and the report."""
 
+import hashlib
 import json
 import pathlib
 import subprocess
@@ -38,6 +39,9 @@ def test_a_folder_has_all_that_a_client_needs(exported, name):
     card = (found.folder / "README.md").read_text()
     assert "| weights | float32 |" in card and f"format {name}." in card
     entries = pathlib.Path(exports.VOCAB_FILE).read_bytes()
+    assert settings["vocab_sha256"] == hashlib.sha256(entries).hexdigest()
+    assert settings["vocab_size"] == entries.count(b"\n")
+    assert settings["num_classes"] == 3
     assert (found.folder / "vocab.txt").read_bytes() == entries
 
 
