@@ -15,8 +15,13 @@ def _answer(content: bytes, message: str, flags: str = "") -> Case:
     return Case("predict", flags, message, {_INPUT: content}, ("out",), 0)
 
 
+def _line(flags: str, message: str, content: bytes | None = None) -> Case:
+    """A bad line; the others are answered."""
+    return _error(flags, message, content)._replace(left=("out",))
+
+
 def _object(content: bytes, message: str) -> Case:
-    return _error("--input_format=jsonl", message, content)
+    return _line("--input_format=jsonl", message, content)
 
 
 CASES = [
@@ -64,7 +69,20 @@ CASES = [
     _object(b'{"text_a": ' + b"1" * 5000 + b"}", "one.txt:1 is not JSON"),
     # Columns, outputs and signatures.
     _error("--text_b_column=1", "--text_b_column=1 needs --text_a_column"),
-    _error("--text_a_column=9", "column 9 (from 0) is needed"),
+    _line("--text_a_column=9", "column 9 (from 0) is needed"),
+    _line(
+        "--input_format=csv --text_a_column=a",
+        "1 of 2 rows have no answer, the others do; the first: text/one.txt:2 h",
+        b"a,b\na film, cut,1\n'x',2\n",
+    ),
+    _error(
+        "--input_format=csv --text_a_column=a",
+        "one.txt:1: unexpected end of data. Is a quote not closed",
+        b'"a,b\n',
+    ),
+    _error("--input_file=x.csv", "--input_file=x.csv is a table: name its co"),
+    _error("--input_file=x.tsv", "--input_file=x.tsv is a table: name its co"),
+    _error("--input_format=csv", "--input_format=csv without columns"),
     _error("--text_a_column=x", "one.txt:1 has no column 'x'"),
     _error("--columns=x=0", "--columns=x=0: expected an input of the model"),
     _error("--columns=text_a", "--columns=text_a: expected an input"),
