@@ -319,14 +319,19 @@ def _open_explanations(
 
     explain = attributions.Explainer(model.owner)
     with atomic_files.atomic_file(path) as file:
-        file.write(marked_text.HEAD)
+        found = []
 
         def add(row: text_rows.Row) -> None:
             texts = {name: row.fields.get(name, "") for name in model.ranks}
-            section = marked_text.explained(explain(texts))
-            file.write(marked_text.numbered(row.line, section))
+            found.append((row.line, explain(texts)._replace(pieces=())))
 
         yield add
+        # At the end, since all texts have one scale of colors.
+        most = max((marked_text.largest(x) for _, x in found), default=0)
+        file.write(marked_text.HEAD)
+        for line, explanation in found:
+            section = marked_text.explained(explanation, most)
+            file.write(marked_text.numbered(line, section))
         file.write(marked_text.TAIL)
 
 
