@@ -545,6 +545,14 @@ def test_a_model_folder_gives_the_answers_of_its_export(answers_to, explain):
     assert [line for line, _ in sections] == [1, 2, 3, 4]
     assert sections[1][1] == []
     assert "<script" not in path.read_text("utf-8")
+    shades = re.findall(
+        r'<mark style="background:rgba\([^)]*,([0-9.]+)\)[^>]*title="([^"]*)"',
+        path.read_text("utf-8"),
+    )
+    largest = max(abs(float(value)) for _, value in shades)
+    for opacity, value in shades:  # One scale for all lines.
+        expected = 0.6 * abs(float(value)) / largest
+        np.testing.assert_allclose(float(opacity), expected, atol=2e-3)
     for text, (_, words) in zip(TEXTS, sections, strict=False):
         joined = "".join(html.unescape(word) for _, word in words)
         assert joined == text.replace(" ", "")
