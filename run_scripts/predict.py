@@ -1,4 +1,4 @@
-r"""SavedModel, lines of text, TSV or JSON -> JSON lines of predictions.
+r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
 
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
@@ -9,11 +9,13 @@ r"""SavedModel, lines of text, TSV or JSON -> JSON lines of predictions.
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \
       python -m run_scripts.predict --export_dir=exports/squad
 
-Each line of input gives one line of output, in the same order, with the keys of
+Each row of input gives one line of output, in the same order, with the keys of
 the input and of the prediction; the prediction replaces an input key of the
-same name. Without columns, a line is a text, or a JSON object if the model
-needs more than one text. Quotes in a TSV file are part of the text, as in
-GLUE's files.
+same name. Without columns, a line is a text; but it is a JSON object in a file
+whose name ends in .jsonl, with --input_format=jsonl, and if the model needs
+more than one text. A .csv file has commas and quotes; quotes in a TSV file are
+part of the text, as in GLUE's files. A line that is no row, such as one that is
+not JSON, gives {"line": ..., "error": ...}, and the exit status is 1.
 """
 
 import os

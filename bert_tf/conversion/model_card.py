@@ -198,7 +198,7 @@ def is_card(path: str) -> bool:
 def text(facts: Facts) -> str:
     """Returns the card; equal facts make equal cards."""
     sections = [
-        f"# {facts.title()}",
+        f"# {_escaped(facts.title())}",
         MARK,
         f"BERT ({facts.kind_names()[0]}) in files of the format {facts.files}.",
         _table(("Property", "Value"), _properties(facts)),
@@ -413,13 +413,13 @@ def _limits(facts: Facts) -> list[str]:
     ]
     if others:
         lines.append(
-            f"Trained with precision {trained}; these files have "
+            f"Trained with precision {_escaped(trained)}; these files have "
             f"{' and '.join(others)}, so their scores may differ."
         )
     if missing := metadata.get("not_in_source"):
         lines.append(
             f"Newly initialized, since the source had no such weights: "
-            f"{', '.join(missing)}."
+            f"{_escaped(', '.join(missing))}."
         )
     return lines
 
@@ -428,12 +428,12 @@ def _table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
     """Returns a table in Markdown."""
     lines = [header, ("---",) * len(header), *rows]
     return "\n".join(
-        "| " + " | ".join(_cell(value) for value in line) + " |"
+        "| " + " | ".join(_escaped(value) for value in line) + " |"
         for line in lines
     )
 
 
-def _cell(value) -> str:
-    """Returns a value as the text of a table's cell, which has one line."""
+def _escaped(value) -> str:
+    """Returns a value as text of one line, for a heading, cell or sentence."""
     words = " ".join(str(value).split())
     return re.sub(r"([|\\`*<\[\]])", r"\\\1", words)

@@ -324,8 +324,12 @@ def make_signatures(
         signatures[saved_model.REGRESS] = text_signatures.of_examples(
             lambda *texts: {"outputs": answer(*texts)["score"]}
         )
-    parts = {"preprocess": make_signature(preprocess), "tokenizer": tokenizer}
-    return signatures, parts
+    count = functools.partial(text_signatures.count_tokens, tokenizer)
+    return signatures, {
+        "preprocess": make_signature(preprocess),
+        "num_tokens": make_signature(count),
+        "tokenizer": tokenizer,
+    }
 
 
 def _make_postprocess(

@@ -28,6 +28,8 @@ WEIGHTS = {
 }
 # The tokenizer alone, without a model.
 PREPROCESSOR = "preprocessor"
+# Kinds that read long texts in windows; others cut them.
+IN_WINDOWS = ("question_answering", "tagging")
 # Field of ExportConfig -> the only kinds that it applies to.
 APPLIES_TO = {
     "top_k": ("fill_mask",),

@@ -10,6 +10,8 @@ embeddings with Transformer encoders.
 Shapes: B batch, S max_seq_length, t tokens, which vary by row.
 """
 
+import functools
+
 import tensorflow as tf
 
 from bert_tf import text_preprocessor
@@ -96,14 +98,17 @@ def make(
       A function of `text_a` and `text_b` [B] string, "" for single texts, that
       returns `schema.ENCODER_INPUTS`, each [B, S] int32; and attribute ->
       object: the callable of TensorFlow Hub, which takes `text` [B] string, and
-      its `tokenize` and `bert_pack_inputs`.
+      its `tokenize` and `bert_pack_inputs`; and `num_tokens`, see
+      `text_signatures.count_tokens`.
     """
     layer = text_preprocessor.TextPreprocessor(
         words.vocab, words.do_lower_case, max_seq_length
     )
     call = text_signatures.of_texts(layer)
+    count = functools.partial(text_signatures.count_tokens, layer.tokenizer)
     parts = {
         "__call__": call,
+        "num_tokens": text_signatures.of_pairs(count),
         "tokenize": Tokenize(layer.tokenizer),
         "bert_pack_inputs": Pack(layer.tokenizer, max_seq_length),
     }

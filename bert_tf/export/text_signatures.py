@@ -93,6 +93,26 @@ def without_padding(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return {name: tensor[:, :used] for name, tensor in batch.items()}
 
 
+def count_tokens(tokenizer, *texts: tf.Tensor) -> tf.Tensor:
+    """Returns the number of tokens of each row before it is cut, [N] int32.
+
+    Special tokens are counted, and of several endings the longest.
+
+    Args:
+      tokenizer: a BertTokenizer.
+      *texts: the texts of a row, [N] string each; endings are [N, C].
+    """
+    flat = [tf.reshape(strings, [-1]) for strings in texts]
+    count = 1  # [CLS]
+    for strings, ids in zip(texts, tokenizer.tokenize_each(*flat), strict=True):
+        lengths = tf.reshape(ids.row_lengths(), tf.shape(strings))
+        lengths += tf.cast(lengths > 0, lengths.dtype)  # [SEP]
+        if strings.shape.rank == 2:  # A column more, as there may be none.
+            lengths = tf.reduce_max(tf.pad(lengths, [[0, 0], [0, 1]]), axis=1)
+        count += lengths
+    return tf.cast(count, tf.int32)
+
+
 def pack(
     tokenizer, max_seq_length: int, tokens_a: tf.RaggedTensor, tokens_b=None
 ) -> dict[str, tf.Tensor]:

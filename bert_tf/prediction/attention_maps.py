@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from bert_tf.export import text_signatures
 from bert_tf.model.encoder import BertEncoder
+from tfrecords.options import quoted
 from tfrecords.text.tokenizer import BertTokenizer
 
 # More labels could not be read.
@@ -102,10 +103,11 @@ def draw_head(attention: Attention, layer: int, head: int) -> str:
       ValueError: if there is no such layer or head.
     """
     layers, heads = attention.weights.shape[:2]
-    if not (0 <= layer < layers and 0 <= head < heads):
+    are_integers = type(layer) is type(head) is int
+    if not (are_integers and 0 <= layer < layers and 0 <= head < heads):
         raise ValueError(
-            f"layer {layer}, head {head}: the model has layers 0 to "
-            f"{layers - 1} and heads 0 to {heads - 1}."
+            f"layer {quoted(layer)}, head {quoted(head)}: the model has layers "
+            f"0 to {layers - 1} and heads 0 to {heads - 1}."
         )
     tokens, size = attention.tokens, len(attention.tokens)
     cell = max(11, min(26, 560 // size))  # Pixels.

@@ -10,24 +10,33 @@ import html
 import os
 import socket
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 
 from absl import logging
 
 from bert_tf import loading
-from bert_tf.prediction import attention_maps, marked_text, views
+from bert_tf.prediction import (
+    attention_maps,
+    marked_text,
+    page_guard,
+    views,
+)
+from bert_tf.training import checkpoints
 from tfrecords import libraries
 
-_LOOPBACK = ("127.0.0.1", "localhost")
 
-
-def explore(model: str, host: str, port: int) -> None:
+def explore(
+    model: str, host: str, port: int, allowed_hosts: Collection[str] = ()
+) -> None:
     """Shows the page until a signal stops the process.
 
     Args:
       model: path of a model, as for `bert_tf.load`.
       host: address to listen on.
       port: port to listen on.
+      allowed_hosts: names of the page besides those of this machine, see
+        `page_guard.Guard`.
 
     Raises:
       ValueError: if Gradio is not installed, the address is in use or wrong,
@@ -35,36 +44,60 @@ def explore(model: str, host: str, port: int) -> None:
     """
     check_address(host, port)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
-    # Gradio asks its own server whether it answers: not through a proxy.
-    for name in ("NO_PROXY", "no_proxy"):
-        known = os.environ.get(name, "")
-        names = (known, *_LOOPBACK, host)
-        os.environ[name] = ",".join(filter(None, names))
+    os.environ["GRADIO_RUN_HISTORY"] = "False"  # It would keep the texts.
     gradio = _import_gradio()
     page = make_page(views.Views(*loading.load(model)), model)
     check_address(host, port)  # Loading takes a while.
-    if host not in _LOOPBACK:
+    if host not in page_guard.LOOPBACK:
         logging.warning(
             "--host=%s: everybody in the network can use this page, without a "
             "password",
             host,
         )
-    page.launch(
+    app = make_app(gradio, page, host, port)
+    serve(page_guard.Guard(app, host, allowed_hosts), host, port)
+    logging.info("open http://%s:%d  (Ctrl-C ends)", host, port)
+    threading.Event().wait()  # The server's thread ends with the process.
+
+
+def make_app(gradio, page, host: str, port: int):
+    """Returns the ASGI application of a page, without a guard."""
+    import fastapi
+
+    return gradio.mount_gradio_app(
+        fastapi.FastAPI(openapi_url=None),
+        page,
+        path="/",
         server_name=host,
         server_port=port,
-        share=False,
         ssr_mode=False,
-        quiet=True,
+        show_error=False,
         footer_links=[],
         theme=gradio.themes.Default(
             primary_hue="blue",
             font=["system-ui", "sans-serif"],
             font_mono=["ui-monospace", "monospace"],
         ),
-        prevent_thread_lock=True,
     )
-    logging.info("open http://%s:%d  (Ctrl-C ends)", host, port)
-    threading.Event().wait()  # The server's threads end with the process.
+
+
+def serve(app, host: str, port: int) -> threading.Thread:
+    """Answers requests in a thread; returns when it has begun.
+
+    Raises:
+      ValueError: if the server cannot start.
+    """
+    import uvicorn
+
+    config = uvicorn.Config(app, host=host, port=port, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise ValueError(f"--host={host} --port={port}: no server started.")
+        time.sleep(0.01)
+    return thread
 
 
 def check_address(host: str, port: int) -> None:
@@ -95,11 +128,13 @@ def make_page(found, source: str):
       source: where the model is from, to be shown.
     """
     gradio = _import_gradio()
-    config = found.model.config
-    with gradio.Blocks(title="bert-explore", analytics_enabled=False) as page:
+    config, name = found.model.config, name_of(source)
+    title = f"{name} - bert-explore"
+    with gradio.Blocks(title=title, analytics_enabled=False) as page:
         gradio.HTML(
-            f"<h2>{type(found.model).__name__}</h2>"
-            f"<p>{html.escape(source)}: {config.num_hidden_layers} layers, "
+            f"<h2>{html.escape(name)}</h2>"
+            f"<p>{type(found.model).__name__}, {html.escape(source)}: "
+            f"{config.num_hidden_layers} layers, "
             f"hidden size {config.hidden_size}, "
             f"{config.num_attention_heads} heads</p>"
         )
@@ -111,6 +146,18 @@ def make_page(found, source: str):
         with gradio.Tab("Attention"):
             _add_attention(gradio, found)
     return page
+
+
+def name_of(source: str) -> str:
+    """Returns the name of a run, or of another folder of a model."""
+    if "://" not in source:  # Not of a store.
+        source = os.path.abspath(source)
+    parts = source.replace(os.sep, "/").rstrip("/").split("/")
+    if parts[-1] == checkpoints.BEST and len(parts) > 2:
+        parts.pop()
+    elif parts[-2:-1] == ["checkpoints"] and len(parts) > 3:
+        del parts[-2:]
+    return parts[-1]
 
 
 def _add_view(gradio, view) -> None:
@@ -135,12 +182,17 @@ def _add_view(gradio, view) -> None:
     button.click(functools.partial(show, view.function), boxes, result)
 
 
-def show(function: Callable[..., str], *texts: str) -> str:
+def show(function: Callable[..., str], *texts: str | None) -> str:
     """Returns the HTML of a view, or the message of its error."""
     try:
-        return marked_text.boxed(function(*texts))
+        return marked_text.boxed(function(*map(_text, texts)))
     except ValueError as error:
         return marked_text.warn(str(error))
+
+
+def _text(value) -> str:
+    """Returns a text; programs may send null."""
+    return "" if value is None else str(value)
 
 
 def _add_attention(gradio, found) -> None:
@@ -154,15 +206,22 @@ def _add_attention(gradio, found) -> None:
             scale=4,
             elem_id="attention-0",
         )
-        second = gradio.Textbox(
-            label="Second text", scale=4, elem_id="attention-1"
-        )
+        boxes = [first]
+        if found.takes_pairs:
+            boxes.append(
+                gradio.Textbox(
+                    label="Second text", scale=4, elem_id="attention-1"
+                )
+            )
         layer, head = (
             gradio.Dropdown(
                 list(range(size)),
                 value=0,
                 label=name,
                 min_width=80,
+                # Gradio logs a stack for a value that is no choice. Here
+                # `attention_maps` names it.
+                allow_custom_value=True,
                 elem_id=f"attention-{name.lower()}",
             )
             for name, size in (
@@ -177,24 +236,31 @@ def _add_attention(gradio, found) -> None:
         large = gradio.HTML(elem_id="attention-head")
         grid = gradio.HTML(elem_id="attention-all")
 
-    def draw(text, other, layer, head):
-        try:
-            result, note = found.attend(text, other)
-        except ValueError as error:
-            return None, marked_text.warn(str(error)), ""
-        return (
-            result,
-            attention_maps.draw_head(result, layer, head),
-            note + attention_maps.draw_all(result),
-        )
-
-    button.click(draw, [first, second, layer, head], [attention, large, grid])
+    draw = functools.partial(draw_attention, found)
+    inputs = [layer, head, *boxes]
+    button.click(draw, inputs, [attention, large, grid])
     for chosen in (layer, head):
-        chosen.change(_draw_head, [attention, layer, head], large)
+        chosen.change(draw_head, [attention, layer, head], large)
 
 
-def _draw_head(attention, layer: int, head: int) -> str:
+def draw_attention(found, layer, head, *texts: str | None):
+    """Returns the attention of texts, one head of it, and all heads.
+
+    Wrong texts, and a wrong layer or head, give a message.
+    """
+    try:
+        result, note = found.attend(*map(_text, texts))
+    except ValueError as error:
+        return None, marked_text.warn(str(error)), ""
+    grid = note + attention_maps.draw_all(result)
+    return result, draw_head(result, layer, head), grid
+
+
+def draw_head(attention, layer, head) -> str:
     """Returns the drawing of another head; "" before the first text."""
-    if attention is None:
+    if not isinstance(attention, attention_maps.Attention):
         return ""
-    return attention_maps.draw_head(attention, layer, head)
+    try:
+        return attention_maps.draw_head(attention, layer, head)
+    except ValueError as error:
+        return marked_text.warn(str(error))

@@ -83,15 +83,29 @@ def colors(names: Iterable[str]) -> dict[str, str]:
     }
 
 
-def explained(explanation: attributions.Explanation) -> str:
-    """Returns the answer, and the texts with the attributions of words."""
+def largest(explanation: attributions.Explanation) -> float:
+    """Returns the largest attribution of a word, without its sign."""
+    return max((abs(word.value) for word in explanation.words), default=0)
+
+
+def explained(
+    explanation: attributions.Explanation, most: float | None = None
+) -> str:
+    """Returns the answer, and the texts with the attributions of words.
+
+    Args:
+      explanation: of an answer.
+      most: value of the darkest color, the same for all texts of a page; None
+        for the `largest` of this one.
+    """
+    most = largest(explanation) if most is None else most
     answer = explanation.answer
     if isinstance(answer, answers.Score):
         output, parts = "score", [f"<p>score <b>{answer.score:.4g}</b></p>"]
     else:
         output = f"probability of {answer.label}"
         parts = [bars(answer.probabilities.items())]
-    parts.append(attributed(explanation))
+    parts.append(attributed(explanation, most))
     added = explanation.output - explanation.baseline
     parts.append(
         f'<p style="{_NOTE}">{html.escape(output)}: '
@@ -106,9 +120,8 @@ def explained(explanation: attributions.Explanation) -> str:
     return "\n".join(parts)
 
 
-def attributed(explanation: attributions.Explanation) -> str:
+def attributed(explanation: attributions.Explanation, most: float) -> str:
     """Returns the texts: blue words raise the output, orange words lower it."""
-    most = max((abs(word.value) for word in explanation.words), default=0)
     parts = []
     for name, text in explanation.texts.items():
         spans = [

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import json
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,9 @@ import numpy as np
 from absl import logging
 from tqdm import tqdm
 
+from bert_tf.export import kinds
 from bert_tf.prediction import text_rows
-from tfrecords.io import atomic_files, streams
+from tfrecords.io import atomic_files, json_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, option
 
 # Batches whose rows are sorted by length, and answered before the first of them
@@ -22,6 +24,8 @@ _BATCHES_OF_A_GROUP = 8
 # Prefixes of outputs with values per token, and of `default`, a copy of
 # `pooled_output`.
 _NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
+# Of an export: the path that saved_model.py, which imports Keras, writes.
+_METADATA = os.path.join("assets.extra", "model.json")
 # JSON key -> model output, for a word and for one of the n-best answers.
 WORD = {
     "word": "words",
@@ -112,6 +116,10 @@ class Model(NamedTuple):
       outputs: names of its outputs.
       owner: the SavedModel, whose variables live as long as it does; or the
         Predictor.
+      max_seq_length: longer texts are cut; None if that is unknown, or they are
+        read in windows.
+      num_tokens: function of the same inputs -> the lengths of texts before
+        they are cut; None in exports of version 0.1.
     """
 
     path: str
@@ -119,14 +127,19 @@ class Model(NamedTuple):
     ranks: dict[str, int]
     outputs: Sequence[str]
     owner: Any
+    max_seq_length: int | None = None
+    num_tokens: Callable | None = None
 
 
 def predict(config: PredictConfig) -> int:
     """Writes a line of JSON for each row of the input; returns their number.
 
+    A line that is no row, such as one that is not JSON, is logged, and has the
+    key `error` in place of an answer.
+
     Raises:
-      ValueError: if there is no SavedModel with the signature, or a row or
-        setting is invalid.
+      ValueError: if there is no SavedModel with the signature, or the file or a
+        setting is invalid; and, when all is written, if a line was no row.
       OSError: if a file cannot be read or written.
     """
     inputs = [("input_file", config.input_file)]
@@ -152,21 +165,33 @@ def predict(config: PredictConfig) -> int:
         ) as bar,
     ):
         parse = text_rows.make_parser(config, lines.name, ranks)
-        count = 0
+        count = num_cut = num_bad = 0
+        first_bad = ""
         most_rows = _BATCHES_OF_A_GROUP * config.batch_size
-        for rows in text_rows.make_groups(lines, parse, most_rows):
+        for group in text_rows.make_groups(lines, parse, most_rows):
+            rows = [row for row in group if isinstance(row, text_rows.Row)]
             num_bytes = lines.num_read - bar.n
             answers = {}
             for batch in batches_of(rows, ranks, config.batch_size):
+                num_cut += count_cut(
+                    batch, ranks, model.max_seq_length, model.num_tokens
+                )
                 found = answer_rows(signature, batch, ranks, outputs)
                 answers |= zip([row.line for row in batch], found, strict=True)
                 bar.update(num_bytes * len(batch) // len(rows))
-            for row in rows:
-                answer = json.dumps(answers[row.line], ensure_ascii=False)
-                file.write(answer + "\n")
-                explain(row)
+            for row in group:
+                if isinstance(row, text_rows.BadLine):
+                    logging.error("%s", row.message)
+                    first_bad = first_bad or row.message
+                    answer = {"line": row.line, "error": row.message}
+                else:
+                    answer = answers[row.line]
+                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+                if row.line in answers:
+                    explain(row)
             file.flush()
             count += len(rows)
+            num_bad += len(group) - len(rows)
             bar.update(lines.num_read - bar.n)
         logging.info(
             "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
@@ -174,10 +199,17 @@ def predict(config: PredictConfig) -> int:
             count / (time.monotonic() - started),
             lines.num_replaced,
         )
+        is_known = model.num_tokens is not None
+        warn_of_cut(num_cut, count, model.max_seq_length, is_known)
         if not count:
             logging.warning(
                 "%s has no rows, so there are no answers", lines.name
             )
+    if num_bad:
+        raise ValueError(
+            f"{num_bad} of {num_bad + count} rows have no answer, the others "
+            f"do; the first: {first_bad}"
+        )
     return count
 
 
@@ -230,7 +262,13 @@ def open_model(config: PredictConfig) -> Model:
         ranks = {name: specs[name].shape.rank for name in sorted(specs)}
         outputs = signature.structured_outputs
         return Model(
-            config.export_dir, signature, ranks, sorted(outputs), loaded
+            config.export_dir,
+            signature,
+            ranks,
+            sorted(outputs),
+            loaded,
+            _find_length(config.export_dir),
+            _tokens_of(loaded),
         )
     from bert_tf.prediction.predictor import Predictor  # Imports Keras.
 
@@ -243,7 +281,30 @@ def open_model(config: PredictConfig) -> Model:
     ranks = dict(sorted(predictor.inputs[config.signature].items()))
     signature = predictor.signatures[config.signature]
     outputs = signature.get_concrete_function().structured_outputs
-    return Model(config.model_dir, signature, ranks, sorted(outputs), predictor)
+    return Model(
+        config.model_dir,
+        signature,
+        ranks,
+        sorted(outputs),
+        predictor,
+        predictor.max_seq_length if predictor.num_tokens else None,
+        predictor.num_tokens,
+    )
+
+
+def _tokens_of(loaded) -> Callable | None:
+    """Returns `Model.num_tokens` of a SavedModel."""
+    return getattr(loaded, "num_tokens", None)
+
+
+def _find_length(export_dir: str) -> int | None:
+    """Returns the length at which an export cuts texts; None if it does not."""
+    path = os.path.join(export_dir, _METADATA)
+    if not os.path.isfile(path):
+        return None
+    metadata = json_files.read(path, {"kind": str, "max_seq_length?": int})
+    is_cut = metadata["kind"] not in kinds.IN_WINDOWS
+    return metadata.get("max_seq_length") if is_cut else None
 
 
 @contextlib.contextmanager
@@ -258,14 +319,19 @@ def _open_explanations(
 
     explain = attributions.Explainer(model.owner)
     with atomic_files.atomic_file(path) as file:
-        file.write(marked_text.HEAD)
+        found = []
 
         def add(row: text_rows.Row) -> None:
             texts = {name: row.fields.get(name, "") for name in model.ranks}
-            section = marked_text.explained(explain(texts))
-            file.write(marked_text.numbered(row.line, section))
+            found.append((row.line, explain(texts)._replace(pieces=())))
 
         yield add
+        # At the end, since all texts have one scale of colors.
+        most = max((marked_text.largest(x) for _, x in found), default=0)
+        file.write(marked_text.HEAD)
+        for line, explanation in found:
+            section = marked_text.explained(explanation, most)
+            file.write(marked_text.numbered(line, section))
         file.write(marked_text.TAIL)
 
 
@@ -327,6 +393,58 @@ def batches_of(
         yield by_length[begin : begin + batch_size]
 
 
+def count_cut(
+    rows: Sequence[text_rows.Row],
+    ranks: Mapping[str, int],
+    max_seq_length: int | None,
+    num_tokens: Callable | None,
+) -> int:
+    """Returns how many rows of a batch are cut; see `Model` for the arguments.
+
+    Without `num_tokens`, it is the number of those that may be.
+    """
+    if not max_seq_length:
+        return 0
+
+    def most_tokens(row):
+        texts = [row.fields.get(name, "") for name in ranks]
+        texts = [[text] if isinstance(text, str) else text for text in texts]
+        # A token has at least a byte; [CLS] and [SEP] are three at most.
+        return 3 + sum(
+            max((len(part.encode()) for part in text), default=0)
+            for text in texts
+        )
+
+    rows = [row for row in rows if most_tokens(row) > max_seq_length]
+    if not rows or not num_tokens:
+        return len(rows)
+    lengths = num_tokens(**make_inputs(rows, ranks)).numpy()
+    return int(np.sum(lengths > max_seq_length))
+
+
+def warn_of_cut(
+    num_cut: int, count: int, max_seq_length: int, is_known: bool
+) -> None:
+    """Logs how many of `count` texts were cut, or may have been."""
+    if not num_cut:
+        return
+    logging.warning(
+        "%d of %d texts %s more than max_seq_length=%d tokens and are cut%s",
+        num_cut,
+        count,
+        "have" if is_known else "may have",
+        max_seq_length,
+        "" if is_known else "; export the model again to know",
+    )
+
+
+def make_inputs(
+    rows: Sequence[text_rows.Row], ranks: Mapping[str, int]
+) -> dict[str, Any]:
+    """Returns the inputs of a signature for a batch, see `make_tensor`."""
+    return {name: make_tensor(rows, name, rank) for name, rank in ranks.items()}
+
+
 def make_tensor(rows: Sequence[text_rows.Row], name: str, rank: int):
     """Returns an input of all rows: [N] string, or [N, C] padded with "".
 
@@ -376,9 +494,7 @@ def compute(
       rows: one batch.
       ranks: name -> rank of its inputs, see `Model`.
     """
-    inputs = {
-        name: make_tensor(rows, name, rank) for name, rank in ranks.items()
-    }
+    inputs = make_inputs(rows, ranks)
     answers = {name: x.numpy() for name, x in signature(**inputs).items()}
     lists = [name for name in ranks if ranks[name] == 2]
     for i, row in enumerate(rows):

@@ -11,7 +11,6 @@ from typing import Any
 import keras
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from bert_tf import loading
 from bert_tf.export import export_model, kinds
@@ -43,8 +42,6 @@ _EXPECTED = {
     "sentence_embedding": "a str",
     "tagging": "a str, or a list of words that are not empty",
 }
-# Kinds that read long texts in windows.
-_IN_WINDOWS = ("question_answering", "tagging")
 
 
 class Predictor:
@@ -90,6 +87,8 @@ class Predictor:
       kind: the kind in use, which determines inputs and answers.
       max_seq_length: the maximum number of tokens in use.
       signatures: name -> function of string tensors, as in the export.
+      num_tokens: function of string tensors -> the lengths of texts before they
+        are cut; None if they are read in windows.
 
     Raises:
       ValueError: if there is no such model, its head is newly initialized, a
@@ -133,7 +132,7 @@ class Predictor:
         )
         self.tokenizer = _find_tokenizer(model, tokenizer, self.kind, source)
         self._labels = metadata.get("labels") or ()
-        self.signatures, _ = export_model.make_signatures(
+        self.signatures, parts = export_model.make_signatures(
             config,
             self.kind,
             model,
@@ -142,6 +141,7 @@ class Predictor:
             metadata,
             model_folders.has_pooler(untrained),
         )
+        self.num_tokens = parts.get("num_tokens")
 
     def __call__(self, inputs):
         """Returns the answers to one or several inputs; see the class."""
@@ -151,21 +151,17 @@ class Predictor:
             for i, value, where in _numbered(inputs, is_one)
         ]
         found, num_cut = {}, 0
+        limit = self.max_seq_length if self.num_tokens else None
         for name, ranks in self.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
             for batch in predictions.batches_of(
                 of_signature, ranks, self.batch_size
             ):
-                num_cut += self._count_cut(batch)
+                num_cut += predictions.count_cut(
+                    batch, ranks, limit, self.num_tokens
+                )
                 found |= self._answer(name, batch, ranks)
-        if num_cut:
-            logging.warning(
-                "%d of %d texts have more than max_seq_length=%d tokens and "
-                "are cut",
-                num_cut,
-                len(rows),
-                self.max_seq_length,
-            )
+        predictions.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
         in_order = [found[row.line] for row in rows]
         if is_one:
             return in_order[0]
@@ -190,39 +186,6 @@ class Predictor:
             row.line: answers.make(self.kind, row.fields, of_row, self._labels)
             for row, of_row in zip(batch, outputs, strict=True)
         }
-
-    def _count_cut(self, batch: Sequence[text_rows.Row]) -> int:
-        """Returns how many texts of a batch have too many tokens."""
-        if self.kind in _IN_WINDOWS:
-            return 0
-        rows = [_parts(row.fields) for row in batch]
-        # A token has at least a byte.
-        rows = [
-            parts
-            for parts in rows
-            if _num_tokens(map(str.encode, parts)) > self.max_seq_length
-        ]
-        if not rows:
-            return 0
-        texts = tf.constant([text for parts in rows for text in parts])
-        tokens = iter(self.tokenizer(texts))
-        lengths = [_num_tokens([next(tokens) for _ in parts]) for parts in rows]
-        return sum(length > self.max_seq_length for length in lengths)
-
-
-def _num_tokens(parts) -> int:
-    """Returns the length of [CLS] a [SEP] or [CLS] a [SEP] b [SEP]."""
-    lengths = [len(part) for part in parts]
-    return 1 + sum(lengths) + len(lengths)
-
-
-def _parts(fields: Mapping[str, Any]) -> list[str]:
-    """Returns the texts of a row; of several endings only the longest."""
-    parts = [
-        text if isinstance(text, str) else max(text, key=len)
-        for text in fields.values()
-    ]
-    return [text for text in parts if text] or [""]
 
 
 def _find_config(

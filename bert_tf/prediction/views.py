@@ -14,6 +14,7 @@ from bert_tf.prediction import (
     marked_text,
 )
 from bert_tf.prediction.predictor import Predictor
+from tfrecords.tasks import glue_tables
 from tfrecords.text.tokenizer import BertTokenizer
 from tfrecords.text.vocab import MASK
 
@@ -56,6 +57,7 @@ class Views:
 
     Attributes:
       untrained: why there is no view for the task; "" if there is one.
+      takes_pairs: whether the model reads a second text.
 
     Raises:
       ValueError: if the model has no vocabulary.
@@ -70,6 +72,7 @@ class Views:
             self._predict = Predictor(model, tokenizer)
         except ValueError as error:  # A newly initialized head.
             self.untrained = str(error)
+        self.takes_pairs = takes_pairs(model)
         self._explain = None
         if self._predict.kind in attributions.KINDS:
             self._explain = attributions.Explainer(self._predict)
@@ -97,10 +100,10 @@ class Views:
             note = f"{MASK} stands for a word."
             return [View("fill", "Fill the mask", note, (text,), self.fill)]
         if kind in attributions.KINDS:
-            other = Input("Second text, for a model of pairs", 2)
+            other = (Input("Second text", 2),) if self.takes_pairs else ()
             note = "What each word adds to the answer is marked."
             title = "Classify" if kind == "classification" else "Score"
-            inputs = (text, other)
+            inputs = (text, *other)
             return [View("classify", title, note, inputs, self.classify)]
         if kind == "question_answering":
             passage = Input(
@@ -133,7 +136,7 @@ class Views:
             )
         return "\n".join([*parts, self._note_cut(text)])
 
-    def classify(self, text: str, other: str) -> str:
+    def classify(self, text: str, other: str = "") -> str:
         """Returns the label or score, and what each word adds to it."""
         _check_text(text)
         return marked_text.explained(
@@ -207,7 +210,7 @@ class Views:
         return f"<p>cosine <b>{cosine:.4f}</b></p>" + "".join(notes)
 
     def attend(
-        self, text: str, other: str
+        self, text: str, other: str = ""
     ) -> tuple[attention_maps.Attention, str]:
         """Returns the attention of all heads, and a note if texts were cut."""
         _check_text(text)
@@ -228,6 +231,22 @@ class Views:
         return marked_text.warn(
             f"{count} tokens, but {length} are read: the end was cut."
         )
+
+
+def takes_pairs(model: keras.Model) -> bool:
+    """Returns whether a model reads a second text.
+
+    That is recorded for GLUE's tasks and for tables. Other classifiers may, if
+    they have a segment for it; a tagger does not.
+    """
+    metadata = model.metadata
+    if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
+        return False
+    if metadata["task"] not in attributions.KINDS:
+        return True
+    of_glue = {x.name: len(x.text_columns) for x in glue_tables.GLUE_TASKS}
+    default = of_glue.get(metadata.get("task_name"), 2)
+    return metadata.get("num_texts", default) == 2
 
 
 def _check_text(text: str, name: str = "text") -> None:

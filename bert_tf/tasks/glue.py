@@ -200,6 +200,7 @@ class Glue(FineTuningTask):
         metadata = {
             "task": "regression" if self.is_regression else "classification",
             "labels": list(self.table.labels),
+            "num_texts": len(self.table.text_columns),
         }
         if self.table.score_range:
             metadata["score_range"] = list(self.table.score_range)

@@ -38,6 +38,7 @@ _SIZE = range(1, 2**31)
 _ENTRIES = {
     "task?": str,
     "task_name?": str,
+    "num_texts?": int,
     "pairs?": str,
     "precision?": str,
     "source?": str,

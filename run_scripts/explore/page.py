@@ -26,6 +26,11 @@ class ExploreConfig(Options):
         reads=True,
     )
     port: int = option(7860, "Port of the page.", at_least=1, at_most=65535)
+    allowed_hosts: tuple[str, ...] = option(
+        (),
+        "Names of the page besides those of this machine, such as that of a "
+        "proxy: box.example,10.0.0.7. Requests for others are refused.",
+    )
     host: str = option(
         "127.0.0.1",
         "Address to listen on. The default can be reached only from this "
@@ -43,7 +48,9 @@ def main(argv: list[str]) -> None:
 
     from bert_tf.prediction import explorer
 
-    explorer.explore(config.model, config.host, config.port)
+    explorer.explore(
+        config.model, config.host, config.port, config.allowed_hosts
+    )
 
 
 run = common_flags.command(main)

@@ -81,7 +81,7 @@ HEADINGS = {
         *("worker_timeout", "virtual_devices", "input_mode"),
         *("preemption_file", "preemption_server", "accelerator"),
         *("runner", "num_processes", "spark_master", "spark_conf"),
-        *("host", "port"),
+        *("host", "port", "allowed_hosts"),
     ),
     "Stores": ("cache_dir",),
 }

@@ -15,8 +15,13 @@ def _answer(content: bytes, message: str, flags: str = "") -> Case:
     return Case("predict", flags, message, {_INPUT: content}, ("out",), 0)
 
 
+def _line(flags: str, message: str, content: bytes | None = None) -> Case:
+    """A bad line; the others are answered."""
+    return _error(flags, message, content)._replace(left=("out",))
+
+
 def _object(content: bytes, message: str) -> Case:
-    return _error("--input_format=jsonl", message, content)
+    return _line("--input_format=jsonl", message, content)
 
 
 CASES = [
@@ -64,13 +69,26 @@ CASES = [
     _object(b'{"text_a": ' + b"1" * 5000 + b"}", "one.txt:1 is not JSON"),
     # Columns, outputs and signatures.
     _error("--text_b_column=1", "--text_b_column=1 needs --text_a_column"),
-    _error("--text_a_column=9", "column 9 (from 0) is needed"),
+    _line("--text_a_column=9", "column 9 (from 0) is needed"),
+    _line(
+        "--input_format=csv --text_a_column=a",
+        "1 of 2 rows have no answer, the others do; the first: text/one",
+        b"a,b\na film, cut,1\n'x',2\n",
+    ),
+    _error(
+        "--input_format=csv --text_a_column=a",
+        "one.txt:1: unexpected end of data. Is a quote not closed",
+        b'"a,b\n',
+    ),
+    _error("--input_file=swag/train.csv", "train.csv is a table: name its col"),
+    _error("--input_file=glue/CoLA/train.tsv", "train.tsv is a table: name"),
+    _error("--input_format=csv", "--input_format=csv without columns"),
     _error("--text_a_column=x", "one.txt:1 has no column 'x'"),
     _error("--columns=x=0", "--columns=x=0: expected an input of the model"),
     _error("--columns=text_a", "--columns=text_a: expected an input"),
     _error("--columns=text_a=0,text_a=1", "'text_a' has a column already"),
     _error("--columns=text_b=0", "there is no column for 'text_a'"),
-    _error("--input_format=tsv", "tsv needs --columns or --text_a_column"),
+    _error("--input_format=tsv", "tsv and csv need --columns or --text_a"),
     _error("--outputs=logit", "--outputs=logit is not an output of this model"),
     _error("--signature=words", "but not 'words'"),
     _error("--export_dir=text", "--export_dir=text contains no SavedModel"),

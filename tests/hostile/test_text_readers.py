@@ -75,6 +75,7 @@ _TABLE = "sentence\tlabel\na b\t1\nc\t0\n"
 _READERS = {
     "a.tsv": (_read_rows, _TABLE),
     "b.tsv": (_read_columns, _TABLE),
+    "b.csv": (_read_columns, 'label,sentence\n1,"a, ""b"""\n0,c\n'),
     "a.csv": (_read_rows, 'label,sentence\n1,"a, ""b"""\n0,c\n'),
     "swag.csv": (
         _read_swag,

@@ -164,6 +164,7 @@ CASES = [
         "--input_file=a.jsonl",
         "a.jsonl:2 is not JSON (brackets are nested deeper than Python",
         {"a.jsonl": b'{"text_a": "a"}\n{"text_a": ' + _DEEP + b"}\n"},
+        ("out",),
     ),
     Case(
         "make_pretraining_records",

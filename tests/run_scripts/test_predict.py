@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
-from exports import LABELS
+from exports import LABELS, MAX_SEQ_LENGTH
 
 from bert_tf.prediction import predictions
 from run_scripts import predict
@@ -250,12 +250,102 @@ def test_windows_line_ends_and_byte_order_mark_are_removed(answers_to):
     assert [row["text_a"] for row in answers] == ["the cat", "old"]
 
 
-def test_a_row_without_the_column_is_refused(answers_to, tmp_path):
-    with pytest.raises(ValueError, match="input:2 has 1 tab.*column 1"):
-        answers_to(
-            "classification", b"a\tthe cat\nthe dog\n", "--text_a_column=1"
-        )
-    assert os.listdir(tmp_path) == ["input"]  # Nothing half-written.
+def test_a_row_without_the_column_is_named_and_others_answered(
+    answers_to, tmp_path, caplog
+):
+    content = b"a\tthe cat\nthe dog\nb\told\n"
+    with pytest.raises(
+        ValueError, match="1 of 3 rows have no.*input:2 has 1 t"
+    ):
+        answers_to("classification", content, "--text_a_column=1")
+    first, bad, last = read(tmp_path / "answers.jsonl")
+    assert (first["text_a"], last["text_a"]) == ("the cat", "old")
+    assert last["label"] in LABELS
+    assert bad.keys() == {"line", "error"} and bad["line"] == 2
+    assert "input:2 has 1 tab-separated columns; column 1 (from" in bad["error"]
+    assert bad["error"] in caplog.messages
+
+
+def test_a_line_that_is_not_json_is_named_and_others_answered(
+    answers_to, tmp_path
+):
+    content = b'{"text_a": "the cat"}\n{the cat\n{"text_a": "old"}\n'
+    with pytest.raises(ValueError, match="input:2 is not JSON"):
+        answers_to("classification", content, "--input_format=jsonl")
+    found = read(tmp_path / "answers.jsonl")
+    assert [row.get("text_a") for row in found] == ["the cat", None, "old"]
+
+
+def test_a_text_may_begin_with_a_brace(answers_to):
+    texts = ['{"text_a": "the cat"}', "{curly} film"]
+    answers = answers_to("classification", "\n".join(texts).encode())
+    assert [row["text_a"] for row in answers] == texts
+
+
+def test_a_csv_has_commas_quotes_and_line_breaks(
+    answers_to, tmp_path, exported
+):
+    content = b'text,label\n"a warm film, and a long one",1\n"dull\nand slow",0'
+    path = tmp_path / "reviews.csv"
+    path.write_bytes(content)
+    words = f"--input_file={path}", "--text_a_column=text"
+    first, second = answers_to("classification", b"", *words)
+    texts = ["a warm film, and a long one", "dull\nand slow"]
+    assert [first["text_a"], second["text_a"]] == texts
+    assert [first["line"], second["line"]] == [2, 3]
+    expected = exported("classification").loaded.text(texts)["logits"]
+    np.testing.assert_allclose(
+        [first["logits"], second["logits"]], expected, atol=1e-6
+    )
+
+
+EXACT = "a " * (MAX_SEQ_LENGTH - 2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "num_cut"),
+    [
+        # Nine texts of the same letters: bytes are not tokens.
+        ("classification", [EXACT, EXACT + "a", "é" * 12], 1),
+        ("fill_mask", [EXACT, EXACT + "[MASK]", "[MASK]"], 1),
+        (
+            "multiple_choice",
+            [
+                {"context": "a " * 6, "endings": ["a", "a " * 7]},
+                {"context": "a " * 6, "endings": ["a " * 8, "a"]},
+                {"context": EXACT * 2, "endings": []},
+            ],
+            2,
+        ),
+        ("tagging", [EXACT * 3], 0),
+        (
+            "question_answering",
+            [{"question": "a", "context": EXACT * 3}],
+            0,
+        ),
+    ],
+)
+def test_texts_that_are_cut_are_counted(
+    answers_to, caplog, kind, given, num_cut
+):
+    content = [x if isinstance(x, str) else json.dumps(x) for x in given]
+    answers = answers_to(kind, "\n".join(content).encode(), "--batch_size=2")
+    assert len(answers) == len(given)
+    found = [x for x in caplog.messages if "cut" in x]
+    assert found == [
+        f"{num_cut} of {len(given)} texts have more than max_seq_length=16 "
+        "tokens and are cut"
+    ] * bool(num_cut)
+
+
+def test_an_export_that_cannot_count_names_texts_that_may_be_cut(
+    answers_to, caplog, exported, monkeypatch
+):
+    # As exports of version 0.1.
+    monkeypatch.setattr(predictions, "_tokens_of", lambda loaded: None)
+    answers_to("classification", f"{EXACT}\na\n".encode())
+    assert "1 of 2 texts may have more than max_seq_length=16" in caplog.text
+    assert "export the model again" in caplog.text
 
 
 def test_a_column_that_is_not_named_is_refused(answers_to):
@@ -455,6 +545,14 @@ def test_a_model_folder_gives_the_answers_of_its_export(answers_to, explain):
     assert [line for line, _ in sections] == [1, 2, 3, 4]
     assert sections[1][1] == []
     assert "<script" not in path.read_text("utf-8")
+    shades = re.findall(
+        r'<mark style="background:rgba\([^)]*,([0-9.]+)\)[^>]*title="([^"]*)"',
+        path.read_text("utf-8"),
+    )
+    largest = max(abs(float(value)) for _, value in shades)
+    for opacity, value in shades:  # One scale for all lines.
+        expected = 0.6 * abs(float(value)) / largest
+        np.testing.assert_allclose(float(opacity), expected, atol=2e-3)
     for text, (_, words) in zip(TEXTS, sections, strict=False):
         joined = "".join(html.unescape(word) for _, word in words)
         assert joined == text.replace(" ", "")
@@ -502,12 +600,8 @@ def test_a_model_folder_has_the_signature_for_words(explain, answers_to):
 
 def test_explanations_are_written_completely_or_not(explain, tmp_path):
     (tmp_path / "out.html").write_text("before")
-    with pytest.raises(ValueError, match="input:2 is not JSON"):
-        explain(
-            "classification",
-            b'{"text_a": "the cat"}\n{\n',
-            "--input_format=jsonl",
-        )
+    with pytest.raises(ValueError, match="input:2: zero bytes"):
+        explain("classification", b"the cat\n\0\0\n")
     assert (tmp_path / "out.html").read_text() == "before"
     for name, flag in (("input", "input_file"), ("a", "output_file")):
         with pytest.raises(ValueError, match=f"--{flag}"):

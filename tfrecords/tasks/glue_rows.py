@@ -10,7 +10,7 @@ from tfrecords.tasks import glue_tables
 from tfrecords.text import text_files
 
 # The csv module's limit, 131072, is less than a long passage.
-_MAX_FIELD = 1 << 24
+MAX_FIELD = 1 << 24
 
 
 class Row(NamedTuple):
@@ -121,28 +121,34 @@ def csv_cells(
       ValueError: naming file and line, if quotes do not match, or a field is
         longer than 16 million characters.
     """
-    csv.field_size_limit(_MAX_FIELD)
+    csv.field_size_limit(MAX_FIELD)
     reader = csv.reader(lines, strict=True)
     while True:
         first_line = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            fix = (
-                "Is a quote not closed, or not doubled inside a quoted text? "
-                'Write it as "".'
-            )
-            if "field limit" in str(error):
-                fix = "Shorten it; or is a quote not closed?"
-            elif "new-line" in str(error):
-                fix = "Remove the carriage return, or put quotes around it."
-            # Without the csv module's advice to programmers.
-            reason = str(error).partition(" - ")[0]
-            raise ValueError(f"{path}:{first_line}: {reason}. {fix}") from error
+            where = f"{path}:{first_line}"
+            raise ValueError(f"{where}: {describe(error)}") from error
         if row is None:
             return
         if row:
             yield first_line, row
+
+
+def describe(error: csv.Error) -> str:
+    """Returns what is wrong with a row of a CSV, and how to correct it."""
+    fix = (
+        "Is a quote not closed, or not doubled inside a quoted text? Write it "
+        'as "".'
+    )
+    if "field limit" in str(error):
+        fix = "Shorten it; or is a quote not closed?"
+    elif "new-line" in str(error):
+        fix = "Remove the carriage return, or put quotes around it."
+    # Without the csv module's advice to programmers.
+    reason = str(error).partition(" - ")[0]
+    return f"{reason}. {fix}"
 
 
 def check_columns(

@@ -1,14 +1,20 @@
 r"""Texts -> answers of the model in this folder, without TensorFlow.
 
     python predict.py < texts.txt
+    python predict.py --input_file=reviews.csv --columns=text_a=review
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \
       python predict.py
 
-A line is a text, or a JSON object with the fields of the model: `text_a` and
-`text_b`, `question` and `context`, `context` and `endings`, `text`, or `words`.
-Each line gives a line of JSON. It needs Python 3.10 or later, NumPy, the
-runtime of the model (ai-edge-litert, onnxruntime or openvino), and tokenizer.py
-beside it.
+A line is a text; but it is a JSON object with the fields of the model in a file
+whose name ends in .jsonl, with --input_format=jsonl, and if the model needs
+several texts. Fields are `text_a` and `text_b`, `question` and `context`,
+`context` and `endings`, `text`, or `words`; --columns names those of a CSV or
+TSV file.
+
+Each row gives a line of JSON, in the same order. A line that is no row, such as
+one that is not JSON, gives {"error": ...}, and the exit status is 1. It needs
+Python 3.10 or later, NumPy, the runtime of the model (ai-edge-litert,
+onnxruntime or openvino), and tokenizer.py beside it.
 
 `export_savedmodel` copies this file beside a model. In Python:
 
@@ -18,6 +24,9 @@ beside it.
 Shapes: N rows, S tokens of the longest row, C classes, P masks, k candidates.
 """
 
+import argparse
+import contextlib
+import csv
 import hashlib
 import json
 import os
@@ -26,8 +35,8 @@ import sys
 import numpy as np
 import tokenizer as tokenizer_lib
 
-# First fields of kinds for which a line of text is enough.
-_OF_ONE_TEXT = ("text_a", "text")
+_MOST_CHARACTERS = 100  # Of a line that is quoted.
+_MAX_CELL = 1 << 24  # The csv module's limit is less than a long passage.
 
 
 def check_vocabulary(folder, settings):
@@ -436,28 +445,44 @@ def _to_answer(nbest, chosen):
     return {**answers.get(chosen, none), "nbest": list(answers.values())}
 
 
-def parse(line, kind):
-    """Returns the fields of a line: a text, or a JSON object.
+def _quoted(value):
+    """Returns a value for a message, cut to 100 characters."""
+    text = repr(value)
+    is_long = len(text) > _MOST_CHARACTERS
+    return text[:_MOST_CHARACTERS] + "..." if is_long else text
+
+
+def needed_of(kind):
+    """Returns the fields that no text of a kind may lack."""
+    names = tokenizer_lib.FIELDS[kind]
+    return [name for name in names if name not in tokenizer_lib.OPTIONAL]
+
+
+def parse(line, kind, input_format="text"):
+    """Returns the fields of a line of the format "text" or "jsonl".
 
     Raises:
-      ValueError: if the line is neither, or a field is missing or not text;
-        those that may be missing may be null.
+      ValueError: if it is not JSON, or a field is missing or not text; those
+        that may be missing may be null.
     """
-    names = tokenizer_lib.FIELDS[kind]
-    if names[0] in _OF_ONE_TEXT and not line.lstrip().startswith("{"):
+    names, needed = tokenizer_lib.FIELDS[kind], needed_of(kind)
+    if input_format == "text":
         return {names[0]: line}
     try:
         fields = json.loads(line)
-    except ValueError:
+        # JSON may escape half of a surrogate pair, which is no text.
+        json.dumps(fields, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
         fields = None
-    needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
     is_complete = isinstance(fields, dict) and (
         "words" in names
         and "words" in fields
         or all(x in fields for x in needed)
     )
     if not is_complete:
-        raise ValueError(f"{line!r}: expected JSON with {', '.join(needed)}.")
+        raise ValueError(
+            f"{_quoted(line)}: expected JSON with {', '.join(needed)}."
+        )
     for name in names:
         value = fields.get(name)
         if value is None and (name not in needed or "words" in fields):
@@ -468,14 +493,201 @@ def parse(line, kind):
             isinstance(text, str) for text in texts
         ):
             wanted = "a list of strings" if is_list else "a string"
-            raise ValueError(
-                f"{name} is {json.dumps(value)[:100]}; expected {wanted}."
-            )
+            shown = json.dumps(value)[:_MOST_CHARACTERS]
+            raise ValueError(f"{name} is {shown}; expected {wanted}.")
     return fields
 
 
-def main():
-    """Answers the lines of stdin."""
+def find_columns(words, kind):
+    """Returns pairs of a field and its column.
+
+    Args:
+      words: "field=column" each.
+      kind: kind of the model.
+
+    Raises:
+      ValueError: for an unknown field, or if one is missing or there twice.
+    """
+    names, columns = tokenizer_lib.FIELDS[kind], []
+    for word in words:
+        name, equals, column = word.partition("=")
+        is_twice = name in dict(columns) and name not in tokenizer_lib.LISTS
+        if not equals or name not in names or is_twice:
+            raise ValueError(
+                f"--columns={word}: expected a field and its column, each once;"
+                f" fields of this model are {', '.join(names)}."
+            )
+        columns.append((name, column))
+    missing = [x for x in needed_of(kind) if x not in dict(columns)]
+    if missing and "words" not in dict(columns):
+        raise ValueError(f"--columns needs a column for {', '.join(missing)}.")
+    return columns
+
+
+def _find_indices(columns, header):
+    """Returns the index of each column in the header.
+
+    Raises:
+      ValueError: if a column is not there once.
+    """
+    for column in columns:
+        if header.count(column) != 1:
+            raise ValueError(
+                f"the header has the column {column!r} {header.count(column)} "
+                f"times; it has {_quoted(header)}. Without a header, give "
+                "indices from 0."
+            )
+    return [header.index(column) for column in columns]
+
+
+def _cells(lines, is_csv):
+    """Yields the line number and the cells, or a ValueError, of each row.
+
+    An empty line of a CSV is no row.
+    """
+    if not is_csv:
+        for number, line in enumerate(lines, 1):
+            line = line.removesuffix("\n").removesuffix("\r")
+            yield number, line.split("\t")
+        return
+    csv.field_size_limit(_MAX_CELL)
+    table = csv.reader(lines, strict=True)
+    while True:
+        number = table.line_num + 1
+        try:
+            cells = next(table, None)
+        except csv.Error as error:
+            cells = ValueError(f"{error}. Is a quote not closed?")
+            if "limit" in str(error):  # What follows would be read as rows.
+                raise cells from error
+        if cells is None:
+            return
+        if cells != []:
+            yield number, cells
+
+
+def parse_table(lines, columns, is_csv):
+    """Yields the line number and the fields, or a ValueError, of each row.
+
+    Args:
+      lines: lines with their ends.
+      columns: from `find_columns`: names in the header line, or indices from 0
+        in a table without one.
+      is_csv: whether there are commas and quotes; otherwise there are tabs, and
+        quotes are text.
+
+    Raises:
+      ValueError: if the header is wrong or lacks a column.
+    """
+    names, columns = zip(*columns, strict=True)
+    indices, width = None, None
+    if all(column.isdecimal() for column in columns):
+        indices = [int(column) for column in columns]
+    for number, cells in _cells(lines, is_csv):
+        if isinstance(cells, ValueError):
+            if indices is None:
+                raise cells
+            yield number, cells
+            continue
+        if indices is None:
+            indices, width = _find_indices(columns, cells), len(cells)
+            continue
+        is_other = is_csv and len(cells) != (width or len(cells))
+        if is_other or len(cells) <= max(indices):
+            fault = f"{len(cells)} columns, too few or too many: "
+            yield number, ValueError(f"{fault}{_quoted(cells)}.")
+            continue
+        fields = {}
+        for name, index in zip(names, indices, strict=True):
+            if name in tokenizer_lib.LISTS:
+                fields.setdefault(name, []).append(cells[index])
+            else:
+                fields[name] = cells[index]
+        yield number, fields
+
+
+def parse_lines(lines, kind, input_format):
+    """Yields the same of lines of text or of JSON, which may be empty."""
+    for number, line in enumerate(lines, 1):
+        line = line.removesuffix("\n").removesuffix("\r")
+        if input_format == "text" or line.strip():
+            try:
+                yield number, parse(line, kind, input_format)
+            except ValueError as error:
+                yield number, error
+
+
+def _find_flags(words):
+    flags = argparse.ArgumentParser(
+        description=__doc__.split("\n", 1)[0], allow_abbrev=False
+    )
+    flags.add_argument("--input_file", default="-", help="default: stdin")
+    flags.add_argument(
+        "--input_format",
+        default="auto",
+        choices=("auto", "text", "jsonl", "csv", "tsv"),
+        help="default: by the name of the file, otherwise lines of text, or "
+        "of JSON for models of several texts",
+    )
+    flags.add_argument(
+        "--columns",
+        default="",
+        help="fields and their columns in a table, such as "
+        "text_a=review,text_b=reply: names of the header, or indices from 0",
+    )
+    return flags.parse_args(words)
+
+
+def read(flags, kind):
+    """Yields the line number and the fields, or a ValueError, of each row.
+
+    Args:
+      flags: `input_file`, `input_format` and `columns`.
+      kind: kind of the model.
+
+    Raises:
+      ValueError: if the flags do not suit each other or the file.
+      OSError: if the file cannot be read.
+    """
+    num_needed = len(needed_of(kind))
+    path, given = flags.input_file, flags.input_format
+    input_format = tokenizer_lib.find_format(path, num_needed, given)
+    words = flags.columns.split(",") if flags.columns else []
+    if given == "auto" and words and input_format not in ("csv", "tsv"):
+        input_format = "tsv"
+    is_table = input_format in ("csv", "tsv")
+    if is_table != bool(words):
+        raise ValueError(
+            f"the format of {path} is {input_format}. csv and tsv need "
+            "--columns, and others have none; --input_format is another."
+        )
+    if input_format == "text" and num_needed > 1:
+        raise ValueError(
+            f"a line of text is not enough for {', '.join(needed_of(kind))}. "
+            "Give --input_format=jsonl."
+        )
+    # Not the encoding and the line ends of the system.
+    form = {"encoding": "utf-8-sig", "errors": "replace", "newline": "\n"}
+    if path == "-":
+        sys.stdin.reconfigure(**form)
+        file = contextlib.nullcontext(sys.stdin)
+    else:
+        file = open(path, **form)
+    with file as lines:
+        if is_table:
+            columns = find_columns(words, kind)
+            yield from parse_table(lines, columns, input_format == "csv")
+        else:
+            yield from parse_lines(lines, kind, input_format)
+
+
+def main(words=None):
+    """Answers the rows of a file or of stdin.
+
+    Args:
+      words: flags; None for those of the command line.
+    """
+    flags = _find_flags(words)
     try:
         model = Model(os.path.dirname(os.path.abspath(__file__)))
     except ValueError as error:
@@ -486,17 +698,22 @@ def main():
             "trained. Use Model.outputs in Python, or export it with "
             "--kind=sentence_embedding."
         )
-    # Not the encoding and the line ends of the system.
-    sys.stdin.reconfigure(encoding="utf-8-sig", errors="replace", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
-    for number, line in enumerate(sys.stdin, 1):
-        line = line.removesuffix("\n").removesuffix("\r")
-        try:
-            fields = parse(line, model.kind)
-        except ValueError as error:
-            sys.exit(f"line {number}: {error}")
-        (answer,) = model.answer([fields])
-        print(json.dumps(answer, ensure_ascii=False), flush=True)
+    count = num_bad = 0
+    try:
+        for number, fields in read(flags, model.kind):
+            if isinstance(fields, ValueError):
+                answer = {"error": f"line {number}: {fields}"}
+                print(answer["error"], file=sys.stderr)
+            else:
+                (answer,) = model.answer([fields])
+            count += 1
+            num_bad += "error" in answer
+            print(json.dumps(answer, ensure_ascii=False), flush=True)
+    except (ValueError, OSError) as error:
+        sys.exit(f"error: {error}")
+    if num_bad:
+        sys.exit(f"error: {num_bad} of {count} rows have no answer.")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from bert_tf.export.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
 from tfrecords.options import quoted
+from tfrecords.tasks import glue_rows
 from tfrecords.text import text_files
 
 LABEL = "label"
@@ -17,9 +17,10 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
     """Returns the texts of a file.
 
     Args:
-      path: file with a text on each line; .jsonl, JSON objects; or .tsv, whose
-        header names the columns; each perhaps with .gz or .zst. Other columns
-        and keys are ignored, but for `label`.
+      path: file with a text on each line; JSON objects, as
+        `tokenizer.find_format` decides; or .tsv or .csv, whose header names the
+        columns; each perhaps with .gz or .zst. Other columns and keys are
+        ignored, but for `label`.
       kind: kind of export, which decides on the fields.
       most: maximum number of texts.
 
@@ -32,7 +33,6 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
       OSError: if it cannot be read.
     """
     lines = text_files.read_lines(path, text_files.ReadStatistics())
-    lines = (line.rstrip("\r\n") for line in lines)
     texts = list(itertools.islice(_parse(path, kind, lines), most))
     if not texts:
         raise ValueError(f"{path} has no texts. Give a file with some.")
@@ -40,40 +40,48 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
 
 
 def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
-    if _format(path) == "jsonl":
+    input_format = _format(path, kind)
+    if input_format == "jsonl":
         for number, line in enumerate(lines, 1):
             where = f"{path}:{number}"
             yield _fields(json_files.parse(line, where), kind, where)
-    elif _format(path) == "tsv":
-        header = next(lines, "").split("\t")
-        text_files.check_unique(
-            (*tokenizer_lib.FIELDS[kind], LABEL), header, path
-        )
-        if kind == "multiple_choice":
-            raise ValueError(
-                f"{path}: a column cannot hold a list of endings. Give a "
-                '.jsonl file with "endings" in each object.'
-            )
-        for number, line in enumerate(lines, 2):
-            cells = dict(zip(header, line.split("\t"), strict=False))
-            if "words" in cells:
-                cells["words"] = cells["words"].split()
-            yield _fields(cells, kind, f"{path}:{number}")
+    elif input_format in ("tsv", "csv"):
+        yield from _parse_table(path, kind, lines, input_format)
     else:
-        first, *others = tokenizer_lib.FIELDS[kind]
-        if needed := set(others) - set(tokenizer_lib.OPTIONAL):
-            raise ValueError(
-                f"{path}: lines of text have no {', '.join(needed)}. Give a "
-                f".jsonl file of objects with {first} and {', '.join(needed)}."
-            )
         for number, line in enumerate(lines, 1):
-            yield _fields({first: line}, kind, f"{path}:{number}")
+            values = {tokenizer_lib.FIELDS[kind][0]: line.rstrip("\r\n")}
+            yield _fields(values, kind, f"{path}:{number}")
 
 
-def _format(path: str) -> str:
-    """Returns the extension of the decompressed file."""
+def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
+    table = enumerate((line.rstrip("\r\n").split("\t") for line in lines), 1)
+    if input_format == "csv":
+        table = glue_rows.csv_cells(lines, path)
+    _, header = next(table, (0, []))
+    text_files.check_unique((*tokenizer_lib.FIELDS[kind], LABEL), header, path)
+    if kind == "multiple_choice":
+        raise ValueError(
+            f"{path}: a column cannot hold a list of endings. Give a "
+            '.jsonl file with "endings" in each object.'
+        )
+    for number, row in table:
+        if input_format == "csv" and len(row) != len(header):
+            raise ValueError(
+                f"{path}:{number} has {len(row)} columns where the header has "
+                f"{len(header)}: {quoted(row)}. Put quotes around a text with "
+                "a comma."
+            )
+        cells = dict(zip(header, row, strict=False))
+        if "words" in cells:
+            cells["words"] = cells["words"].split()
+        yield _fields(cells, kind, f"{path}:{number}")
+
+
+def _format(path: str, kind: str) -> str:
+    """Returns the format of the decompressed file."""
+    needed = set(tokenizer_lib.FIELDS[kind]) - set(tokenizer_lib.OPTIONAL)
     name = path.removesuffix(".gz").removesuffix(".zst")
-    return os.path.splitext(name)[1].removeprefix(".")
+    return tokenizer_lib.find_format(name, len(needed))
 
 
 def _fields(values: Mapping, kind: str, where: str) -> dict:
@@ -109,7 +117,9 @@ def check_labels(
       kind: kind of export; only classification and regression have scores.
       labels: names of the classes.
     """
-    for number, text in enumerate(texts, 1 + (_format(path) == "tsv")):
+    # Of a CSV it is only near, since a row may have line breaks.
+    first = 1 + (_format(path, kind) in ("tsv", "csv"))
+    for number, text in enumerate(texts, first):
         label, expected = text.get(LABEL), None
         if kind == "classification" and label not in (None, *labels):
             expected = f"the model's are {', '.join(labels)}"

@@ -431,6 +431,25 @@ def split_words(text):
 _RUN = "[^\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
+def find_format(path, num_needed, given="auto"):
+    """Returns the format of a file of texts: "text", "jsonl", "csv" or "tsv".
+
+    This is the rule of `predict`, predict.py and --report_file. The content
+    decides nothing, since a text may begin with a brace.
+
+    Args:
+      path: path of the file, without .gz or .zst.
+      num_needed: number of inputs that no row may lack.
+      given: the format that the user gave; "auto" for none.
+    """
+    if given != "auto":
+        return given
+    for name in ("jsonl", "csv", "tsv"):
+        if path.lower().endswith(f".{name}"):
+            return name
+    return "text" if num_needed == 1 else "jsonl"
+
+
 def encode_fields(tokenizer, fields, settings):
     """Returns the rows that a model reads for a text.
 

@@ -193,6 +193,28 @@ def test_windows_case_and_new_weights_are_limits(tiny_config):
     assert "no such weights: tagging/bias." in text
 
 
+def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
+    name = "<img src=x onerror=alert(1)> [a](http://b) **c** `d`\n# e"
+    text = model_card.text(
+        facts_of(
+            tiny_config,
+            metadata={"task_name": name, "not_in_source": [name]},
+            run={"precision": name},
+            settings={"precision": "float32"},
+        )
+    )
+    escaped = (
+        r"\<img src=x onerror=alert(1)> \[a\](http://b) \*\*c\*\* \`d\` # e"
+    )
+    body = text.split("\n---\n", 1)[1]
+    lines = body.split("\n")
+    assert f"# BERT, text classification: {escaped}" in lines
+    assert any(x.endswith(f"no such weights: {escaped}.") for x in lines)
+    assert any(f"Trained with precision {escaped}; these" in x for x in lines)
+    assert "<img" not in body.replace(r"\<img", "")
+    data_of(text)
+
+
 def test_names_cannot_break_the_tables(tiny_config):
     labels = ["a|b", "c\nd", "<e>", "*f*"] + [f"l{i}" for i in range(40)]
     text = model_card.text(

@@ -47,6 +47,11 @@ def expected(*texts, length=MAX_SEQ_LENGTH):
     return text_preprocessor.TextPreprocessor(VOCAB_FILE, True, length)(*texts)
 
 
+def test_tokens_are_counted_before_texts_are_cut(loaded):
+    lengths = loaded.num_tokens(["old bread " * 40, "old"], ["", "bread"])
+    assert lengths.numpy().tolist() == [82, 5]
+
+
 def check(found, wanted):
     assert set(found) == set(schema.ENCODER_INPUTS)
     for name, value in wanted.items():

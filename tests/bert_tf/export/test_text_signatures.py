@@ -21,6 +21,21 @@ def test_batches_are_as_long_as_the_longest_row(words):
     assert list(batch) == list(schema.ENCODER_INPUTS)
 
 
+def test_tokens_are_counted_before_rows_are_cut(words):
+    first = tf.constant(["the cat", "the", ""])
+    second = tf.constant(["", "cat the " * 50, ""])
+    count = text_signatures.count_tokens
+    assert count(words, first).numpy().tolist() == [4, 3, 1]
+    # [CLS] a [SEP] b [SEP]
+    assert count(words, first, second).numpy().tolist() == [4, 104, 1]
+    endings = tf.constant([["the", "the cat cat"], ["", ""], ["cat", ""]])
+    assert count(words, first, endings).numpy().tolist() == [8, 3, 3]
+    none = tf.zeros([3, 0], tf.string)
+    assert count(words, first, none).numpy().tolist() == [4, 3, 1]
+    nothing = tf.constant([], tf.string)
+    assert count(words, nothing, nothing).numpy().tolist() == []
+
+
 @pytest.mark.parametrize(
     ("lengths", "parts"),
     [

@@ -4,9 +4,10 @@ import os
 import socket
 import sys
 
+import numpy as np
 import pytest
 
-from bert_tf.prediction import explorer
+from bert_tf.prediction import attention_maps, explorer
 from run_scripts.explore import page
 
 
@@ -41,26 +42,14 @@ def _free_port():
         return server.getsockname()[1]
 
 
-class Gradio:
-    """Stands in for the module: its themes are not looked at."""
-
-    class themes:
-        Default = dict
-
-
-class Page:
-    """Stands in for gradio.Blocks."""
-
-    def launch(self, **settings):
-        self.settings = settings
-
-
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
-    shown = Page()
-    monkeypatch.setattr("os.environ", {"no_proxy": "other"})
-    monkeypatch.setattr(explorer, "_import_gradio", lambda: Gradio)
-    monkeypatch.setattr(explorer, "make_page", lambda *_: shown)
+    served = []
+    monkeypatch.setattr("os.environ", {})
+    monkeypatch.setattr(explorer, "_import_gradio", lambda: None)
+    monkeypatch.setattr(explorer, "make_page", lambda *_: "page")
+    monkeypatch.setattr(explorer, "make_app", lambda _, page, *__: page)
+    monkeypatch.setattr(explorer, "serve", lambda *x: served.append(x))
     monkeypatch.setattr("bert_tf.loading.load", lambda path: (None, None))
     monkeypatch.setattr("bert_tf.prediction.views.Views", lambda *_: None)
 
@@ -69,15 +58,48 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
 
     monkeypatch.setattr("threading.Event.wait", wait)
     port = _free_port()
+    words = "--model=model", f"--host={host}", f"--port={port}"
     with (
         caplog.at_level("INFO", logger="absl"),
         pytest.raises(KeyboardInterrupt),
     ):
-        explorer.explore("model", host, port)
-    assert shown.settings["share"] is False
-    assert shown.settings["server_name"] == host
+        page.main(["explore", *words, "--allowed_hosts=box.example,10.0.0.7"])
+    ((guard, *address),) = served
+    assert (guard.app, guard.is_open) == ("page", host == "0.0.0.0")
+    assert {"box.example", "10.0.0.7", "localhost", host} <= guard.hosts
+    assert address == [host, port]
     assert f"open http://{host}:{port}" in caplog.text
-    assert os.environ["no_proxy"] == f"other,127.0.0.1,localhost,{host}"
     assert os.environ["GRADIO_ANALYTICS_ENABLED"] == "False"
-    is_open = host == "0.0.0.0"
-    assert ("everybody in the network" in caplog.text) == is_open
+    assert os.environ["GRADIO_RUN_HISTORY"] == "False"
+    assert ("everybody in the network" in caplog.text) == guard.is_open
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        *(("runs/sst-2", "sst-2"), ("runs/sst-2/", "sst-2")),
+        *(("runs/sst-2/best", "sst-2"), ("best", "parent")),
+        *(("runs/sst-2/checkpoints/70", "sst-2"), (".", "parent")),
+        *(("gs://bucket/runs/a/best/", "a"), ("uncased_L-2", "uncased_L-2")),
+    ],
+)
+def test_the_name_of_a_page_is_that_of_the_run(
+    monkeypatch, tmp_path, source, name
+):
+    (tmp_path / "parent").mkdir()
+    monkeypatch.chdir(tmp_path / "parent")
+    assert explorer.name_of(source) == name
+
+
+def test_a_drawing_of_nothing_is_empty_and_wrong_values_are_named():
+    assert explorer.draw_head(None, 0, 0) == ""
+    assert explorer.draw_head({"tokens": []}, 0, 0) == ""
+    weights = np.ones([2, 3, 1, 1], np.float32)
+    attention = attention_maps.Attention(("[CLS]",), weights)
+    for layer, head in ((2, 0), (0, 3), (-1, 0), ("0", 0), (0, 0.0), ([], 0)):
+        shown = explorer.draw_head(attention, layer, head)
+        assert "layers 0 to 1 and heads 0 to 2" in shown and "alert" in shown
+
+
+def test_a_text_that_is_null_is_empty():
+    assert "&lt;&gt;1" in explorer.show(lambda *x: "&lt;&gt;".join(x), None, 1)

@@ -85,6 +85,16 @@ def test_an_explanation_has_numbers_words_and_no_script():
     assert "cut" not in page.text
 
 
+def test_texts_of_a_page_have_one_scale_of_colors():
+    label = answers.Label("no", 1.0, {"no": 1.0})
+    assert marked_text.largest(explanation(label)) == 0.5
+    page = Page(marked_text.explained(explanation(label), 2.0))
+    blue, orange, none = page.styles
+    assert "rgba(33,113,205,0.150)" in blue  # 0.6 * 0.5 / 2.
+    assert "rgba(230,97,1,0.075)" in orange and ",0.000)" in none
+    assert "lowers -2.000 to +2.000 raises" in page.text
+
+
 def test_a_score_and_cut_tokens_are_named():
     score = answers.Score(0.75)
     text = Page(marked_text.explained(explanation(score, 7))).text

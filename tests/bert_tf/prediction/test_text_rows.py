@@ -1,8 +1,10 @@
 """Reading of lines, TSV rows, JSON lines and pipes."""
 
+import csv
 import functools
 import json
 import os
+import re
 import threading
 
 import pytest
@@ -84,7 +86,9 @@ def write(tmp_path, *values):
     return path
 
 
+ONE = {"text": 1}
 RANKS = {"context": 1, "endings": 2}
+GOOD = {"context": "a", "endings": ["b"]}
 
 
 def test_words_are_separated_by_spaces(tmp_path):
@@ -130,9 +134,92 @@ def test_an_optional_input_may_be_missing(tmp_path):
     ],
 )
 def test_invalid_json_is_refused(tmp_path, line, message):
-    path = write(tmp_path, {"context": "", "endings": []}, line)
-    with pytest.raises(ValueError, match=message):
-        read_objects(path, RANKS)
+    path = write(tmp_path, {"context": "", "endings": []}, line, GOOD)
+    _, bad, last = read_objects(path, RANKS)
+    assert (bad.line, last) == (2, (3, GOOD))
+    assert re.search(message, bad.message)
+
+
+def test_a_bad_line_is_quoted_up_to_100_characters(tmp_path):
+    path = write(tmp_path, "x" * 10_000)
+    (bad,) = read_objects(path, {"text": 1})
+    assert f": {'x' * 99}..." in bad.message.replace("'", "")
+
+
+def test_an_optional_input_that_is_null_is_missing(tmp_path):
+    path = write(tmp_path, {"text_a": "a", "text_b": None})
+    assert read_objects(path, PAIR) == [(1, {"text_a": "a"})]
+
+
+CSV = (
+    b'\xef\xbb\xbftext,label\r\n"a warm film, and a long one",1\r\n\r\n'
+    b'"dull\r\nand ""slow""",0\r\na film, and too many,1\r\n"x"y,1\r\nlast,2'
+)
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_rows_of_a_csv_may_have_commas_quotes_and_line_breaks(
+    tmp_path, is_pipe
+):
+    parse = text_rows.ColumnParser("in.csv", [("text", "text")], ONE, True)
+    path = tmp_path / "in.csv"
+    path.write_bytes(CSV)
+    if is_pipe:
+        path, writer = os.pipe()
+        with open(writer, "wb") as file:
+            file.write(CSV)
+    with open(path, "rb") as file:
+        lines = text_rows.Lines(file, "in.csv")
+        groups = text_rows.make_groups(lines, parse, 2)
+        first, second, many, quote, last = [
+            x for group in groups for x in group
+        ]
+    assert first == (2, {"text": "a warm film, and a long one"})
+    assert second == (4, {"text": 'dull\r\nand "slow"'})
+    assert (many.line, quote.line) == (6, 7)
+    assert "in.csv:6 has 3 columns where the header has 2: " in many.message
+    assert "in.csv:7: ',' expected after '\"'. Is a quote" in quote.message
+    assert last == (8, {"text": "last"})
+
+
+def test_a_csv_without_a_header_has_indices(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'7,"a, b"\n8\n"never closed\n9,x\n')
+    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
+    row, short, rest = rows_of(path, parse)
+    assert row == (1, {"text": "a, b"})
+    assert "in.csv:2 has 1 comma-separated columns; col" in short.message
+    assert "in.csv:3: unexpected end of data. Is a quote" in rest.message
+
+
+def test_a_header_that_is_wrong_stops_all(tmp_path):
+    path = tmp_path / "in.csv"
+    for content, message in (
+        (b'"t"x,y\na,b\n', "in.csv:1: ',' expected"),
+        (b"a,b\nt,u\n", "in.csv:1 has no column 't'; the header has a, b"),
+    ):
+        path.write_bytes(content)
+        parse = text_rows.ColumnParser("in.csv", [("text", "t")], ONE, True)
+        with pytest.raises(ValueError, match=message):
+            rows_of(path, parse)
+
+
+@pytest.fixture
+def field_limit():
+    """Restores the csv module's limit, which absl's flags also obey."""
+    before = csv.field_size_limit()
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("field_limit")
+def test_a_text_longer_than_the_limit_stops_a_csv(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfrecords.tasks.glue_rows.MAX_FIELD", 10)
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'0,a\n1,"never closed,\n2,b\n')
+    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
+    with pytest.raises(ValueError, match="in.csv:2: field larger.*Shorten"):
+        rows_of(path, parse)
 
 
 def test_several_columns_of_one_input_make_a_list(tmp_path):
@@ -161,6 +248,11 @@ def parse(*words):
         (PAIR, ["--input_file=rows.jsonl"], "jsonl"),
         (PAIR, ["--input_file=rows.jsonl", "--input_format=text"], "text"),
         (PAIR, ["--text_a_column=0"], "tsv"),
+        (PAIR, ["--text_a_column=0", "--input_file=rows.CSV"], "csv"),
+        (PAIR, ["--text_a_column=0", "--input_file=rows.txt"], "tsv"),
+        (PAIR, ["--text_a_column=0", "--input_format=csv"], "csv"),
+        (PAIR, ["--input_file=rows.csv", "--input_format=text"], "text"),
+        (CHOICE, ["--input_file=rows.txt"], "jsonl"),
         (CHOICE, [], "jsonl"),
         (CHOICE, ["--columns=context=0,endings=1"], "tsv"),
         ({"words": 2}, [], "text"),
@@ -202,8 +294,11 @@ def test_invalid_columns_are_refused(words, message):
 def test_formats_that_do_not_suit_the_inputs_are_refused():
     with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
         text_rows.find_format(parse("--input_format=text"), CHOICE, False)
-    with pytest.raises(ValueError, match="=tsv without columns. tsv needs"):
+    with pytest.raises(ValueError, match="=tsv without columns. tsv and csv"):
         text_rows.find_format(parse("--input_format=tsv"), PAIR, False)
+    for name in ("rows.csv", "rows.tsv"):
+        with pytest.raises(ValueError, match=f"{name} is a table: name its co"):
+            text_rows.find_format(parse(f"--input_file={name}"), PAIR, False)
     with pytest.raises(ValueError, match="=jsonl with columns"):
         text_rows.find_format(parse("--input_format=jsonl"), PAIR, True)
 
@@ -241,10 +336,8 @@ def test_files_that_are_not_what_they_seem_are_refused(
 
 def test_brackets_nested_too_deep_are_named(tmp_path):
     path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
-    with pytest.raises(
-        ValueError, match="jsonl:2 is not JSON .brackets are nest"
-    ):
-        read_objects(path, RANKS)
+    _, bad = read_objects(path, RANKS)
+    assert "jsonl:2 is not JSON (brackets are nest" in bad.message
 
 
 def test_a_closed_stdin_and_a_store_are_named(monkeypatch):

@@ -51,6 +51,40 @@ def test_each_view_answers_its_own_example(load, task):
             view.function(*(" " for _ in examples))
 
 
+@pytest.mark.parametrize(
+    ("task", "more", "takes"),
+    [
+        ("classification", {}, True),  # Perhaps.
+        ("classification", {"num_texts": 2}, True),
+        ("classification", {"num_texts": 1}, False),
+        # Folders of version 0.1.
+        ("classification", {"task_name": "SST-2"}, False),
+        ("classification", {"task_name": "MRPC"}, True),
+        ("regression", {"num_texts": 1}, False),
+        ("tagging", {}, False),
+        ("spans", {}, True),
+    ],
+)
+def test_a_second_text_is_asked_for_where_the_model_takes_one(
+    load, task, more, takes
+):
+    found = load(task, **more)
+    assert found.takes_pairs == takes
+    view = found.find()[0]
+    if view.name == "classify":
+        labels = [box.label for box in view.inputs]
+        assert labels == ["Text", "Second text"][: 1 + takes]
+        assert "<" in view.function(*(["the cat"] * len(labels)))
+    attention, _ = found.attend("the cat")
+    assert attention.tokens == ("[CLS]", "the", "cat", "[SEP]")
+
+
+def test_a_model_without_a_second_segment_takes_one_text(tmp_path, eagerly):
+    model = exports.make_model("classification", type_vocab_size=1)
+    exports.save_model(model, "classification", tmp_path / "one", num_texts=2)
+    assert not views.Views(*bert_tf.load(tmp_path / "one")).takes_pairs
+
+
 def test_a_new_head_has_no_view_of_its_task(save):
     model, tokenizer = bert_tf.load(
         save("pretraining"), task="classification", labels=["no", "yes"]

@@ -5,8 +5,10 @@ import planted_tasks as tasks
 import pytest
 import tensorflow as tf
 
+from bert_tf.tasks import glue
 from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.tasks import glue_tables
 
 SIZES = {"max_seq_length": 8}
 
@@ -23,6 +25,13 @@ def test_a_classifier_has_a_logit_for_each_class(tiny_config):
     task = tasks.classification("MNLI", 3)
     outputs = task.build_model(tiny_config)(batch_of(task))
     assert outputs["logits"].shape == (3, 3)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("SST-2", 1), ("MRPC", 2)])
+def test_the_number_of_texts_is_recorded(tiny_config, name, expected):
+    (table,) = (x for x in glue_tables.GLUE_TASKS if x.name == name)
+    task = glue.Glue(table)
+    assert task.metadata()["num_texts"] == expected
 
 
 def test_a_regressor_has_a_score_for_each_row(tiny_config):

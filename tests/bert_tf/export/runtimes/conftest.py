@@ -92,7 +92,7 @@ _RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import predict
-predict.main()
+predict.main(["--input_format=jsonl"])
 forbidden = ("tensorflow", "keras", "bert_tf", "tfrecords")
 assert not set(sys.modules) & set(forbidden), "it imports TensorFlow"
 """

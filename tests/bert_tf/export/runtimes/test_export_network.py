@@ -49,14 +49,20 @@ def test_a_folder_has_all_that_a_client_needs(exported, name):
 @pytest.mark.parametrize("name", FORMATS)
 def test_predict_reads_lines_of_text(exported, name):
     found = exported("classification", name)
-    output = subprocess.run(
-        [sys.executable, "-B", str(found.folder / "predict.py")],
-        input='a ship\n{"text_a": "a ship", "text_b": ""}\n',
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
-    first, second = map(json.loads, output.splitlines())
+    answers = []
+    for line, words in (
+        ("a ship", []),
+        ('{"text_a": "a ship", "text_b": ""}', ["--input_format=jsonl"]),
+    ):
+        output = subprocess.run(
+            [sys.executable, "-B", str(found.folder / "predict.py"), *words],
+            input=f"{line}\n",
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout
+        answers.append(json.loads(output))
+    first, second = answers
     assert first == second and first["label"] in exports.LABELS
 
 

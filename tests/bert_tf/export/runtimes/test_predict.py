@@ -152,6 +152,7 @@ def test_a_line_without_the_fields_is_refused(exported, line):
     )
     assert process.returncode == 1
     assert "expected JSON with question, context" in process.stderr
+    assert "expected JSON" in json.loads(process.stdout)["error"]
 
 
 # Needs no runtime: the model answers with the fields of the line.
@@ -165,13 +166,13 @@ class Model:
     def answer(self, texts):
         return texts
 predict.Model = Model
-predict.main()
+predict.main(sys.argv[2:])
 """
 
 
-def echo(kind: str, given: bytes) -> subprocess.CompletedProcess:
+def echo(kind: str, given: bytes, *words: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, "-B", "-c", ECHO, kind],
+        [sys.executable, "-B", "-c", ECHO, kind, *words],
         input=given,
         cwd=pathlib.Path(config.__file__).parent,
         env=os.environ | {"PYTHONIOENCODING": "latin-1"},
@@ -196,7 +197,7 @@ def echo(kind: str, given: bytes) -> subprocess.CompletedProcess:
     ],
 )
 def test_fields_that_are_not_text_are_refused(kind, line, wanted):
-    process = echo(kind, json.dumps(line).encode())
+    process = echo(kind, json.dumps(line).encode(), "--input_format=jsonl")
     assert process.returncode == 1
     assert process.stderr.decode().startswith("line 1: ")
     assert wanted in process.stderr.decode()
@@ -211,7 +212,7 @@ def test_fields_that_are_not_text_are_refused(kind, line, wanted):
     ],
 )
 def test_fields_that_may_be_missing_may_be_null(kind, line):
-    process = echo(kind, json.dumps(line).encode())
+    process = echo(kind, json.dumps(line).encode(), "--input_format=jsonl")
     assert json.loads(process.stdout) == line
 
 
@@ -230,6 +231,97 @@ def test_lines_are_utf_8_on_every_system():
     lines = process.stdout.decode().splitlines()
     texts = [json.loads(line)["text_a"] for line in lines]
     assert texts == ["naïve 漢\rcat", "caf\ufffd"]
+
+
+def fields_of(process) -> list[dict]:
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+BRACES = ['{"text_a": "a"}', "{curly} film", "", "a fine film"]
+
+
+def test_a_text_may_begin_with_a_brace():
+    process = echo("classification", "\n".join(BRACES).encode())
+    assert process.returncode == 0
+    assert fields_of(process) == [{"text_a": line} for line in BRACES]
+
+
+def test_a_bad_line_is_named_and_the_others_are_answered():
+    given = ['{"text_a": "a"}', "{" + "x" * 500, "", '{"text_a": "b"}']
+    words = "--input_format=jsonl"
+    process = echo("classification", "\n".join(given).encode(), words)
+    assert process.returncode == 1
+    first, bad, last = fields_of(process)
+    assert (first, last) == ({"text_a": "a"}, {"text_a": "b"})
+    assert list(bad) == ["error"]
+    assert bad["error"] == (
+        f"line 2: '{{{'x' * 98}...: expected JSON with text_a."
+    )
+    named, total = process.stderr.decode().splitlines()
+    assert (named, total) == (
+        bad["error"],
+        "error: 1 of 3 rows have no answer.",
+    )
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"text_a": "\\ud800"}'])
+def test_json_that_python_cannot_read_or_write_is_a_bad_line(line):
+    given = f'{line}\n{{"text_a": "b"}}'.encode()
+    process = echo("classification", given, "--input_format=jsonl")
+    bad, last = fields_of(process)
+    assert list(bad) == ["error"] and last == {"text_a": "b"}
+    assert "Traceback" not in process.stderr.decode()
+
+
+CSV = b'text,label\r\n"a warm film, and a long one",1\r\n\r\n'
+CSV += b'"dull\nand ""slow""",0\r\na film, and too many,1\r\nlast,2\r\n'
+
+
+def test_a_csv_has_commas_quotes_and_line_breaks(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + CSV)
+    words = f"--input_file={path}", "--columns=text_a=text"
+    process = echo("classification", b"", *words)
+    first, second, bad, last = fields_of(process)
+    assert first == {"text_a": "a warm film, and a long one"}
+    assert second == {"text_a": 'dull\nand "slow"'}
+    assert bad["error"].startswith("line 6: 3 columns, too few or too many")
+    assert last == {"text_a": "last"}
+
+
+def test_quotes_of_a_tsv_are_text_and_indices_need_no_header():
+    given = b'7\t"the cat\n8\n9\ta\rb\n'
+    process = echo("regression", given, "--columns=text_a=1")
+    first, bad, last = fields_of(process)
+    assert (first, last) == ({"text_a": '"the cat'}, {"text_a": "a\rb"})
+    assert bad["error"].startswith("line 2: 1 columns")
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "message"),
+    [
+        (b'"a\nb', ["--input_format=csv", "--columns=text_a=t"], "unexpected"),
+        (b"a,b\n", ["--input_format=csv", "--columns=text_a=t"], "0 times"),
+        (b"t,t\n", ["--input_format=csv", "--columns=text_a=t"], "2 times"),
+        (b"", ["--columns=text=t"], "fields of this model are text_a, text_b"),
+        (b"", ["--columns=text_b=t"], "needs a column for text_a"),
+        (b"", ["--columns=text_a=t,text_a=u"], "each once"),
+        (b"", ["--input_file=x.csv"], "csv and tsv need --columns"),
+        (b"", ["--input_format=text", "--columns=text_a=t"], "others have no"),
+        (b"", ["--input_file=missing.txt"], "missing.txt"),
+    ],
+)
+def test_a_wrong_table_or_flag_is_one_line(given, words, message):
+    process = echo("classification", given, *words)
+    assert process.returncode == 1 and process.stdout == b""
+    (line,) = process.stderr.decode().splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_a_line_of_text_is_not_enough_for_several_inputs():
+    process = echo("question_answering", b"who?", "--input_format=text")
+    assert process.returncode == 1
+    assert b"not enough for question, context" in process.stderr
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -94,8 +94,30 @@ def test_files_that_cannot_hold_the_fields_are_refused(write):
     with pytest.raises(ValueError, match="t.tsv: a column cannot hold a list"):
         rows.read(path, "multiple_choice")
     path = write("t.txt", "who?\n")
-    with pytest.raises(ValueError, match="text have no context. Give a .jsonl"):
+    with pytest.raises(ValueError, match="t.txt:1 is not JSON"):
         rows.read(path, "question_answering")
+
+
+def test_lines_are_json_where_one_text_is_not_enough(write):
+    path = write("t.txt", '{"question": "who?", "context": "a cat"}\n')
+    assert rows.read(path, "question_answering") == [
+        {"question": "who?", "context": "a cat"}
+    ]
+    path = write("t.txt", '{"text_a": "a"}\n')
+    assert rows.read(path, "regression") == [{"text_a": '{"text_a": "a"}'}]
+
+
+def test_a_csv_has_commas_quotes_and_line_breaks(write):
+    text = 'text_a,label\n"a warm film, long",good\n"dull\nand ""slow""",bad\n'
+    texts = rows.read(write("t.csv", text), "classification")
+    assert texts == [
+        {"text_a": "a warm film, long", "label": "good"},
+        {"text_a": 'dull\nand "slow"', "label": "bad"},
+    ]
+    with pytest.raises(ValueError, match="t.csv:2 has 3 columns where the hea"):
+        rows.read(write("t.csv", "text_a,label\na,b,1\n"), "classification")
+    with pytest.raises(ValueError, match="t.csv:1: unexpected end of data"):
+        rows.read(write("t.csv", '"text_a\n'), "classification")
 
 
 def test_compressed_files_have_the_format_of_their_content(tmp_path):
