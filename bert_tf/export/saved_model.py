@@ -9,11 +9,13 @@ attached as a plain list, and the functions close over the model.
 import contextlib
 import errno
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import keras
 import tensorflow as tf
 from absl import logging
+from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.conversion import model_card
 from bert_tf.export import encoder_signatures, warmup
@@ -22,6 +24,7 @@ from tfrecords.io import atomic_files, json_files
 SAVED_MODEL = "saved_model.pb"
 # For users and clients; TensorFlow Serving reads only `warmup.PATH` in it.
 EXTRA = "assets.extra"
+_FINGERPRINT = "fingerprint.pb"
 METADATA = "model.json"
 
 # Names of signatures; serving_default is an alias of one of the other two.
@@ -111,7 +114,24 @@ def _name_methods(folder: str, signatures: Iterable[str]) -> None:
         updater.replace_method_name(name, _METHODS[name])
     updater.save()
     # The fingerprint no longer fits; a missing one is better than a wrong one.
-    os.remove(os.path.join(folder, "fingerprint.pb"))
+    os.remove(os.path.join(folder, _FINGERPRINT))
+
+
+def _fix_uuid(folder: str) -> None:
+    """Derives the fingerprint's UUID from its digests; it is random before.
+
+    So that two SavedModels of one model are the same bytes.
+    """
+    path = os.path.join(folder, _FINGERPRINT)
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        fingerprint = fingerprint_pb2.FingerprintDef.FromString(file.read())
+    fingerprint.uuid = ""
+    digests = fingerprint.SerializeToString(deterministic=True).hex()
+    fingerprint.uuid = str(uuid.uuid5(uuid.NAMESPACE_OID, digests))
+    with open(path, "wb") as file:
+        file.write(fingerprint.SerializeToString(deterministic=True))
 
 
 @contextlib.contextmanager
@@ -129,6 +149,7 @@ def _save(root, folder: str, signatures: Mapping, metadata: Mapping) -> None:
     with without_logs():
         tf.saved_model.save(root, folder, signatures=dict(signatures))
         _name_methods(folder, signatures)
+        _fix_uuid(folder)
     os.makedirs(os.path.join(folder, EXTRA), exist_ok=True)
     json_files.write(os.path.join(folder, EXTRA, METADATA), metadata)
     if "max_seq_length" in metadata:

@@ -2,11 +2,13 @@
 
 import json
 import os
+from uuid import uuid4
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.export import encoder_signatures, saved_model
 from bert_tf.model import encoder as encoder_lib
@@ -255,3 +257,26 @@ def test_a_failed_export_leaves_no_files(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="No space left.*run the same command"):
         export_doubles(str(tmp_path / "doubles"))
     assert os.listdir(tmp_path) == []
+
+
+def test_fingerprints_of_equal_exports_are_the_same_bytes(tmp_path):
+    def write(name, **fields):
+        """A fingerprint as TensorFlow writes it, with a random UUID."""
+        (tmp_path / name).mkdir()
+        content = fingerprint_pb2.FingerprintDef(uuid=str(uuid4()), **fields)
+        path = tmp_path / name / "fingerprint.pb"
+        path.write_bytes(content.SerializeToString())
+        before = path.read_bytes()
+        saved_model._fix_uuid(str(tmp_path / name))
+        assert path.read_bytes() != before
+        return path.read_bytes()
+
+    first = write("a", saved_model_checksum=7, checkpoint_hash=8)
+    assert write("b", saved_model_checksum=7, checkpoint_hash=8) == first
+    other = write("c", saved_model_checksum=7, checkpoint_hash=9)
+    read = fingerprint_pb2.FingerprintDef.FromString
+    assert read(other).checkpoint_hash == 9
+    assert len(read(other).uuid) == 36 and read(other).uuid != read(first).uuid
+    (tmp_path / "none").mkdir()  # As with a signature `classify`.
+    saved_model._fix_uuid(str(tmp_path / "none"))
+    assert not list((tmp_path / "none").iterdir())
