@@ -29,14 +29,15 @@ REQUIRES = [
     "keras>=3.12,<4",
     "numpy>=2,<3",
     # Dependencies of TensorFlow and Keras that we import directly; they know
-    # which versions fit.
-    "protobuf",
+    # which versions fit. But TensorFlow 2.20 allows protobuf 5.28.0, which its
+    # own files refuse.
+    "protobuf>=5.28.3",
     "h5py>=3.11",
     "ml_dtypes>=0.5.1",
     "absl-py>=1.4",
     # Our own.
     "filelock>=3.18",
-    "google-crc32c>=1.5",
+    "google-crc32c>=1.6",
     "safetensors>=0.5",
     "scikit-learn>=1.5.2",
     "scipy>=1.14.1",
