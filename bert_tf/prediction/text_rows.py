@@ -95,7 +95,6 @@ class Lines:
       name: as given.
       size: total bytes, None for a pipe.
       num_read: bytes read so far.
-      num_replaced: number of U+FFFD that replaced invalid UTF-8.
     """
 
     def __init__(self, file: io.BufferedReader, name: str):
@@ -103,8 +102,13 @@ class Lines:
         status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
-        self.num_replaced = 0
+        self._decoder = text_files.Decoder(name)
         self._file = file
+
+    @property
+    def num_replaced(self) -> int:
+        """Number of U+FFFD that replaced invalid UTF-8."""
+        return self._decoder.num_replaced
 
     def blocks(
         self, is_table: bool = False, keeps_ends: bool = False
@@ -137,17 +141,12 @@ class Lines:
         is_table: bool,
         keeps_ends: bool,
     ) -> Iterator[tuple[int, str]]:
+        self._decoder.is_table = is_table
         for number, line in enumerate(lines, first):
             self.num_read += len(line)
-            text_files.check_line(line, number, self.name, is_table)
+            text = self._decoder(line, number)
             if not keeps_ends:
-                line = line.removesuffix(b"\n").removesuffix(b"\r")
-            text = line.decode("utf-8", errors="replace")
-            if "\ufffd" in text:
-                self.num_replaced += text.count("\ufffd")
-                self.num_replaced -= line.count("\ufffd".encode())
-            if number == 1:
-                text = text.removeprefix("\ufeff")  # Byte order mark.
+                text = text.removesuffix("\n").removesuffix("\r")
             yield number, text
 
 

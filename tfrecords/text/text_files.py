@@ -187,7 +187,7 @@ class Decoder:
     """
 
     def __init__(self, path: str, is_table: bool = False):
-        self.path, self._is_table = path, is_table
+        self.path, self.is_table = path, is_table
         self.num_replaced = 0
 
     def __call__(self, line: bytes, number: int) -> str:
@@ -200,7 +200,7 @@ class Decoder:
         Raises:
           ValueError: as `check_line`.
         """
-        check_line(line, number, self.path, self._is_table)
+        check_line(line, number, self.path, self.is_table)
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
         try:

@@ -638,6 +638,31 @@ def _find_flags(words):
     return flags.parse_args(words)
 
 
+def _decoded(lines, name):
+    """Yields lines as text; the first byte that is no UTF-8 is named.
+
+    Raises:
+      ValueError: if the file is UTF-16.
+    """
+    is_named = False
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise ValueError(f"{name} is UTF-16; convert it to UTF-8.")
+        try:
+            yield line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            if not is_named:
+                print(
+                    f"warning: {name}:{number}: byte {line[error.start]:#04x} "
+                    "is not UTF-8; such bytes are replaced",
+                    file=sys.stderr,
+                )
+            is_named = True
+            yield line.decode("utf-8", "replace")
+
+
 def read(flags, kind):
     """Yields the line number and the fields, or a ValueError, of each row.
 
@@ -666,14 +691,13 @@ def read(flags, kind):
             f"a line of text is not enough for {', '.join(needed_of(kind))}. "
             "Give --input_format=jsonl."
         )
-    # Not the encoding and the line ends of the system.
-    form = {"encoding": "utf-8-sig", "errors": "replace", "newline": "\n"}
+    # Bytes, not the encoding and the line ends of the system.
     if path == "-":
-        sys.stdin.reconfigure(**form)
-        file = contextlib.nullcontext(sys.stdin)
+        name, file = "stdin", contextlib.nullcontext(sys.stdin.buffer)
     else:
-        file = open(path, **form)
-    with file as lines:
+        name, file = path, open(path, "rb")
+    with file as content:
+        lines = _decoded(content, name)
         if is_table:
             columns = find_columns(words, kind)
             yield from parse_table(lines, columns, input_format == "csv")

@@ -14,13 +14,15 @@ from bert_tf.prediction import text_rows
 from run_scripts.flags import common_flags
 
 
-def test_invalid_utf8_is_replaced_and_counted(tmp_path):
+def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
     path = tmp_path / "input"
     path.write_bytes(b"caf\xe9 \xff\nna\xc3\xafve \xef\xbf\xbd\n")
     with text_rows.open_lines(str(path)) as lines:
         (block,) = map(list, lines.blocks())
     assert block == [(1, "caf\ufffd \ufffd"), (2, "na\xefve \ufffd")]
     assert lines.num_replaced == 2  # The last one was in the file.
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}:1: byte 0xe9 is not UTF-8; such bytes ")
 
 
 def test_a_line_longer_than_a_block_is_one_line(tmp_path):

@@ -231,6 +231,15 @@ def test_lines_are_utf_8_on_every_system():
     lines = process.stdout.decode().splitlines()
     texts = [json.loads(line)["text_a"] for line in lines]
     assert texts == ["naïve 漢\rcat", "caf\ufffd"]
+    assert process.stderr.decode().splitlines() == [
+        "warning: stdin:2: byte 0xe9 is not UTF-8; such bytes are replaced"
+    ]
+
+
+def test_utf_16_is_recognized():
+    process = echo("classification", "a film\n".encode("utf-16"))
+    assert process.returncode == 1 and not process.stdout
+    assert process.stderr == b"error: stdin is UTF-16; convert it to UTF-8.\n"
 
 
 def fields_of(process) -> list[dict]:
