@@ -11,7 +11,7 @@ import sys
 
 from tfrecords import libraries  # noqa: F401  Checked before the rest.
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 _MODULES = {
     "config": ("BertConfig",),
