@@ -32,6 +32,7 @@ def main(argv: list[str]) -> None:
         "doc_stride": data.doc_stride,
         "max_query_length": data.max_query_length,
         "version_2_with_negative": data.version_2_with_negative,
+        "answer_alignment": data.answer_alignment,
     }
     folders = squad_examples.make_records(
         data.find_files(),

@@ -108,6 +108,7 @@ class Squad(FineTuningTask):
             doc_stride=self.data.doc_stride,
             max_query_length=self.data.max_query_length,
             version_2_with_negative=self.data.version_2_with_negative,
+            answer_alignment=self.data.answer_alignment,
         )
         # Each reads its file at its first call.
         self._answer = {

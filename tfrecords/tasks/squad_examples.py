@@ -36,6 +36,14 @@ class Settings:
     doc_stride: int = 128  # Tokens from one window's start to the next.
     max_query_length: int = 64  # Maximum number of tokens of a question.
     version_2_with_negative: bool = False  # Questions may have no answer.
+    answer_alignment: str = "original"  # See `squad_files.SquadData`.
+
+    def flags(self) -> dict:
+        """Returns what records depend on; older records name no alignment."""
+        flags = dataclasses.asdict(self)
+        if self.answer_alignment == "original":
+            del flags["answer_alignment"]
+        return flags
 
 
 class Chunk(NamedTuple):
@@ -46,6 +54,7 @@ class Chunk(NamedTuple):
     query_lengths: np.ndarray  # [N] int32, question tokens before truncation.
     passages: list[np.ndarray]  # N arrays [p], token ids of each passage.
     starts: list[np.ndarray]  # N arrays [p], first characters of the tokens.
+    ends: list[np.ndarray]  # N arrays [p], characters after the tokens.
 
 
 def make_records(
@@ -108,22 +117,21 @@ def chunk_maker(
             cls_id=tokenizer.cls_id,
             sep_id=tokenizer.sep_id,
         )
-        return windows, tokens.row_lengths(), pieces.ids, pieces.starts
+        return windows, tokens.row_lengths(), pieces
 
     def make_chunks(questions):
         for begin in range(0, len(questions), _QUESTIONS_AT_ONCE):
             chunk = questions[begin : begin + _QUESTIONS_AT_ONCE]
-            windows, lengths, ids, starts = make(
+            windows, lengths, pieces = make(
                 tf.constant([question.text for question in chunk]),
                 tf.constant([question.passage for question in chunk]),
             )
-            ends = ids.row_splits.numpy()[1:-1]
+            splits = pieces.ids.row_splits.numpy()[1:-1]
             yield Chunk(
                 chunk,
                 tf.nest.map_structure(lambda rows: rows.numpy(), windows),
                 lengths.numpy(),
-                np.split(ids.values.numpy(), ends),
-                np.split(starts.values.numpy(), ends),
+                *(np.split(x.values.numpy(), splits) for x in pieces),
             )
 
     return make_chunks
@@ -159,10 +167,14 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
             "answers_not_found": [],
             "answers_in_no_window": [],
         }
+        if is_training and settings.answer_alignment == "exact":
+            counts |= {"answers_exact": 0, "answers_not_exact": 0}
         for chunk in make_chunks(questions()):
             too_long = chunk.query_lengths > settings.max_query_length
             counts["truncated_questions"] += int(too_long.sum())
-            for example in _examples(chunk, tokenizer, is_training, counts):
+            for example in _examples(
+                chunk, tokenizer, is_training, counts, settings
+            ):
                 counts["windows"] += 1
                 counts["tokens"] += int(example["input_mask"].sum())
                 yield example
@@ -178,7 +190,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
             "source": os.path.basename(path),
             "source_sha256": atomic_files.digest(path),
         }
-        | dataclasses.asdict(settings),
+        | settings.flags(),
         count=count,
         examples=examples,
     )
@@ -210,19 +222,21 @@ def _check(chunk: Chunk, settings: Settings) -> None:
             )
 
 
-def _examples(chunk, tokenizer, is_training, counts):
+def _examples(chunk, tokenizer, is_training, counts, settings):
     """Yields the example of each window, with labels in training."""
     windows = chunk.windows
     labels = [{}] * len(windows.question)
     if is_training:
-        labels = _labels(chunk, tokenizer, counts)
+        labels = _labels(chunk, tokenizer, counts, settings)
     for window, label in enumerate(labels):
         if label is not None:
             inputs = {n: rows[window] for n, rows in windows.inputs.items()}
             yield inputs | label
 
 
-def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
+def _labels(
+    chunk, tokenizer, counts, settings
+) -> list[dict[str, np.int32] | None]:
     """Returns the labels of each window; None for windows to skip."""
     texts = [q.answers[0].text if q.answers else "" for q in chunk.questions]
     answers = tokenizer(tf.constant(texts)).to_list()
@@ -233,7 +247,14 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
             positions = [(0, 0)] * len(rows)
         else:
             passage, starts = chunk.passages[number], chunk.starts[number]
-            span = find_span(question, passage, starts, answers[number])
+            span = None
+            if settings.answer_alignment == "exact":
+                span = find_run(question, starts, chunk.ends[number])
+                name = "answers_exact" if span else "answers_not_exact"
+                counts[name] += 1
+            span = span or find_span(question, passage, starts, answers[number])
+            if not span and settings.answer_alignment == "exact":
+                span = find_overlap(question, starts, chunk.ends[number])
             if span is None:
                 counts["answers_not_found"].append(question.id)
                 labels += [None] * len(rows)
@@ -246,6 +267,55 @@ def _labels(chunk, tokenizer, counts) -> list[dict[str, np.int32] | None]:
             for s, e in positions
         ]
     return labels
+
+
+def find_run(
+    question: squad_files.Question, starts: np.ndarray, ends: np.ndarray
+) -> tuple[int, int] | None:
+    """Returns the first and the last token of exactly the answer's characters.
+
+    In text without spaces, and within compounds, a word of the original's is
+    the whole run of letters:
+
+      passage   Der Donau dampf schiff kapitän
+      tokens    Der Donau ##dampf ##schiff ##kapitän
+      answer              dampf   schiff              2, 3, not 1, 4
+
+    Args:
+      question: with its one answer.
+      starts: [p] first characters of the tokens.
+      ends: [p] characters after the tokens.
+
+    Returns:
+      Indices of tokens, or None if no run begins and ends where the answer
+      does, without the spaces around it.
+    """
+    begin, end = _characters(question)
+    (first,) = np.nonzero(starts == begin)
+    (last,) = np.nonzero(ends == end)
+    # Several tokens may be one character, such as a Hangul syllable.
+    if len(first) and len(last) and first[0] <= last[-1]:
+        return int(first[0]), int(last[-1])
+    return None
+
+
+def find_overlap(
+    question: squad_files.Question, starts: np.ndarray, ends: np.ndarray
+) -> tuple[int, int] | None:
+    """Returns the first and the last token that overlap the answer, or None.
+
+    Arguments are those of `find_run`.
+    """
+    begin, end = _characters(question)
+    (tokens,) = np.nonzero((starts < end) & (ends > begin))
+    return (int(tokens[0]), int(tokens[-1])) if len(tokens) else None
+
+
+def _characters(question: squad_files.Question) -> tuple[int, int]:
+    """Returns the range of the answer's characters, without spaces around."""
+    text, start = question.answers[0]
+    begin = start + len(text) - len(text.lstrip())
+    return begin, begin + len(text.strip())
 
 
 def find_span(

@@ -54,6 +54,15 @@ class SquadData(Options):
         "64; without training, the model's.",
         at_least=1,
     )
+    answer_alignment: str = option(
+        "original",
+        "Tokens that training labels as the answer. original: as in "
+        "run_squad.py, all words that it overlaps, unless its own tokens are "
+        "among theirs as they are. exact: the tokens from its first to its "
+        "last character, where there are such, also within a word, as in Thai, "
+        "Japanese and German compounds; otherwise as original.",
+        choices=("original", "exact"),
+    )
     version_2_with_negative: bool | None = option(
         None,
         "Whether questions may have no answer, as in SQuAD 2.0. Default: "

@@ -1,8 +1,14 @@
 """squad_examples.py: tokens of an answer, for cases not in golden files."""
 
+import json
+
+import planted_squad
 import pytest
 
+from tfrecords import schema
+from tfrecords.io import records
 from tfrecords.tasks import squad_examples, squad_files
+from tfrecords.text import tokenizer, vocab
 
 PASSAGE = "The painter (1895-1943) lived;\n not\u202fher\u00a0and she."
 
@@ -53,6 +59,84 @@ def find(tokenizer, answer, passage=PASSAGE):
 )
 def test_an_answer_is_mapped_to_tokens(squad_tokenizer, answer, expected):
     assert find(squad_tokenizer, answer) == expected
+
+
+ENTRIES = [
+    *vocab.SPECIAL_TOKENS,
+    *("who", "?", "der", "donau", "##dampf", "##schiff", "##kapitän", "kam"),
+    *("トヨタ", "##の", "##エンジン", "##を", "บาง", "##กอก", "##ใน", "and"),
+]
+
+
+def labelled(tmp_path, passage, answers, alignment="exact"):
+    """Makes records with a small vocabulary.
+
+    Returns:
+      The text of the labelled tokens for each answer, and the manifest.
+    """
+    found = tokenizer.BertTokenizer(ENTRIES, do_lower_case=False)
+    questions = [
+        planted_squad.question(f"q{i}", "who ?", passage, answer)
+        for i, answer in enumerate(answers)
+    ]
+    path = tmp_path / "train.json"
+    content = planted_squad.article((passage, questions))
+    path.write_text(json.dumps(content), encoding="utf-8")
+    folder = squad_examples.make_records(
+        {"train": str(path)},
+        str(tmp_path / alignment),
+        found,
+        squad_examples.Settings(max_seq_length=32, answer_alignment=alignment),
+    )["train"]
+    opened = records.Records.open(folder)
+    columns = opened.read(schema.SPANS)
+    texts = []
+    _, starts, ends = found.tokenize_with_offsets([passage])
+    for edges in zip(
+        columns["start_positions"], columns["end_positions"], strict=True
+    ):
+        # [CLS] who ? [SEP] stand before the passage.
+        first, last = (int(position) - 4 for position in edges)
+        texts.append(passage[int(starts[0][first]) : int(ends[0][last])])
+    return texts, opened.manifest
+
+
+@pytest.mark.parametrize(
+    ("passage", "answer", "as_original"),
+    [
+        ("der donaudampfschiffkapitän kam", "dampfschiff", 1),
+        ("トヨタのエンジンを", "エンジン", 0),
+        ("บางกอกใน", "กอก", 0),
+        ("der donau kam", "donau", 1),
+        ("der donau kam", " donau ", 1),
+    ],
+)
+def test_an_exact_run_of_tokens_is_the_answer(
+    tmp_path, passage, answer, as_original
+):
+    (text,), manifest = labelled(tmp_path, passage, [answer])
+    assert text == answer.strip()
+    assert manifest.statistics["answers_exact"] == 1
+    assert manifest.flags["answer_alignment"] == "exact"
+    (text,), manifest = labelled(tmp_path, passage, [answer], "original")
+    assert text == passage.split()[as_original]
+    assert "answer_alignment" not in manifest.flags
+    assert "answers_exact" not in manifest.statistics
+
+
+def test_without_an_exact_run_it_is_as_in_the_original(tmp_path):
+    passage = "der donaudampfschiffkapitän kam"
+    texts, manifest = labelled(tmp_path, passage, ["onaudampf", "kam"])
+    assert texts == ["donaudampfschiffkapitän", "kam"]
+    statistics = manifest.statistics
+    assert statistics["answers_exact"] == statistics["answers_not_exact"] == 1
+
+
+def test_no_answer_is_dropped_for_the_kind_of_its_space(tmp_path):
+    passage = "der donau\u00a0kam and"
+    answers = ["onau\u00a0kam", "and"]
+    assert labelled(tmp_path, passage, answers)[0] == ["donau\u00a0kam", "and"]
+    assert labelled(tmp_path, passage, answers, "original")[0] == ["and"]
 
 
 def test_the_first_of_equal_tokens_in_a_word_is_found(squad_tokenizer):
