@@ -36,7 +36,7 @@ REQUIRES = [
     "ml_dtypes>=0.5.1",
     "absl-py>=1.4",
     # Our own.
-    "filelock>=3.18",
+    "filelock>=3.30",
     "google-crc32c>=1.6",
     "safetensors>=0.5",
     "scikit-learn>=1.5.2",

@@ -110,8 +110,12 @@ def make_rust(settings: Settings, function: str = "encode_batch") -> Peer:
     """Returns the tokenizer of Hugging Face."""
     import tokenizers
 
+    from tfrecords.text import vocab
+
+    entries = vocab.read(settings.vocab_file)
     wrapper = tokenizers.BertWordPieceTokenizer(
-        settings.vocab_file, lowercase=settings.do_lower_case
+        {entry: i for i, entry in enumerate(entries)},
+        lowercase=settings.do_lower_case,
     )
     rust = tokenizers.Tokenizer.from_str(wrapper.to_str())
     encode = getattr(rust, function)

@@ -4,10 +4,17 @@ import os
 import signal
 import sys
 
+# A script starts: "-m" while Python is looking for the module, or a console
+# command.
+_IS_SCRIPT = sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith(
+    "bert-"
+)
 try:
     from tfrecords import quiet_import
     from tfrecords.io import streams
 except ImportError as error:  # See tfrecords/libraries.py.
+    if not _IS_SCRIPT:
+        raise
     sys.exit(f"error: {error}")
 
 # Before any script imports TensorFlow, which logs messages about CUDA.
@@ -25,9 +32,7 @@ def exit_while_importing(number, frame) -> None:
 
 
 streams.open_closed()
-# Only for a script that starts: "-m" while Python is looking for the module, or
-# a console command.
-if sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith("bert-"):
+if _IS_SCRIPT:
     quiet_import.begin()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, exit_while_importing)

@@ -32,7 +32,8 @@ WRITES = (
 )
 SOURCE_FILES = "source_files"  # In model.json.
 _OF_OPTIMIZERS = re.compile(
-    r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter",
+    r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
+    r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
     re.IGNORECASE,
 )
 WITH_LABELS = ("classification", "tagging")  # Tasks with class names.
@@ -90,7 +91,7 @@ class Checkpoint:
         return shapes(self.config, self.task, len(self.labels))
 
     def unread(self) -> list[str]:
-        """Returns `unused` without slots and counters of optimizers."""
+        """Returns `unused` without what only training or a loss reads."""
         return [name for name in self.unused if not _OF_OPTIMIZERS.search(name)]
 
     def missing(self) -> list[str]:

@@ -43,6 +43,7 @@ def explore(
         or there is no model with a vocabulary.
     """
     check_address(host, port)
+    page_guard.check_allowed(allowed_hosts)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_RUN_HISTORY"] = "False"  # It would keep the texts.
     gradio = _import_gradio()

@@ -25,10 +25,21 @@ def hosts_of(host: str, allowed: Collection[str]) -> set[str]:
       host: address to listen on.
       allowed: further names, from --allowed_hosts.
     """
-    names = {*LOOPBACK, host, *allowed}
+    names = {*LOOPBACK, *filter(None, (host, *allowed))}
     if host not in LOOPBACK:
         names |= {socket.gethostname(), socket.getfqdn()}
     return {name.lower() for name in names}
+
+
+def check_allowed(allowed: Collection[str]) -> None:
+    """Raises ValueError for an entry that is no name or address of a host."""
+    for name in allowed:
+        found = _name_of(f"//{name}"), _name_of(f"//[{name}]")
+        if not name or name.lower() not in found:
+            raise ValueError(
+                f"--allowed_hosts has {name!r}; give names or addresses of "
+                "hosts alone, without a port and http://, such as box.example."
+            )
 
 
 class Guard:
@@ -44,7 +55,7 @@ class Guard:
     def __init__(self, app, host: str, allowed: Collection[str] = ()):
         self.app = app
         self.hosts = hosts_of(host, allowed)
-        self.allowed = {name.lower() for name in allowed}
+        self.allowed = {name.lower() for name in filter(None, allowed)}
         self.is_open = host not in LOOPBACK
 
     async def __call__(self, scope, receive, send) -> None:
@@ -93,7 +104,8 @@ class Guard:
 
     def _is_own(self, origin: str, host: str) -> bool:
         """Returns whether an origin is the page, or a page of `allowed`."""
-        if _name_of(origin) in self.allowed:
+        # "null", the origin of a sandboxed frame, has no name.
+        if (_name_of(origin) or None) in self.allowed:
             return True
         return origin.partition("://")[2].lower() == host.lower()
 

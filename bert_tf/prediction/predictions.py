@@ -207,8 +207,8 @@ def predict(config: PredictConfig) -> int:
             )
     if num_bad:
         raise ValueError(
-            f"{num_bad} of {num_bad + count} rows have no answer, the others "
-            f"do; the first: {first_bad}"
+            f"{num_bad} of {num_bad + count} rows have no answer; the first: "
+            f"{first_bad}"
         )
     return count
 

@@ -215,6 +215,8 @@ def _parse_csv(
             row = BadLine(number, str(error))
         except csv.Error as error:
             message = f"{parse.source}:{number}: {glue_rows.describe(error)}"
+            if reader.line_num > number:
+                message += f" The lines to {reader.line_num} are not read."
             # Without a header, or within an endless text, no row can be read.
             if parse.indices is None or "field limit" in str(error):
                 raise ValueError(message) from error

@@ -72,7 +72,7 @@ CASES = [
     _line("--text_a_column=9", "column 9 (from 0) is needed"),
     _line(
         "--input_format=csv --text_a_column=a",
-        "1 of 2 rows have no answer, the others do; the first: text/one",
+        "1 of 2 rows have no answer; the first: text/one",
         b"a,b\na film, cut,1\n'x',2\n",
     ),
     _error(

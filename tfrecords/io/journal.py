@@ -5,6 +5,8 @@ import json
 import os
 from collections.abc import Sequence
 
+from absl import logging
+
 from tfrecords.io import atomic_files, json_files, records, storage
 
 JOURNAL_NAME = "progress.jsonl"
@@ -75,8 +77,7 @@ class Journal:
         names = {*before, *self.run}
         if self.finished_manifests():  # Of any version.
             names -= {"version", "libraries"}
-        if "libraries" not in before:  # A version did not write them.
-            names.discard("libraries")
+        self._compare_libraries(before, names)
         for name in sorted(names):
             old, new = before.get(name), self.run.get(name)
             if old != new:
@@ -85,6 +86,35 @@ class Journal:
                     f"{name}={old}; now it is {name}={new}. Choose another "
                     "--output_dir, or remove this one first."
                 )
+
+    def _compare_libraries(self, before: dict, names: set[str]) -> None:
+        """Raises ValueError if a library is there in another version."""
+        if "libraries" not in names:
+            return
+        names.discard("libraries")
+        now = self.run.get("libraries", {})
+        if "libraries" not in before:
+            logging.warning(
+                "%s does not say with which libraries its records were begun; "
+                "they go on with %s",
+                self._path,
+                now,
+            )
+            return
+        other = {
+            name: version
+            for name, version in before["libraries"].items()
+            if now.get(name, version) != version
+        }
+        if other:
+            exact = " ".join(f"'{n}=={v}'" for n, v in other.items())
+            raise ValueError(
+                f"{self.output_dir!r} holds unfinished records made with "
+                f"{exact}; now there is "
+                f"{', '.join(f'{n} {now[n]}' for n in other)}. To finish them: "
+                f"pip install {exact}. Or choose another --output_dir, or "
+                "remove this one first."
+            )
 
     def _check_no_records(self):
         for name in self._names:

@@ -45,7 +45,9 @@ class Corpus(documents_lib.TextOptions):
             "do_lower_case": self.do_lower_case,
             **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
-            "libraries": libraries.of_records("sentencex"),
+            "libraries": libraries.of_records(
+                *(["sentencex"] if self.input_format != "sentences" else ())
+            ),
         }
 
 

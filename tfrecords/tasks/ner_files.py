@@ -24,6 +24,8 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from absl import logging
+
 from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -371,11 +373,21 @@ def _documents(
 ) -> list[tuple[tuple[str, ...], list]]:
     """Returns (columns of -DOCSTART-, [(line, columns), ...]) per document."""
     documents: list[tuple[tuple[str, ...], list]] = [((), [])]
+    is_named = False
     statistics = text_files.ReadStatistics()
     for number, line in enumerate(text_files.read_lines(path, statistics), 1):
-        if comment_prefix and line.startswith(comment_prefix):
-            continue
         columns = tuple(filter(None, _SPACE.split(line.strip("\r\n"))))
+        if comment_prefix and line.startswith(comment_prefix):
+            if len(columns) > 1 and TAG.fullmatch(columns[-1]) and not is_named:
+                is_named = True
+                logging.warning(
+                    "%s:%d: this line is skipped as a comment, but has a tag: "
+                    "%s. Is it a word? Give a longer --comment_prefix",
+                    path,
+                    number,
+                    quoted(line.strip()),
+                )
+            continue
         first = (*columns[:1], *columns[word_column - 1 : word_column])
         if any(column.startswith(DOCUMENT_START) for column in first):
             documents.append((columns, []))
@@ -551,7 +563,8 @@ def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
                     "as B-PER. The tag should be in the last column, or in "
                     "--tag_column; correct the line, or give --tag_scheme."
                 )
-            if scheme == "IO" and _PREFIX.match(tag):
+            # A type may begin as E-MAIL and S-BAHN do.
+            if scheme == "IO" and tag[:2] in ("B-", "I-"):
                 raise ValueError(
                     f"{where}: tag {quoted(tag)} is not of the scheme IO, in "
                     "which tags are O and entity types, such as PER. Correct "

@@ -171,7 +171,8 @@ def can_match(entry: str) -> bool:
     every kind. Markers such as [CLS], which it splits too, count as words.
     """
     piece = entry.removeprefix("##")
-    if piece.isprintable() and " " not in piece:  # Almost always, and fast.
+    # Almost always, and fast; U+FFFD is printable.
+    if piece.isprintable() and " " not in piece and "\ufffd" not in piece:
         return bool(piece)
     return not any(
         # Control and format characters; separators of words, lines, paragraphs.

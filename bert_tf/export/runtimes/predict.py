@@ -557,7 +557,10 @@ def _cells(lines, is_csv):
         try:
             cells = next(table, None)
         except csv.Error as error:
-            cells = ValueError(f"{error}. Is a quote not closed?")
+            reason = f"{error}. Is a quote not closed?"
+            if table.line_num > number:
+                reason += f" The lines to {table.line_num} are not read."
+            cells = ValueError(reason)
             if "limit" in str(error):  # What follows would be read as rows.
                 raise cells from error
         if cells is None:
@@ -663,6 +666,23 @@ def _decoded(lines, name):
             yield line.decode("utf-8", "replace")
 
 
+def _noted(lines, kind):
+    """Yields lines; a note says that a first line of JSON is read as text."""
+    for number, line in enumerate(lines, 1):
+        if number == 1 and line.lstrip().startswith("{"):
+            try:
+                parse(line, kind, "jsonl")
+            except ValueError:
+                pass  # It is no row of JSON.
+            else:
+                print(
+                    "note: line 1 is JSON, but is read as text. For its fields "
+                    "give --input_format=jsonl, or a file named .jsonl.",
+                    file=sys.stderr,
+                )
+        yield line
+
+
 def read(flags, kind):
     """Yields the line number and the fields, or a ValueError, of each row.
 
@@ -702,6 +722,8 @@ def read(flags, kind):
             columns = find_columns(words, kind)
             yield from parse_table(lines, columns, input_format == "csv")
         else:
+            if given == "auto" and input_format == "text":
+                lines = _noted(lines, kind)
             yield from parse_lines(lines, kind, input_format)
 
 

@@ -51,6 +51,21 @@ def test_names_of_this_machine_are_answered(host):
     assert ask(guard, host=host, origin=f"http://{host}") == ANSWERED
 
 
+@pytest.mark.parametrize("origin", ["null", "http://", "x"])
+def test_an_empty_allowed_name_opens_nothing(origin):
+    """A sandboxed frame of any page has the origin null."""
+    guard = page_guard.Guard(page, "127.0.0.1", ("box", ""))
+    assert is_refused(ask(guard, host=OWN, origin=origin), "is not this page")
+    assert is_refused(ask(guard, host=""), "is not among --allowed_hosts")
+
+
+@pytest.mark.parametrize("name", ["", "box:80", "http://box", "box/a", "a b/"])
+def test_an_allowed_name_is_a_name_alone(name):
+    with pytest.raises(ValueError, match="give names or addresses of hosts al"):
+        page_guard.check_allowed(["box", "10.0.0.7", "fe80::1", name])
+    page_guard.check_allowed(["Box.example", "10.0.0.7", "fe80::1"])
+
+
 @pytest.mark.parametrize(
     "host",
     [

@@ -347,13 +347,30 @@ def test_a_file_in_another_scheme_than_asked_for_raises(tmp_path):
         "between O and O. Correct",
         schemes=["BIOES"],
     )
+    path = write(tmp_path / "f", ["O", "B-PER"])
     check_error(
         path,
-        f"{path}:2: tag 'U-PER' is not of the scheme IO, in which tags are O",
+        f"{path}:2: tag 'B-PER' is not of the scheme IO, in which tags are O",
         schemes=["IO"],
     )
     path = write(tmp_path / "f", ["O", "U-PER", "S-PER"])
     check_error(path, f"no scheme: not BILOU: {path}:3 has S-PER between U-PER")
+
+
+def test_a_type_may_begin_as_a_tag_of_another_scheme_does(tmp_path):
+    path = write(tmp_path / "f", ["O", "E-MAIL", "PER"])
+    check_error(path, "neither O nor B-, I-, E- or S-")
+    corpus = ner_files.read(str(path), schemes=["IO"])
+    assert corpus.sentences[0].tags == ("O", "I-E-MAIL", "I-PER")
+
+
+def test_a_skipped_line_with_a_tag_is_a_warning(tmp_path, caplog):
+    path = tmp_path / "f"
+    path.write_text("# a comment\na O\n# B-PER\n# O\n")
+    corpus = ner_files.read(str(path), comment_prefix="#")
+    assert corpus.sentences[0].words == ("a",)
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}:3: this line is skipped as a comment")
 
 
 def test_an_unknown_tag_raises_with_its_line(tmp_path):

@@ -79,7 +79,17 @@ def test_another_place_of_pad_is_a_warning(tmp_path, caplog):
     )
 
 
-UNMATCHED = ["", "\u2028", "##\u2028", "a\u2028b", "a b", "b\0", "\u200d", "##"]
+UNMATCHED = [
+    "",
+    "\ufffd",
+    "\u2028",
+    "##\u2028",
+    "a\u2028b",
+    "a b",
+    "b\0",
+    "\u200d",
+    "##",
+]
 
 
 @pytest.mark.parametrize("entry", UNMATCHED)
