@@ -110,8 +110,6 @@ def make_rust(settings: Settings, function: str = "encode_batch") -> Peer:
     """Returns the tokenizer of Hugging Face."""
     import tokenizers
 
-    from tfrecords.text import vocab
-
     entries = vocab.read(settings.vocab_file)
     wrapper = tokenizers.BertWordPieceTokenizer(
         {entry: i for i, entry in enumerate(entries)},
