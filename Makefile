@@ -120,7 +120,8 @@ package: $(INSTALLED)
 	$(BIN)/python -m twine check --strict dist/*
 
 # Resolves constraints/ anew, with uv; only what must change does, unless
-# ARGS=--upgrade. Needs Python 3.10 to 3.13.
+# ARGS=--upgrade. Needs Python 3.10 to 3.13. uv takes backports-strenum 1.3, which
+# pip refuses on Python 3.11: keep 1.2.8 in parity.txt.
 RESOLVE = uv pip compile setup.py --quiet --no-header --no-annotate $(ARGS) \
   --extra test --output-file
 MAIN = --extra docs --extra pretraining --extra plots --extra explore --extra browser
