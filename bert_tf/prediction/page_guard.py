@@ -34,8 +34,8 @@ def hosts_of(host: str, allowed: Collection[str]) -> set[str]:
 def check_allowed(allowed: Collection[str]) -> None:
     """Raises ValueError for an entry that is no name or address of a host."""
     for name in allowed:
-        found = _name_of(f"//{name}"), _name_of(f"//[{name}]")
-        if not name or name.lower() not in found:
+        is_name = bool(name) and name.lower() == _name_of(f"//{name}")
+        if not is_name and not _is_address(name):
             raise ValueError(
                 f"--allowed_hosts has {name!r}; give names or addresses of "
                 "hosts alone, without a port and http://, such as box.example."
