@@ -234,17 +234,7 @@ def _with_head(
     metadata = {n: x for n, x in given.metadata.items() if n in _OF_ENCODER}
     metadata |= _untrained_pooler(given, task)
     return dataclasses.replace(
-        given,
-        task=task,
-        labels=labels or (),
-        tensors={
-            name: tensor
-            for name, tensor in given.tensors.items()
-            if name.startswith("encoder/")
-        },
-        slots={},
-        step=0,
-        metadata=metadata,
+        given.without_head(), task=task, labels=labels or (), metadata=metadata
     )
 
 

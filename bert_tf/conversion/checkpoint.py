@@ -94,6 +94,15 @@ class Checkpoint:
         """Returns `unused` without what only training or a loss reads."""
         return [name for name in self.unused if not _OF_OPTIMIZERS.search(name)]
 
+    def without_head(self) -> "Checkpoint":
+        """Returns the same with the weights of the encoder alone."""
+        encoder = {
+            name: tensor
+            for name, tensor in self.tensors.items()
+            if name.startswith("encoder/")
+        }
+        return dataclasses.replace(self, tensors=encoder, slots={}, step=0)
+
     def missing(self) -> list[str]:
         """Returns the names of the weights missing in the source."""
         return [name for name in self.shapes() if name not in self.tensors]

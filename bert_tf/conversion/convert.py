@@ -91,16 +91,7 @@ def _without_foreign_head(
         path,
         checkpoint.task,
     )
-    return dataclasses.replace(
-        checkpoint,
-        tensors={
-            n: x
-            for n, x in checkpoint.tensors.items()
-            if n.startswith("encoder/")
-        },
-        slots={},
-        step=0,
-    )
+    return checkpoint.without_head()
 
 
 def _unexpected_files(

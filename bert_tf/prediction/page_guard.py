@@ -105,7 +105,7 @@ class Guard:
     def _is_own(self, origin: str, host: str) -> bool:
         """Returns whether an origin is the page, or a page of `allowed`."""
         # "null", the origin of a sandboxed frame, has no name.
-        if (_name_of(origin) or None) in self.allowed:
+        if _name_of(origin) in self.allowed:
             return True
         return origin.partition("://")[2].lower() == host.lower()
 

@@ -80,6 +80,12 @@ class WordPieces(tf.Module):
 
     def __init__(self, entries: Sequence[str]):
         super().__init__()
+        # The op refuses zero bytes and equal entries. A word has no space, so
+        # what no word can match is replaced by what no word matches either.
+        entries = [
+            entry if vocab.can_match(entry) else f" {i}"
+            for i, entry in enumerate(entries)
+        ]
         # The ops run on the CPU and need their tables there.
         with tf.device("CPU"):
             # This one also splits at spaces and punctuation.
@@ -128,12 +134,6 @@ def _to_pieces(ragged_parts: tuple) -> Pieces:
 def _fast_wordpiece(
     entries: Sequence[str], **settings
 ) -> tf_text.FastWordpieceTokenizer:
-    # The op refuses zero bytes and equal entries. A word has no space, so what
-    # no word can match is replaced by what no word matches either.
-    entries = [
-        entry if vocab.can_match(entry) else f" {i}"
-        for i, entry in enumerate(entries)
-    ]
     return tf_text.FastWordpieceTokenizer(
         vocab=entries,
         token_out_type=tf.int32,
