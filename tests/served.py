@@ -3,6 +3,24 @@
 import json
 
 
+def lines_of(loaded, kind, inputs, signature="text"):
+    """Returns the lines that `predict` writes for inputs of a Predictor.
+
+    `loaded` is the SavedModel of an export of the kind.
+    """
+    from bert_tf.prediction import predictions, predictor, text_rows
+
+    call = loaded.signatures[signature]
+    specs = call.structured_input_signature[1]
+    ranks = {name: spec.shape.rank for name, spec in specs.items()}
+    rows = [
+        text_rows.Row(i, predictor.parse(kind, value, "it"))
+        for i, value in enumerate(inputs)
+    ]
+    names = sorted(call.structured_outputs)
+    return list(predictions.answer_rows(call, rows, ranks, names))
+
+
 def answers(model_dir, rows, folder, *words):
     """Exports the model to `folder` and returns the answers of `predict`.
 

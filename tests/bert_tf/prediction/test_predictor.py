@@ -6,11 +6,12 @@ import os
 import exports
 import numpy as np
 import pytest
+import served
 import tensorflow as tf
 
 import bert_tf
 from bert_tf.export import export_model, kinds
-from bert_tf.prediction import answers, predictions, text_rows
+from bert_tf.prediction import answers
 from bert_tf.prediction.predictor import parse
 
 TEXTS = [
@@ -50,19 +51,6 @@ INPUTS = {
     ),
 }
 KINDS = sorted(INPUTS)
-
-
-def of_export(export, kind, inputs, signature="text"):
-    """Returns the lines that `predict` writes for the same inputs."""
-    call = export.loaded.signatures[signature]
-    specs = call.structured_input_signature[1]
-    ranks = {name: spec.shape.rank for name, spec in specs.items()}
-    rows = [
-        text_rows.Row(i, parse(kind, value, "it"))
-        for i, value in enumerate(inputs)
-    ]
-    names = sorted(call.structured_outputs)
-    return list(predictions.answer_rows(call, rows, ranks, names))
 
 
 def check_label(answer, line):
@@ -159,7 +147,7 @@ def test_answers_are_those_of_the_saved_model(exported, kind):
     predictor = bert_tf.Predictor(folder, **settings)
     assert predictor.kind == kind
     found = predictor(inputs)
-    lines = of_export(export, kind, inputs)
+    lines = served.lines_of(export.loaded, kind, inputs)
     assert len(found) == len(lines) == len(inputs)
     for answer, line in zip(found, lines, strict=True):
         CHECKS[kind](answer, line)
@@ -195,7 +183,7 @@ def test_words_get_the_tags_of_the_saved_model(exported):
     predictor = bert_tf.Predictor(folder)
     for answer, line in zip(
         predictor(WORDS),
-        of_export(export, "tagging", WORDS, "words"),
+        served.lines_of(export.loaded, "tagging", WORDS, "words"),
         strict=True,
     ):
         assert [tag.tag for tag in answer.words] == line["tags"]

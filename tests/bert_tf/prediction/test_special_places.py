@@ -6,12 +6,11 @@ import pathlib
 import exports
 import numpy as np
 import pytest
+import served
 import tensorflow as tf
 
 import bert_tf
 from bert_tf.export.runtimes import tokenizer as plain_tokenizer
-from bert_tf.prediction import predictions, text_rows
-from bert_tf.prediction.predictor import parse
 from bert_tf.training import model_folders
 from run_scripts import export_savedmodel
 from tfrecords.text import vocab
@@ -128,15 +127,8 @@ def test_nor_do_those_of_an_export(both, tmp_path):
         command = ["export_savedmodel", f"--model_dir={folder}"]
         command += [f"--export_dir={path}", f"--kind={kind}", *words]
         export_savedmodel.main(command)
-        call = tf.saved_model.load(path).signatures["text"]
-        specs = call.structured_input_signature[1]
-        ranks = {name: spec.shape.rank for name, spec in specs.items()}
-        rows = [
-            text_rows.Row(i, parse(kind, value, "it"))
-            for i, value in enumerate(inputs)
-        ]
-        names = sorted(call.structured_outputs)
-        lines.append(list(predictions.answer_rows(call, rows, ranks, names)))
+        loaded = tf.saved_model.load(path)
+        lines.append(served.lines_of(loaded, kind, inputs))
     check_equal(lines[1], lines[0])
 
 
