@@ -45,12 +45,15 @@ def load(
     The model is that of its task: BertPretrainer, BertClassifier,
     BertRegressor, BertSpanPredictor, BertTagger or BertMultipleChoice. A BERT
     without a head is a pre-training model whose heads are newly initialized,
-    with Keras's seed. It has three attributes more:
+    with Keras's seed. It has four attributes more:
 
       metadata     the content of its model.json: `task`, `labels`,
                    `do_lower_case`, `max_seq_length` and so on
       vocabulary   content of its vocab.txt, bytes; None if there is none
       new_weights  name -> sha256 of each newly initialized weight
+      sentence_embedding  steps from hidden states to the vector of a text, a
+                   SentenceEmbedding; None unless the folder specifies them, as
+                   those of sentence-transformers do
 
     Args:
       path: a run or model folder of bert_tf, or a checkpoint of Google's BERT,
@@ -101,6 +104,7 @@ def load(
     # Read-only, so that Keras does not take it for a part of the model.
     model.metadata = types.MappingProxyType(metadata)
     model.vocabulary = given.vocabulary
+    model.sentence_embedding = given.sentence_embedding
     model.new_weights = types.MappingProxyType(
         {
             name: model_folders.digest_of({name: weights[name]})
@@ -136,6 +140,7 @@ def _describe_encoder(
         "pretraining",
     )
     encoder.vocabulary = given.vocabulary
+    encoder.sentence_embedding = given.sentence_embedding
     encoder.metadata = types.MappingProxyType(
         {n: x for n, x in metadata.items() if x is not None}
     )
@@ -198,7 +203,7 @@ def _read(path: str) -> checkpoint_lib.Checkpoint:
         return convert.read(path)
     folder = checkpoints.find(path)
     given = checkpoint_lib.read(folder, with_slots=False)
-    model_folders.check_finite(given.tensors, folder)
+    model_folders.check_finite(given.all_tensors(), folder)
     return given
 
 
@@ -233,8 +238,19 @@ def _with_head(
         )
     metadata = {n: x for n, x in given.metadata.items() if n in _OF_ENCODER}
     metadata |= _untrained_pooler(given, task)
+    lost = ()
+    if embedding := given.sentence_embedding:
+        lost = (
+            f"its sentence embedding ({embedding}) is not kept under a new "
+            "head, which training adapts the encoder to",
+        )
     return dataclasses.replace(
-        given.without_head(), task=task, labels=labels or (), metadata=metadata
+        given.without_head(),
+        task=task,
+        labels=labels or (),
+        metadata=metadata,
+        sentence_embedding=None,
+        notes=(*given.notes, *lost),
     )
 
 
@@ -408,6 +424,8 @@ def save(
             checkpoint_lib.write(given, folder)
         else:
             # Its newly initialized weights too, with their values.
+            if given.sentence_embedding:
+                weights |= given.sentence_embedding.tensors()
             model_folders.save_weights(
                 folder,
                 weights,
@@ -476,6 +494,7 @@ def _checkpoint_of(
     # The fields of their own of a Checkpoint.
     known = ("task", "labels", "do_lower_case", vocabularies.INFERRED_CASE)
     known += ("source", checkpoint_lib.SOURCE_FILES)
+    known += (model_folders.SENTENCE_EMBEDDING,)
     return checkpoint_lib.Checkpoint(
         source=metadata.get("source", type(model).__name__),
         config=config,
@@ -486,6 +505,7 @@ def _checkpoint_of(
         do_lower_case=do_lower_case,
         is_case_inferred=is_case_inferred,
         metadata={n: x for n, x in metadata.items() if n not in known},
+        sentence_embedding=model.sentence_embedding,
     )
 
 

@@ -20,6 +20,7 @@ from absl import logging
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
 from bert_tf.model import models
+from bert_tf.model import sentence_embedding as sentence_embedding_lib
 from bert_tf.training import checkpoints, checksums, model_folders
 
 WRITES = (
@@ -46,6 +47,7 @@ _KNOWN = (
     "source",
     SOURCE_FILES,
     "not_in_source",
+    model_folders.SENTENCE_EMBEDDING,
 )
 
 
@@ -69,6 +71,8 @@ class Checkpoint:
       metadata: the other keys of our model.json, such as `max_seq_length`.
       unused: names of the source's tensors that are in no rename table.
       notes: for the user: decisions made while reading the source.
+      sentence_embedding: how the source computes the vector of a text; None if
+        it does not specify it.
     """
 
     source: str
@@ -85,10 +89,17 @@ class Checkpoint:
     metadata: dict[str, object] = dataclasses.field(default_factory=dict)
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    sentence_embedding: sentence_embedding_lib.SentenceEmbedding | None = None
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every weight of the task's model."""
         return shapes(self.config, self.task, len(self.labels))
+
+    def all_tensors(self) -> dict[str, np.ndarray]:
+        """Returns weights, Adam's moments and those of the embedding."""
+        embedding = self.sentence_embedding
+        more = embedding.tensors() if embedding else {}
+        return self.tensors | self.slots | more
 
     def unread(self) -> list[str]:
         """Returns `unused` without what only training or a loss reads."""
@@ -188,6 +199,14 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
         )
     not_in_source = set(metadata.get("not_in_source", ()))
     tensors = model_folders.read_tensors(path)
+    embedding = None
+    if settings := metadata.get(model_folders.SENTENCE_EMBEDDING):
+        embedding = sentence_embedding_lib.of_folder(settings, tensors, folder)
+        tensors = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if name not in embedding.tensors()
+        }
     slots_path = os.path.join(folder, checkpoints.OPTIMIZER)
     slots = {}
     # Moments of adapters do not belong to the merged kernels.
@@ -216,6 +235,7 @@ def read(path: str, *, with_slots: bool = True) -> Checkpoint:
         do_lower_case=metadata.get("do_lower_case"),
         is_case_inferred=bool(metadata.get(vocabularies.INFERRED_CASE)),
         metadata={n: x for n, x in metadata.items() if n not in _KNOWN},
+        sentence_embedding=embedding,
     )
     head = tensors.get(f"{checkpoint.task}/dense/bias", np.zeros(0))
     num_labels = len(checkpoint.labels) or head.size
@@ -322,6 +342,7 @@ def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
 
 def metadata_of(checkpoint: Checkpoint) -> dict[str, object]:
     """Returns the content of a checkpoint's model.json."""
+    embedding = checkpoint.sentence_embedding
     metadata = checkpoint.metadata | {
         "task": checkpoint.task,
         "labels": list(checkpoint.labels),
@@ -330,6 +351,7 @@ def metadata_of(checkpoint: Checkpoint) -> dict[str, object]:
         "source": checkpoint.source,
         SOURCE_FILES: checkpoint.source_files or None,
         "not_in_source": checkpoint.missing(),
+        model_folders.SENTENCE_EMBEDDING: embedding and embedding.settings(),
     }
     return {n: x for n, x in metadata.items() if x not in (None, [])}
 
@@ -348,6 +370,8 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
             ", ".join(missing),
         )
         weights = model_folders.weight_names(build_model(checkpoint))
+    if checkpoint.sentence_embedding:
+        weights = weights | checkpoint.sentence_embedding.tensors()
     model_folders.save_weights(
         folder, weights, checkpoint.config, metadata_of(checkpoint)
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import fnmatch
 import os
+import pathlib
 from collections.abc import Sequence
 
 from absl import logging
@@ -35,7 +36,7 @@ def read(
     checkpoint = formats.converter(name).read(path)
     ours.check_labels(checkpoint)
     model_folders.check_finite(
-        checkpoint.tensors | checkpoint.slots, path, allow_nan=allow_nan_weights
+        checkpoint.all_tensors(), path, allow_nan=allow_nan_weights
     )
     checkpoint = _without_foreign_head(checkpoint, name, path)
     own = checkpoint.config.hidden_act
@@ -102,7 +103,12 @@ def _unexpected_files(
     for name in sorted(os.listdir(os.path.join(folder, inside))):
         path = os.path.join(inside, name)
         if os.path.isdir(os.path.join(folder, path)):
-            if any(file.startswith(f"{path}/") for file in writes):
+            # The folder of a file, or one above it.
+            if any(
+                fnmatch.fnmatchcase(path, above)
+                for file in writes
+                for above in map(str, pathlib.PurePosixPath(file).parents)
+            ):
                 unexpected_files += _unexpected_files(folder, writes, path)
             else:
                 unexpected_files.append(f"{path}/")

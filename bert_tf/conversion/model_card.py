@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.training import checkpoints, run_folder
+from bert_tf.model import sentence_embedding
+from bert_tf.training import checkpoints, model_folders, run_folder
 from tfrecords.io import json_files
 from tfrecords.options import quoted
 
@@ -263,6 +264,11 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         ("converted from", _without_folders(metadata.get("source"))),
     ]
     values = dict(rows) | dict(facts.settings)
+    name = model_folders.SENTENCE_EMBEDDING
+    if embedding := values.get(name) or (
+        metadata.get(name) if facts.kind is None else None
+    ):
+        values[name] = sentence_embedding.describe(embedding)
     if facts.kind == "preprocessor":
         for name, _ in rows[:3]:  # Of a model.
             del values[name]

@@ -131,7 +131,11 @@ def check_lossless(
         sizes or hidden_act changed.
     """
     # Slots too: every format or its sidecar can hold them.
-    before, after = given.tensors | given.slots, written.tensors | written.slots
+    before, after = given.all_tensors(), written.all_tensors()
+    lost, embedding = [], given.sentence_embedding
+    if embedding and not written.sentence_embedding:
+        lost = [f"sentence embedding: {embedding}"]
+        before = given.tensors | given.slots
     lines = [f"  - lost:     {n}" for n in before if n not in after]
     lines += [f"  + invented: {n}" for n in after if n not in before]
     lines += [
@@ -149,12 +153,14 @@ def check_lossless(
     ]
     if given.task != written.task:
         lines += [f"  ! task: {given.task} -> {written.task}"]
+    kept = written.sentence_embedding
+    if kept and (not embedding or kept.settings() != embedding.settings()):
+        lines += [f"  ! sentence embedding: {embedding} -> {kept}"]
     if lines:
         raise ValueError(
             f"{given.source} differs after being written and read back:\n"
             + "\n".join(lines)
         )
-    lost = []
     for name in ("step", "labels", "vocabulary", "do_lower_case"):
         value = getattr(given, name)
         # If the source does not specify it, a note reports the inferred one.

@@ -1,13 +1,18 @@
 """Encoder outputs -> hidden states, or one embedding for each text.
 
 Shapes: N texts, B batch, S max_seq_length, s length of the longest row, H
-hidden, L layers, K selected layers.
+hidden, L layers, K selected layers, E size of a vector: K H, unless the model
+has other pooling or a dense layer.
 """
 
+import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 
+from bert_tf.model import layer_outputs
+from bert_tf.model.sentence_embedding import SentenceEmbedding
 from tfrecords import schema
 
 
@@ -79,23 +84,51 @@ def encode(outputs, batch, *, has_pooler: bool) -> dict[str, tf.Tensor]:
 
 
 def embed(
-    outputs, batch, *, pooling: str, layers: Sequence[int]
+    outputs, batch, *, embedding: SentenceEmbedding, layers: Sequence[int]
 ) -> dict[str, tf.Tensor]:
-    """Returns `embedding` [N, K H] float32, with layers in the given order.
+    """Returns `embedding` [N, E] float32.
 
     Args:
       outputs: outputs of the encoder.
       batch: only `input_mask` is used.
-      pooling: "cls", the vector at [CLS]; "mean", the mean over all tokens
-        except padding, including [CLS] and [SEP], as in sentence-transformers.
-      layers: K layer indices from `layer_outputs.parse`.
+      embedding: steps from the hidden states to the vectors.
+      layers: K layer indices from `layer_outputs.parse`, whose hidden states
+        are concatenated in the given order.
     """
     hidden = [outputs.encoder_outputs[i] for i in layers]
-    if pooling == "cls":
-        hidden = [x[:, 0] for x in hidden]  # [N, H]
-    hidden = tf.cast(tf.concat(hidden, axis=-1), tf.float32)
-    if pooling == "mean":
-        is_token = tf.cast(batch["input_mask"], tf.float32)  # [N, s]
-        lengths = tf.reduce_sum(is_token, axis=1, keepdims=True)
-        hidden = tf.einsum("nsh,ns->nh", hidden, is_token) / lengths
-    return {"embedding": hidden}
+    hidden = tf.concat(hidden, axis=-1)  # [N, s, K H]
+    return {"embedding": embedding(hidden, batch["input_mask"])}
+
+
+def find_embedding(model, pooling: str | None) -> SentenceEmbedding:
+    """Returns a task model's own steps to a vector, or the mean.
+
+    Args:
+      model: its `sentence_embedding` may be None.
+      pooling: mode that replaces the model's, if given.
+    """
+    embedding = model.sentence_embedding or SentenceEmbedding()
+    if pooling:
+        embedding = dataclasses.replace(embedding, pooling=(pooling,))
+    return embedding
+
+
+def make_embed(
+    model, pooling: str | None, layers: Sequence[str] | None
+) -> functools.partial:
+    """Returns `embed` with the steps and layers to use.
+
+    Args:
+      model: as for `find_embedding`.
+      pooling: the same.
+      layers: values of --layers. Default: the last.
+
+    Raises:
+      ValueError: if there is no such layer, or a dense layer does not fit.
+    """
+    embedding = find_embedding(model, pooling)
+    indices = layer_outputs.parse(
+        ["-1"] if layers is None else layers, model.config.num_hidden_layers
+    )
+    embedding.check_width(len(indices) * model.config.hidden_size)
+    return functools.partial(embed, embedding=embedding, layers=indices)

@@ -23,7 +23,7 @@ from bert_tf.export import (
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import dropout, layer_outputs, layers, models
+from bert_tf.model import dropout, layers, models
 from bert_tf.training import config as training_config
 from bert_tf.training import model_folders
 from tfrecords.io import stored_folders
@@ -55,7 +55,9 @@ def export(config: kinds.ExportConfig) -> None:
 
 
 def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
-    metadata = model_folders.read_metadata(folder)
+    metadata = dict(model_folders.read_metadata(folder))
+    # Of the folder; that of the export is among its own settings.
+    metadata.pop(model_folders.SENTENCE_EMBEDDING, None)
     if config.kind == kinds.PREPROCESSOR:
         _export_preprocessor(config, folder, metadata)
         return
@@ -64,7 +66,13 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         folder, metadata, _find_policy(precision, config.weights_dtype)
     )
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    kind = kinds.find_kind(
+        config,
+        metadata["task"],
+        new_weights,
+        model.config,
+        is_embedding=model.sentence_embedding is not None,
+    )
     has_pooler = model_folders.has_pooler(new_weights)
     if not has_pooler:
         logging.warning(
@@ -83,6 +91,7 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": tokenizer.sha256,
     }
+    settings |= embedding_settings(config, kind, model)
     if metadata["task"] in _NEED_LABELS:
         settings["num_classes"] = len(metadata["labels"])
     if config.weights_dtype:
@@ -186,6 +195,16 @@ def _find_precision(config, folder: str, metadata: Mapping) -> str:
     return precision
 
 
+def embedding_settings(
+    config: kinds.ExportConfig, kind: str, model: keras.Model
+) -> dict[str, dict]:
+    """Returns the entry of an export's model.json on its vectors, if any."""
+    if kind != "sentence_embedding":
+        return {}
+    embedding = encoder_signatures.find_embedding(model, config.pooling)
+    return {model_folders.SENTENCE_EMBEDDING: embedding.settings()}
+
+
 def _find_policy(precision: str, weights_dtype: str | None):
     """Returns the dtype policy of a model that computes in `precision`."""
     policy = training_config.inference_policy(precision)
@@ -215,6 +234,7 @@ def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
         )
     model = models.for_task(task, config, len(labels), dtype=policy)
     model_folders.load_weights(model, folder)
+    model.sentence_embedding = model_folders.read_sentence_embedding(folder)
     for layer in model._flatten_layers():
         if isinstance(layer, dropout.Dropout) and layer.seed_generator:
             layer.seed_generator.state.assign([layer.dropout_id, 0])
@@ -304,7 +324,7 @@ def make_signatures(
         functools.partial(pack, tokenizer, max_seq_length), autograph=False
     )
     postprocess = _make_postprocess(
-        config, kind, model.config, tokenizer, metadata, has_pooler
+        config, kind, model, tokenizer, metadata, has_pooler
     )
     network = model.encoder if kind in _OF_ENCODER else model
 
@@ -333,7 +353,7 @@ def make_signatures(
 
 
 def _make_postprocess(
-    config, kind, model_config, tokenizer, metadata, has_pooler
+    config, kind, model, tokenizer, metadata, has_pooler
 ) -> Callable[..., text_signatures.Answers]:
     """Returns a function (model outputs, batch) -> answers."""
     if kind == "classification":
@@ -349,11 +369,8 @@ def _make_postprocess(
             encoder_signatures.encode, has_pooler=has_pooler
         )
     if kind == "sentence_embedding":
-        layers = ["-1"] if config.layers is None else config.layers
-        return functools.partial(
-            encoder_signatures.embed,
-            pooling=config.pooling or "mean",
-            layers=layer_outputs.parse(layers, model_config.num_hidden_layers),
+        return encoder_signatures.make_embed(
+            model, config.pooling, config.layers
         )
     if kind == "fill_mask":
         return functools.partial(

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
+from bert_tf.model.sentence_embedding import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
 # Task of the model -> kinds of export; the first is the default.
@@ -66,8 +67,9 @@ class ExportConfig(Options):
     kind: str = option(
         "auto",
         "What `serving_default` computes; auto: the task that the model was "
-        "trained for; preprocessor: only the inputs of --kind=encoder, from "
-        "text.",
+        "trained for, or sentence_embedding of a folder of "
+        "sentence-transformers; preprocessor: only the inputs of "
+        "--kind=encoder, from text.",
         choices=("auto", *WEIGHTS, PREPROCESSOR),
     )
     max_seq_length: int | None = option(
@@ -104,9 +106,12 @@ class ExportConfig(Options):
     )
     pooling: str | None = option(
         None,
-        "sentence_embedding: cls, the vector at [CLS]; or mean, over all "
-        "tokens except padding. Default: mean.",
-        choices=("cls", "mean"),
+        "sentence_embedding: cls, the vector at [CLS]; mean, max, "
+        "mean_sqrt_len_tokens (the sum over the root of the length), "
+        "weightedmean (by position) over all tokens except padding; or "
+        "lasttoken. Default: that of a folder of sentence-transformers, whose "
+        "further modules follow in any case; otherwise mean.",
+        choices=POOLING_MODES,
     )
     layers: tuple[str, ...] | None = option(
         None,
@@ -157,6 +162,8 @@ def find_kind(
     task: str,
     new_weights: Sequence[str],
     model_config: BertConfig,
+    *,
+    is_embedding: bool = False,
 ) -> str:
     """Returns the kind of export: `config.kind`, or the default for "auto".
 
@@ -166,6 +173,8 @@ def find_kind(
       new_weights: from `model_folders.find_newly_initialized`.
       model_config: config of the model. A left-to-right model cannot fill
         masks, and its [CLS] attends only to itself.
+      is_embedding: whether the model is one of sentence-transformers, for which
+        "auto" is sentence_embedding.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
@@ -195,7 +204,9 @@ def find_kind(
             f"--kind={config.kind} does not fit a model with task {task!r}"
             f"{without}; it can be exported as {' or '.join(kinds)}."
         )
-    kind = kinds[0] if config.kind == "auto" else config.kind
+    kind = config.kind
+    if kind == "auto":
+        kind = "sentence_embedding" if is_embedding else kinds[0]
     check_settings(config, kind)
     return kind
 

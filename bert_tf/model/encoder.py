@@ -105,9 +105,10 @@ class ConfiguredModel(keras.Model):
       metadata: set by `bert_tf.load`; see there.
       vocabulary: the same.
       new_weights: the same.
+      sentence_embedding: the same.
     """
 
-    metadata = vocabulary = new_weights = None
+    metadata = vocabulary = new_weights = sentence_embedding = None
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)

@@ -38,6 +38,7 @@ _LINES_PER_PART = 256
 _PAIR = re.compile(r"(.*) \|\|\| (.*)")
 # extract_features.py: main.
 _DIGITS = 6
+_MAX_SEQ_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,10 +64,11 @@ class FeatureConfig(VocabularyOptions):
         "Layers to extract: 0 is the first one after the embeddings, -1 the "
         "last.",
     )
-    max_seq_length: int = option(
-        128,
+    max_seq_length: int | None = option(
+        None,
         "Maximum tokens of a text, with [CLS] and [SEP]; longer texts are "
-        "truncated.",
+        "truncated. Default: that of a folder of sentence-transformers, "
+        "otherwise 128.",
         at_least=5,
         at_most=MAX_SEQ_LENGTH,
     )
@@ -131,6 +133,12 @@ def _extract(config: FeatureConfig, folder: str) -> None:
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
     encoder = model_folders.build_encoder(folder)
     loading.check_vocabulary(tokenizer, encoder, vocab_file)
+    metadata = model_folders.read_metadata(folder)
+    if config.max_seq_length is None:
+        length = _MAX_SEQ_LENGTH
+        if model_folders.SENTENCE_EMBEDDING in metadata:
+            length = metadata.get("max_seq_length", length)
+        config = dataclasses.replace(config, max_seq_length=length)
     most = encoder.config.max_position_embeddings
     if config.max_seq_length > most:
         raise ValueError(

@@ -69,7 +69,8 @@ class Predictor:
       **settings: `kind`, and settings of an export: `pooling`, `layers`,
         `top_k`, `doc_stride`, `n_best_size` and so on, see
         `kinds.ExportConfig`. With kind="sentence_embedding" any model returns
-        vectors.
+        vectors: those of a folder of sentence-transformers have its pooling,
+        dense layers and normalization.
 
     Call arguments:
       inputs: one input or a list of inputs, see above. In a list, the words
@@ -123,7 +124,7 @@ class Predictor:
         metadata = loading.metadata_of(model)
         untrained = model_folders.find_newly_initialized(metadata, model.config)
         config = _find_config(
-            settings, max_seq_length, metadata["task"], untrained, model.config
+            settings, max_seq_length, metadata["task"], untrained, model
         )
         self.model, self.kind = model, config.kind
         self.batch_size = batch_size
@@ -193,7 +194,7 @@ def _find_config(
     max_seq_length: int | None,
     task: str,
     untrained: Sequence[str],
-    model_config,
+    model: keras.Model,
 ) -> kinds.ExportConfig:
     """Returns the settings of an export with the same answers."""
     known = ("kind", *kinds.APPLIES_TO)
@@ -216,7 +217,13 @@ def _find_config(
         )
     if config.kind == "auto":
         auto = kinds.ExportConfig(model_dir="model", export_dir="export")
-        kind = kinds.find_kind(auto, task, untrained, model_config)
+        kind = kinds.find_kind(
+            auto,
+            task,
+            untrained,
+            model.config,
+            is_embedding=model.sentence_embedding is not None,
+        )
         if kind == "encoder" and task != "pretraining":
             raise ValueError(
                 f"The model's head for {task} is newly initialized, so its "
@@ -226,7 +233,7 @@ def _find_config(
         if kind == "encoder":
             kind = "sentence_embedding"
         config = dataclasses.replace(config, kind=kind)
-    kinds.find_kind(config, task, untrained, model_config)  # Raises.
+    kinds.find_kind(config, task, untrained, model.config)  # Raises.
     return config
 
 

@@ -18,7 +18,7 @@ import safetensors
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import BertConfig
-from bert_tf.model import lora
+from bert_tf.model import lora, sentence_embedding
 from bert_tf.training import checksums
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -29,7 +29,9 @@ METADATA = "model.json"
 VOCABULARY = "vocab.txt"
 
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
-_NEWLY_INITIALIZED = "untrained"  # The key in model.json.
+# Keys in model.json.
+_NEWLY_INITIALIZED = "untrained"
+SENTENCE_EMBEDDING = "sentence_embedding"
 
 
 _MAX_FLOAT = 3e38  # Of float32.
@@ -58,6 +60,7 @@ _ENTRIES = {
     "labels?": [str],
     "tag_scheme?": str,
     "not_in_source?": [str],
+    f"{SENTENCE_EMBEDDING}?": sentence_embedding.SETTINGS,
     f"{_NEWLY_INITIALIZED}?": [str],
 }
 
@@ -374,8 +377,28 @@ def load_weights(model: keras.Model, folder: str) -> None:
     path = os.path.join(folder, WEIGHTS)
     tensors, kept = read_tensors(path), _not_in_source(folder)
     check_finite(tensors, path)
+    tensors = {
+        name: tensor
+        for name, tensor in tensors.items()
+        if not name.startswith(sentence_embedding.PREFIX)
+    }
     assign(weight_names(model), tensors, path, kept)
     lora.reset(model)  # The folder's kernels are merged.
+
+
+def read_sentence_embedding(
+    folder: str,
+) -> sentence_embedding.SentenceEmbedding | None:
+    """Returns the steps to a vector that a model folder has, if any.
+
+    Raises:
+      ValueError: as in `sentence_embedding.of_folder`.
+    """
+    settings = _read_entries(folder).get(SENTENCE_EMBEDDING)
+    if settings is None:
+        return None
+    tensors = read_tensors(os.path.join(folder, WEIGHTS))
+    return sentence_embedding.of_folder(settings, tensors, folder)
 
 
 def _not_in_source(folder: str) -> set[str]:

@@ -1,7 +1,7 @@
 """Hugging Face folders of a BERT <-> Checkpoint.
 
 The classes in `config_json.ARCHITECTURES` are read; all but BertLMHeadModel are
-written. The BERT in a sentence-transformers folder can be read too.
+written. So are folders of sentence-transformers, with their modules.
 """
 
 import os
@@ -26,6 +26,7 @@ WRITES = (
     weight_files.SAFETENSORS,
     *sidecar.WRITES,
     *tokenizer_files.WRITES,
+    *sentence_transformers.WRITES,
 )
 
 # modeling_bert.py: BertModel.
@@ -135,15 +136,15 @@ def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
 
 
 def read(path: str) -> checkpoint_lib.Checkpoint:
-    """Reads a folder, or the BERT inside a sentence-transformers folder.
+    """Reads a folder, of sentence-transformers or not.
 
     Raises:
-      ValueError: if the model is not BERT or has unsupported settings, or if
-        files or tensors are missing or do not match the config.
+      ValueError: if the model is not BERT or has unsupported settings or
+        modules, or if files or tensors are missing or do not match the config.
     """
-    folder, notes = path, []
-    if is_inside := sentence_transformers.is_there(path):
-        folder, notes = sentence_transformers.find(path)
+    modules = sentence_transformers.read(path)
+    folder = modules.folder
+    is_inside = modules.embedding is not None
     values = config_json.read_values(folder)
     tensors, changes = weight_files.as_float32(weight_files.read(folder))
     extra = sidecar.read(folder, _WEIGHTS)
@@ -186,6 +187,11 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         config=config_path,
     )
     text = tokenizer_files.read(folder, metadata.config)
+    length = modules.max_seq_length or text.max_seq_length
+    if is_inside:
+        modules.embedding.check_width(metadata.config.hidden_size)
+    if length:
+        length = min(length, metadata.config.max_position_embeddings)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=metadata.config,
@@ -196,8 +202,16 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
         do_lower_case=text.do_lower_case,
+        metadata={"max_seq_length": length} if length else {},
+        sentence_embedding=modules.embedding,
         unused=tuple(unused),
-        notes=(*notes, *metadata.notes, *text.notes, *changes, *extra.notes),
+        notes=(
+            *modules.notes,
+            *metadata.notes,
+            *text.notes,
+            *changes,
+            *extra.notes,
+        ),
     )
 
 
@@ -287,6 +301,13 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         checkpoint.config, checkpoint.task, checkpoint.labels, name, folder
     )
     _write_text(checkpoint, folder)
+    if checkpoint.sentence_embedding:
+        sentence_transformers.write(
+            checkpoint.sentence_embedding,
+            checkpoint.metadata.get("max_seq_length"),
+            checkpoint.config,
+            folder,
+        )
 
 
 def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
@@ -307,7 +328,9 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     tokenizer_files.write(
         checkpoint.vocabulary,
         checkpoint.do_lower_case,
-        checkpoint.config.max_position_embeddings,
+        checkpoint.metadata.get(
+            "max_seq_length", checkpoint.config.max_position_embeddings
+        ),
         folder,
     )
 
@@ -318,9 +341,7 @@ def reference_outputs(
     """Returns the outputs of transformers, or None if it is not installed."""
     from bert_tf.conversion.hugging_face import peer
 
-    checkpoint, folder = read(path), path
-    if sentence_transformers.is_there(path):
-        folder, _ = sentence_transformers.find(path)
+    checkpoint, folder = read(path), sentence_transformers.read(path).folder
     parts = _complete_parts(checkpoint)
     architecture = config_json.architecture_for(checkpoint.task, parts)
     has_pooler = renaming.POOLER in parts

@@ -1,24 +1,84 @@
-"""sentence-transformers folder -> folder of its BERT, notes on other modules.
+"""sentence-transformers folder <-> steps from hidden states to a vector.
 
 `modules.json` lists the modules: a Transformer, a Pooling and possibly more.
-Each has its own subfolder; the Transformer may be in the folder itself.
+Each has its own subfolder; the Transformer may be in the folder itself. Source:
+sentence-transformers 6.2, sentence_transformer/modules and base/modules.
 """
 
 import os
+from typing import NamedTuple
 
-from bert_tf.conversion.hugging_face import config_json
+import numpy as np
+
+from bert_tf import config as bert_config
+from bert_tf.conversion.hugging_face import config_json, weight_files
+from bert_tf.model.sentence_embedding import (
+    POOLING_MODES,
+    Dense,
+    Normalize,
+    SentenceEmbedding,
+)
 from tfrecords.io import json_files
+from tfrecords.options import quoted
 
 MODULES = "modules.json"
-_POOLING_PREFIX = "pooling_mode_"
+_OF_TRANSFORMER = "sentence_bert_config.json"
+_OF_TEXTS = "config_sentence_transformers.json"
+_POOLING = "1_Pooling"
+WRITES = (
+    MODULES,
+    _OF_TRANSFORMER,
+    f"{_POOLING}/{config_json.CONFIG}",
+    f"*_Dense/{config_json.CONFIG}",
+    f"*_Dense/{weight_files.SAFETENSORS}",
+)
+# Key of a Pooling's config in versions before 5 -> mode, in the order of the
+# results.
+_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+# Class of torch.nn -> Keras's activation.
+_ACTIVATIONS = {
+    "torch.nn.modules.linear.Identity": "linear",
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.activation.SiLU": "silu",
+}
+_TYPE = "sentence_transformers.models."
+_VECTOR = "sentence_embedding"  # Input and output of the modules.
+_DENSE = {
+    "in_features": range(1, 2**31),
+    "out_features": range(1, 2**31),
+    "bias?": bool,
+    "activation_function?": str,
+    "use_residual?": bool,
+}
 
 
-def is_there(path: str) -> bool:
-    """Returns whether a folder is a sentence-transformers model."""
-    return os.path.isfile(os.path.join(path, MODULES))
+class Modules(NamedTuple):
+    """What a folder says beside its BERT.
+
+    Attributes:
+      folder: folder of the BERT: the folder itself, or one in it.
+      embedding: the steps after the BERT; None if the folder has no modules.
+      max_seq_length: tokens of a text; None if it is not specified.
+      notes: for the user: what is not kept.
+    """
+
+    folder: str
+    embedding: SentenceEmbedding | None = None
+    max_seq_length: int | None = None
+    notes: tuple[str, ...] = ()
 
 
-def _modules(path: str) -> list[tuple[str, str]]:
+def _listed(path: str) -> list[tuple[str, str]]:
     """Returns the kind and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
     listed = json_files.read(file, [{"type": str, "path?": str}])
@@ -35,40 +95,180 @@ def _modules(path: str) -> list[tuple[str, str]]:
     return modules
 
 
-def _pooling(folder: str) -> str:
-    """Returns a short description of a Pooling module's mode."""
-    values = config_json.read_object(folder, config_json.CONFIG)
-    modes = [
-        name.removeprefix(_POOLING_PREFIX)
-        for name, value in values.items()
-        if name.startswith(_POOLING_PREFIX) and value is True
-    ]
-    if not modes and "pooling_mode" in values:
-        modes = [str(values["pooling_mode"])]
-    return " and ".join(modes) or "of an unknown mode"
-
-
-def find(path: str) -> tuple[str, list[str]]:
-    """Returns the folder of the BERT, and notes on the modules after it.
+def read(path: str) -> Modules:
+    """Reads the modules of a folder, which may have none.
 
     Raises:
-      ValueError: if the first module is not a Transformer.
+      ValueError: if a module, or a setting of it, is not supported; such a
+        folder gives other vectors than would be computed without it.
     """
-    modules = _modules(path)
+    file = os.path.join(path, MODULES)
+    if not os.path.isfile(file):
+        return Modules(path)
+    modules = _listed(path)
     kinds = [kind for kind, _ in modules]
-    if kinds[:1] != ["Transformer"]:
+    if kinds[:2] != ["Transformer", "Pooling"]:
         raise ValueError(
-            f"{os.path.join(path, MODULES)} lists {', '.join(kinds)}; the "
-            "first should be a Transformer (the BERT). Give the folder of a "
-            "model that starts with one."
+            f"{file} lists {', '.join(kinds) or 'nothing'}; the first two "
+            "should be a Transformer (the BERT) and a Pooling. Give the folder "
+            "of a model that starts with them."
         )
-    steps = [
-        f"pooling {_pooling(folder)}" if kind == "Pooling" else kind
-        for kind, folder in modules[1:]
-    ]
-    note = (
-        "sentence-transformers computes its embeddings from sequence_output by "
-        f"{', then '.join(steps) or 'no further step'}; only the BERT is read, "
-        "and pooled_output is not such an embedding"
+    folder = modules[0][1]
+    steps = [_step(kind, inside, file) for kind, inside in modules[2:]]
+    settings = config_json.read_object(
+        folder,
+        _OF_TRANSFORMER,
+        {"max_seq_length?": range(1, 2**31), "do_lower_case?": bool},
     )
-    return modules[0][1], [note]
+    return Modules(
+        folder,
+        SentenceEmbedding(
+            _read_pooling(modules[1][1]),
+            tuple(step for step in steps if step),
+        ),
+        settings.get("max_seq_length"),
+        _read_notes(path),
+    )
+
+
+def _read_pooling(folder: str) -> tuple[str, ...]:
+    """Returns the modes of a Pooling module."""
+    values = config_json.read_object(folder, config_json.CONFIG)
+    modes = values.get("pooling_mode")
+    if modes is None:
+        modes = [mode for key, mode in _FLAGS.items() if values.get(key)]
+        # Which the library takes for "mean", unless the file is missing.
+        is_known = any(key in values for key in _FLAGS)
+        modes = modes or (["mean"] if is_known else [])
+    modes = [modes] if isinstance(modes, str) else modes
+    unknown = not isinstance(modes, list) or [
+        mode for mode in modes if mode not in POOLING_MODES
+    ]
+    if unknown or not modes:
+        raise ValueError(
+            f"{os.path.join(folder, config_json.CONFIG)}: the pooling is "
+            f"{quoted(modes) if modes else 'not specified'}; expected "
+            f'"pooling_mode" with one or more of {", ".join(POOLING_MODES)}.'
+        )
+    return tuple(modes)
+
+
+def _step(kind: str, folder: str, file: str) -> Dense | Normalize | None:
+    """Returns a module after the Pooling; None if it has no effect."""
+    values = config_json.read_object(folder, config_json.CONFIG)
+    names = ("module_input_name", "module_output_name")
+    others = [n for n in names if values.get(n) not in (None, _VECTOR)]
+    if kind == "Dense" and not others:
+        return _read_dense(folder)
+    if kind == "Normalize" and not others:
+        return Normalize()
+    if kind == "Dropout":
+        return None  # Only in training.
+    what = f", with {others[0]}={quoted(values[others[0]])}" if others else ""
+    raise ValueError(
+        f"{file} lists a module {kind}{what}, which is not supported: without "
+        "it the vectors would be others. Supported after a Pooling are Dense, "
+        "Normalize and Dropout of the sentence embedding. To read the BERT "
+        f"alone, copy its folder without {MODULES}."
+    )
+
+
+def _read_dense(folder: str) -> Dense:
+    file = os.path.join(folder, config_json.CONFIG)
+    values = json_files.read(file, _DENSE)
+    name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    if name not in _ACTIVATIONS or values.get("use_residual"):
+        what = "use_residual=true"
+        if name not in _ACTIVATIONS:
+            what = f"activation_function {quoted(name)}"
+        raise ValueError(
+            f"{file}: {what} is not supported; supported are "
+            f"{', '.join(_ACTIVATIONS)}, without a residual."
+        )
+    tensors, _ = weight_files.as_float32(weight_files.read(folder))
+    shape = values["out_features"], values["in_features"]
+    wanted = {"linear.weight": shape}
+    if values.get("bias", True):
+        wanted["linear.bias"] = shape[:1]
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if found != wanted:
+        raise ValueError(
+            f"{folder}: the tensors are {found}; expected {wanted}, by its "
+            f"{config_json.CONFIG}. Copy the folder again."
+        )
+    kernel = tensors["linear.weight"].T.copy()
+    return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
+
+
+def _read_notes(path: str) -> tuple[str, ...]:
+    """Returns a note on prompts, which are not put before texts."""
+    values = config_json.read_object(path, _OF_TEXTS)
+    prompts = values.get("prompts") or {}
+    named = [name for name, prompt in prompts.items() if prompt]
+    if not named:
+        return ()
+    note = (
+        f"its prompts ({', '.join(named)}) are not put before texts; where the "
+        "model needs one, give texts that begin with it"
+    )
+    if default := values.get("default_prompt_name"):
+        note += f". sentence-transformers adds {default!r} to every text"
+    return (note,)
+
+
+def write(
+    embedding: SentenceEmbedding,
+    max_seq_length: int | None,
+    config: bert_config.BertConfig,
+    folder: str,
+) -> None:
+    """Writes the modules beside a BERT.
+
+    Args:
+      embedding: the steps after the BERT.
+      max_seq_length: tokens of a text, if known.
+      config: of the BERT.
+      folder: its folder, from `atomic_folder`.
+    """
+    listed = [("", "Transformer"), (_POOLING, "Pooling")]
+    modes = list(embedding.pooling)
+    values = {key: mode in modes for key, mode in _FLAGS.items()}
+    if [mode for mode in _FLAGS.values() if mode in modes] != modes:
+        values = {"pooling_mode": modes}  # In an order of their own.
+    values["word_embedding_dimension"] = config.hidden_size
+    _write_config(os.path.join(folder, _POOLING), values)
+    for i, step in enumerate(embedding.steps, 2):
+        kind = step.settings()["type"]
+        listed.append((f"{i}_{kind}", kind))
+        if isinstance(step, Dense):
+            _write_dense(step, os.path.join(folder, listed[-1][0]))
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{_TYPE}{kind}"}
+        for i, (path, kind) in enumerate(listed)
+    ]
+    json_files.write(os.path.join(folder, MODULES), modules)
+    json_files.write(
+        os.path.join(folder, _OF_TRANSFORMER),
+        {"max_seq_length": max_seq_length, "do_lower_case": False},
+    )
+
+
+def _write_config(folder: str, values: dict) -> None:
+    os.mkdir(folder)
+    json_files.write(os.path.join(folder, config_json.CONFIG), values)
+
+
+def _write_dense(dense: Dense, folder: str) -> None:
+    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    num_inputs, num_outputs = dense.kernel.shape
+    values = {
+        "in_features": num_inputs,
+        "out_features": num_outputs,
+        "bias": dense.bias is not None,
+        "activation_function": names[dense.activation],
+    }
+    _write_config(folder, values)
+    tensors = {"linear.weight": np.ascontiguousarray(dense.kernel.T)}
+    if dense.bias is not None:
+        tensors["linear.bias"] = dense.bias
+    weight_files.write(tensors, folder)

@@ -29,6 +29,7 @@ _SETTINGS = {
     "strip_accents?": bool,
     "tokenize_chinese_chars?": bool,
     "tokenizer_class?": str,
+    "model_max_length?": float,
 }
 _TOKENIZER = {
     "model": dict,
@@ -42,11 +43,15 @@ _TOKENIZER = {
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that are in the tokenizer files."""
+    """Fields of a Checkpoint that are in the tokenizer files.
+
+    `max_seq_length` is None if the files do not limit it.
+    """
 
     vocabulary: bytes | None
     do_lower_case: bool | None
     notes: tuple[str, ...]
+    max_seq_length: int | None = None
 
 
 def _entries(tokenizer: dict, path: str) -> list[str]:
@@ -192,7 +197,16 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
             f"the vocabulary has {count} entries, but config.json has "
             f"vocab_size={config.vocab_size}: the last ids have no token"
         )
-    return Metadata(vocabulary, do_lower_case, tuple(notes))
+    # Without a limit it is 1e30 (VERY_LARGE_INTEGER of transformers).
+    length = settings.get("model_max_length") or 0
+    positions = config.max_position_embeddings
+    is_limit = 0 < length < positions and length == int(length)
+    return Metadata(
+        vocabulary,
+        do_lower_case,
+        tuple(notes),
+        int(length) if is_limit else None,
+    )
 
 
 def write(

@@ -85,16 +85,25 @@ def export(config: RuntimeConfig) -> None:
 
 
 def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
-    metadata = model_folders.read_metadata(folder)
+    metadata = dict(model_folders.read_metadata(folder))
+    metadata.pop(model_folders.SENTENCE_EMBEDDING, None)
     model = export_model.load_model(folder, metadata, "float32")
     new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(config, metadata["task"], new_weights, model.config)
+    kind = kinds.find_kind(
+        config,
+        metadata["task"],
+        new_weights,
+        model.config,
+        is_embedding=model.sentence_embedding is not None,
+    )
     _check_lstm(config, kind, model.config.bilstm_units)
     entries = export_model.load_tokenizer(
         folder, metadata, model.config.vocab_size, kind
     ).vocab
     length = export_model.find_length(config, metadata, model.config)
     settings = find_settings(config, kind, length, metadata)
+    vectors = export_model.embedding_settings(config, kind, model)
+    settings |= vectors
     calibration, texts = _read_texts(config, settings)
     network = networks.make(
         model,
@@ -104,7 +113,7 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         has_pooler=model_folders.has_pooler(new_weights),
         score_range=metadata.get("score_range"),
     )
-    in_card = {name: settings[name] for name in _IN_CARD}
+    in_card = {name: settings[name] for name in _IN_CARD} | vectors
     card = export_model.make_card(
         config, folder, metadata, model.config, in_card, config.format
     )

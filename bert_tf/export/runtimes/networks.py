@@ -11,18 +11,17 @@ ends at numbers; predict.py, which is copied beside it, does the rest.
     multiple_choice     ids of an ending      logits [B]
     fill_mask           ids, mask positions   token_ids int32, probabilities
                                               [B, P, k]
-    sentence_embedding  ids                   embedding [B, K H]
+    sentence_embedding  ids                   embedding [B, E]
     encoder             ids                   sequence_output [B, S, H],
                                               pooled_output [B, H]
 
 Shapes: B batch, S tokens, both dynamic; C classes, P masks per row, k
-candidates, H hidden, K selected layers. `ids` are `schema.ENCODER_INPUTS`.
+candidates, H hidden, E size of a vector. `ids` are `schema.ENCODER_INPUTS`.
 """
 
 import tensorflow as tf
 
-from bert_tf.export import kinds, text_signatures
-from bert_tf.model import layer_outputs
+from bert_tf.export import encoder_signatures, kinds, text_signatures
 from tfrecords import schema
 
 POSITIONS = "masked_lm_positions"
@@ -54,6 +53,10 @@ def make(
       score_range: limits of the score, if any.
     """
     names = input_names(kind)
+    if kind == "sentence_embedding":
+        embed = encoder_signatures.make_embed(
+            model, config.pooling, config.layers
+        )
 
     @tf.function(
         input_signature=[
@@ -73,7 +76,7 @@ def make(
         if kind == "encoder":
             return _hidden(outputs, has_pooler)
         if kind == "sentence_embedding":
-            return _embed(outputs, batch, config)
+            return embed(outputs, batch)
         if kind == "fill_mask":
             return _fill(outputs, vocab_size, config.top_k or 5)
         if kind == "regression":
@@ -101,20 +104,6 @@ def _hidden(outputs, has_pooler: bool):
     if has_pooler:
         hidden["pooled_output"] = outputs.pooled_output
     return hidden
-
-
-def _embed(outputs, batch, config: kinds.ExportConfig):
-    """`encoder_signatures.embed` without einsum, which LiteRT lacks."""
-    layers = ["-1"] if config.layers is None else config.layers
-    layers = layer_outputs.parse(layers, len(outputs.encoder_outputs))
-    hidden = [outputs.encoder_outputs[i] for i in layers]
-    if config.pooling == "cls":
-        return {"embedding": tf.concat([x[:, 0] for x in hidden], axis=-1)}
-    hidden = tf.concat(hidden, axis=-1)  # [B, S, K H]
-    is_token = tf.cast(batch["input_mask"], tf.float32)
-    lengths = tf.reduce_sum(is_token, axis=1, keepdims=True)
-    hidden *= tf.expand_dims(is_token, -1)
-    return {"embedding": tf.reduce_sum(hidden, axis=1) / lengths}
 
 
 def _fill(outputs, vocab_size: int, top_k: int):

@@ -1,8 +1,12 @@
+import dataclasses
 import json
 
+import checkpoint_folders
+import numpy as np
 import pytest
+import safetensors.numpy
 
-from bert_tf.conversion import formats
+from bert_tf.conversion import convert, formats
 from bert_tf.conversion.hugging_face import pretrained, sentence_transformers
 from tfrecords.io import atomic_files
 
@@ -26,8 +30,26 @@ def put(folder, *modules, pooling=MEAN):
     return str(folder)
 
 
+def put_dense(folder, num_inputs, num_outputs, **settings):
+    """Writes a Dense module with random weights."""
+    path = folder / "2_Dense"
+    path.mkdir(exist_ok=True)
+    values = {"in_features": num_inputs, "out_features": num_outputs}
+    (path / "config.json").write_text(json.dumps(values | settings))
+    rng = np.random.default_rng(0)
+    tensors = {
+        "linear.weight": rng.normal(size=(num_outputs, num_inputs)),
+        "linear.bias": rng.normal(size=num_outputs),
+    }
+    tensors = {n: x.astype(np.float32) for n, x in tensors.items()}
+    safetensors.numpy.save_file(tensors, path / "model.safetensors")
+    return module("Dense", "2_Dense")
+
+
 @pytest.mark.parametrize("subfolder", ["", "0_Transformer"])
-def test_the_bert_inside_is_read(tmp_path, make_checkpoint, subfolder):
+def test_the_bert_inside_is_read_with_its_modules(
+    tmp_path, make_checkpoint, subfolder
+):
     # The config's class is a masked LM, but only the encoder is saved.
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
@@ -39,68 +61,169 @@ def test_the_bert_inside_is_read(tmp_path, make_checkpoint, subfolder):
     config.write_text(
         config.read_text().replace("BertModel", "BertForMaskedLM")
     )
+    settings = config.with_name("sentence_bert_config.json")
+    settings.write_text('{"max_seq_length": 7}')
     folder = put(
         tmp_path / "model",
         module("Transformer", subfolder),
         module("Pooling", "1_Pooling"),
-        module("Normalize", "2_Normalize"),
+        module("Dropout", "2_Dropout"),
+        module("Normalize", "3_Normalize"),
     )
     assert formats.is_hugging_face(folder)
     found = pretrained.read(folder)
     assert set(found.tensors) == set(given.tensors)
-    assert found.notes[0] == (
-        "sentence-transformers computes its embeddings from sequence_output by "
-        "pooling mean_tokens, then Normalize; only the BERT is read, and "
-        "pooled_output is not such an embedding"
-    )
+    assert str(found.sentence_embedding) == "mean, Normalize"
+    assert found.metadata == {"max_seq_length": 7}
 
 
 @pytest.mark.parametrize(
-    ("pooling", "name"),
+    ("pooling", "modes"),
     [
-        ({"pooling_mode": "cls"}, "pooling cls;"),
-        ({}, "pooling of an unknown mode;"),
-        (
-            {"pooling_mode_max_tokens": True} | MEAN,
-            "pooling max_tokens and mean_tokens;",
-        ),
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": ["max", "cls"]}, "max+cls"),
+        # All false: the library's default.
+        ({"pooling_mode_cls_token": False}, "mean"),
+        (MEAN | {"pooling_mode_max_tokens": True}, "max+mean"),
     ],
 )
-def test_pooling_is_named(tmp_path, pooling, name):
+def test_modes_of_pooling(tmp_path, pooling, modes):
     folder = put(
         tmp_path / "model",
         module("Transformer", ""),
         module("Pooling", "1_Pooling"),
         pooling=pooling,
     )
-    inside, (note,) = sentence_transformers.find(folder)
-    assert inside == folder
-    assert name in note
+    found = sentence_transformers.read(folder)
+    assert (found.folder, found.notes) == (folder, ())
+    assert str(found.embedding) == modes
+
+
+def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
+    lacking = ("masked_lm", "next_sentence")
+    given = make_checkpoint("pretraining", lacking)
+    width = given.config.hidden_size
+    put(tmp_path, pooling={"pooling_mode": ["mean", "cls"]})
+    dense = put_dense(tmp_path, 2 * width, 3)
+    folder = put(
+        tmp_path,
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        dense,
+        module("Normalize", "3_Normalize"),
+        pooling={"pooling_mode": ["mean", "cls"]},
+    )
+    embedding = sentence_transformers.read(folder).embedding
+    given = dataclasses.replace(
+        given,
+        sentence_embedding=embedding,
+        metadata={"max_seq_length": 9},
+    )
+    for name in ("hugging_face", "bert_tf"):
+        target = tmp_path / name
+        with atomic_files.atomic_folder(str(target)) as aside:
+            convert.write(given, name, aside)
+        again = formats.converter(name).read(str(target))
+        assert again.metadata["max_seq_length"] == 9
+        assert again.sentence_embedding.settings() == embedding.settings()
+        checkpoint_folders.assert_same_bits(
+            again.sentence_embedding.tensors(), embedding.tensors()
+        )
+    # Replaced as a whole: no file of it is unknown.
+    convert.convert(
+        str(tmp_path / "bert_tf"),
+        "hugging_face",
+        str(tmp_path / "hugging_face"),
+        overwrite=True,
+        compare=False,
+    )
+    report = convert.convert(
+        str(tmp_path / "bert_tf"),
+        "google",
+        str(tmp_path / "google"),
+        compare=False,
+    )
+    lost = "not kept by this format: sentence embedding: mean+cls, Dense, Norma"
+    assert [line for line in report if line.startswith(lost)]
+
+
+def test_prompts_are_a_note(tmp_path):
+    folder = put(
+        tmp_path, module("Transformer", ""), module("Pooling", "1_Pooling")
+    )
+    (tmp_path / "config_sentence_transformers.json").write_text(
+        '{"prompts": {"query": "query: ", "document": ""}, '
+        '"default_prompt_name": "query"}'
+    )
+    (note,) = sentence_transformers.read(folder).notes
+    assert note.startswith("its prompts (query) are not put before texts")
+    assert note.endswith("sentence-transformers adds 'query' to every text")
 
 
 @pytest.mark.parametrize(
     ("modules", "message"),
     [
         ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
+        ([module("Transformer", "")], "lists Transformer; the first two"),
         ([module("Transformer", "../other")], "'../other' is outside the"),
         ([module("Transformer", "/other")], "'/other' is outside the"),
         ([{"idx": 0}], r"\[0\].type is missing or null; it should be a str"),
-        ([], "should be a Transformer"),
+        ([], "lists nothing; the first two should be a Transformer"),
     ],
 )
 def test_wrong_module_lists_are_refused(tmp_path, modules, message):
     with pytest.raises(ValueError, match=message):
-        sentence_transformers.find(put(tmp_path / "model", *modules))
+        sentence_transformers.read(put(tmp_path / "model", *modules))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("LayerNorm", {}, "lists a module LayerNorm, which is not supported"),
+        (
+            "Dense",
+            {"module_input_name": "token_embeddings"},
+            "Dense, with module_input_name='token_embeddings', which is not",
+        ),
+        ("Dense", {"use_residual": True}, "use_residual=true is not supported"),
+        (
+            "Dense",
+            {"activation_function": "mine.Act"},
+            "activation_function 'mine.Act' is not supported; supported are",
+        ),
+        ("Dense", {"out_features": 4}, r"expected .*'linear.bias': \(4,\)"),
+    ],
+)
+def test_modules_that_are_not_supported_are_refused(
+    tmp_path, kind, settings, message
+):
+    dense = put_dense(tmp_path, 4, 3, **settings)
+    folder = put(
+        tmp_path,
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        dense | {"type": f"sentence_transformers.models.{kind}"},
+    )
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(folder)
+
+
+@pytest.mark.parametrize("pooling", [{}, {"pooling_mode": "median"}])
+def test_unknown_pooling_is_refused(tmp_path, pooling):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=pooling)
+    with pytest.raises(ValueError, match="expected .* one or more of cls, max"):
+        sentence_transformers.read(folder)
 
 
 def test_a_pooling_config_without_an_object_is_named(tmp_path):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=["mean"])
     with pytest.raises(ValueError, match="1_Pooling/config.json: the content"):
-        sentence_transformers.find(folder)
+        sentence_transformers.read(folder)
 
 
 def test_a_path_that_is_not_a_string_is_refused(tmp_path):
     folder = put(tmp_path, module("Transformer", 0))
     with pytest.raises(ValueError, match=r"\[0\].path is 0; it should be a"):
-        sentence_transformers.find(folder)
+        sentence_transformers.read(folder)

@@ -1,5 +1,6 @@
 """Kinds of export, formats -> tiny models in the folders of their exports."""
 
+import dataclasses
 import functools
 import importlib.util
 import json
@@ -65,6 +66,25 @@ TEXTS = {
     ],
     "sentence_embedding": [{"text": "The cat sat."}, {"text": "a"}],
 }
+
+
+def add_modules(folder, width):
+    """Gives a model folder pooling, a dense layer and normalization."""
+    from bert_tf.conversion import checkpoint
+    from bert_tf.model import sentence_embedding
+    from tfrecords.io import atomic_files
+
+    rng = np.random.default_rng(3)
+    kernel = rng.normal(size=(width, 3)).astype(np.float32)
+    dense = sentence_embedding.Dense(kernel, kernel[0], "tanh")
+    embedding = sentence_embedding.SentenceEmbedding(
+        ("mean", "max"), (dense, sentence_embedding.Normalize())
+    )
+    given = dataclasses.replace(
+        checkpoint.read(str(folder)), sentence_embedding=embedding
+    )
+    with atomic_files.atomic_folder(str(folder)) as aside:
+        checkpoint.write(given, aside)
 
 
 class Exported(NamedTuple):
@@ -148,6 +168,8 @@ def model_of(made_once):
             for weight in model.trainable_variables:
                 weight.assign_add(rng.normal(0.0, 0.1, weight.shape))
             exports.save_model(model, task, folder / "model", **settings)
+            if kind == "sentence_embedding":
+                add_modules(folder / "model", 2 * 2 * model.config.hidden_size)
 
         name = "_".join(["runtime_model", kind, *settings])
         return made_once(name, write) / "model"
