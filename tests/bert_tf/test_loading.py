@@ -18,7 +18,13 @@ import tensorflow as tf
 import bert_tf
 from bert_tf import loading
 from bert_tf.conversion import checkpoint, convert
+from bert_tf.export import export_model, kinds
 from bert_tf.model import models
+from bert_tf.model.sentence_embedding import (
+    Dense,
+    Normalize,
+    SentenceEmbedding,
+)
 from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import storage, stored_folders
 
@@ -108,18 +114,25 @@ def test_a_run_folder_is_its_newest_checkpoint(tmp_path, classifier):
     checkpoint_folders.assert_same_bits(tensors_of(model), expected)
 
 
-def test_the_bert_of_sentence_transformers_has_new_heads(tmp_path, caplog):
+@pytest.fixture
+def sentence_bert(tmp_path):
+    """Folder with pooling by max, a dense layer and vectors of length 1."""
     given = checkpoint_folders.pretraining(
         given_of("pretraining", tmp_path / "ours")
     )
-    folder = checkpoint_folders.write(given, tmp_path / "st", "hugging_face")
-    modules = [
-        {"type": "sentence_transformers.models.Transformer", "path": ""},
-        {"type": "sentence_transformers.models.Normalize", "path": "2_N"},
-    ]
-    (tmp_path / "st" / "modules.json").write_text(json.dumps(modules))
+    kernel = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
+    steps = (Dense(kernel, kernel[0], "tanh"), Normalize())
+    given = dataclasses.replace(
+        given,
+        sentence_embedding=SentenceEmbedding(("max",), steps),
+        metadata={"max_seq_length": 7},
+    )
+    return checkpoint_folders.write(given, tmp_path / "st", "hugging_face")
+
+
+def test_the_bert_of_sentence_transformers_has_new_heads(sentence_bert, caplog):
     with caplog.at_level(logging.WARNING):
-        model, tokenizer = bert_tf.load(folder)
+        model, tokenizer = bert_tf.load(sentence_bert)
     assert type(model) is bert_tf.BertPretrainer
     assert tokenizer.kept_tokens == ("[MASK]",)
     assert {n.split("/")[0] for n in model.new_weights} == {
@@ -128,6 +141,68 @@ def test_the_bert_of_sentence_transformers_has_new_heads(tmp_path, caplog):
     }
     (line,) = [x for x in caplog.messages if x.startswith("loaded ")]
     assert "newly initialized masked_lm, masked_lm/norm" in line
+
+
+def vectors_of(model, text, length, embedding):
+    """Vectors by the encoder and an embedding, with [CLS] and [SEP]."""
+    preprocess = bert_tf.TextPreprocessor(
+        exports.VOCAB_FILE, max_seq_length=length
+    )
+    batch = preprocess([text])
+    hidden = model.encoder(batch).sequence_output
+    return embedding(hidden, batch["input_mask"]).numpy()[0]
+
+
+def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
+    sentence_bert, tmp_path
+):
+    text = "the cat sat on the warm stone"
+    model, _ = bert_tf.load(sentence_bert)
+    predictor = bert_tf.Predictor(sentence_bert)
+    own = model.sentence_embedding
+    expected = vectors_of(model, text, 7, own)
+    np.testing.assert_allclose(predictor(text), expected, **exports.ROUNDING)
+    given = bert_tf.Predictor(model, pooling="cls", max_seq_length=9)
+    expected = vectors_of(
+        model, text, 9, dataclasses.replace(own, pooling=("cls",))
+    )
+    np.testing.assert_allclose(given(text), expected, **exports.ROUNDING)
+    with pytest.raises(ValueError, match="of 16 inputs after 32 numbers"):
+        bert_tf.Predictor(model, layers=["-1", "-1"])
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again = bert_tf.Predictor(tmp_path / "encoder")
+    np.testing.assert_array_equal(again(text), predictor(text))
+    assert again.max_seq_length == 7
+
+
+@pytest.mark.slow
+def test_its_export_gives_its_vectors(sentence_bert, tmp_path):
+    config = kinds.ExportConfig(
+        model_dir=sentence_bert, export_dir=str(tmp_path / "export")
+    )
+    export_model.export(config)
+    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    texts = ["the cat sat on the warm stone", "", "a ship"]
+    np.testing.assert_allclose(
+        loaded.text(texts)["embedding"],
+        bert_tf.Predictor(sentence_bert)(texts),
+        **exports.ROUNDING,
+    )
+    extra = tmp_path / "export" / "assets.extra"
+    described = json.loads((extra / "model.json").read_text())
+    assert described["sentence_embedding"]["pooling"] == ["max"]
+    card = (tmp_path / "export" / "README.md").read_text()
+    assert "| sentence_embedding | max, Dense, Normalize |" in card
+
+
+def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(sentence_bert, task="regression")
+    assert model.sentence_embedding is None
+    assert (
+        "its sentence embedding (max, Dense, Normalize) is not kept under a"
+        in caplog.text
+    )
 
 
 def add_tensors(folder, *names):

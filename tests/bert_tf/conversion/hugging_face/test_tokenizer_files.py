@@ -49,17 +49,24 @@ def test_the_vocabulary_of_tokenizer_json_is_sorted_by_id(tmp_path):
 
 
 def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
-    assert put(tmp_path) == (None, None, ())
+    assert put(tmp_path) == (None, None, (), None)
 
 
 def test_a_round_trip_keeps_vocabulary_and_case(tmp_path):
     for case in (True, False, None):
-        tokenizer_files.write(CONTENT, case, 64, str(tmp_path))
+        tokenizer_files.write(CONTENT, case, 63, str(tmp_path))
         assert tokenizer_files.read(str(tmp_path), CONFIG) == (
             CONTENT,
             case,
             (),
+            63,
         )
+
+
+@pytest.mark.parametrize("length", [None, 513, 1e30, 7.5, 0])
+def test_a_length_that_is_no_limit_is_left_out(tmp_path, length):
+    found = put(tmp_path, tokenizer_config={"model_max_length": length})
+    assert found.max_seq_length is None
 
 
 @pytest.mark.parametrize(
@@ -109,7 +116,7 @@ def test_more_entries_than_the_model_has_are_refused(tmp_path):
 
 
 def test_a_last_line_without_a_newline_is_an_entry(tmp_path):
-    assert put(tmp_path, CONTENT[:-1]) == (CONTENT, None, ())
+    assert put(tmp_path, CONTENT[:-1]).vocabulary == CONTENT
 
 
 def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
