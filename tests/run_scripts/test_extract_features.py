@@ -50,6 +50,24 @@ def model(tmp_path_factory, tiny_config, tiny_vocab_file):
     return folder
 
 
+def test_the_length_is_that_of_a_folder_for_sentences(model, tmp_path, texts):
+    folder = tmp_path / "sentences"
+    shutil.copytree(model, folder)
+    metadata = json_files.read(str(folder / "model.json"))
+    metadata |= {
+        "max_seq_length": 6,
+        "sentence_embedding": {"pooling": ["mean"], "steps": []},
+    }
+    json_files.write(str(folder / "model.json"), metadata)
+    flags = [f"--input_file={texts}", f"--init_checkpoint={folder}"]
+    flags.append("--layers=-1")
+    for words, most in ([], 6), (["--max_seq_length=8"], 8):
+        output = tmp_path / f"{most}.jsonl"
+        run(*flags, f"--output_file={output}", *words)
+        lengths = [len(line["features"]) for line in lines_of(output)]
+        assert max(lengths) == most
+
+
 @pytest.fixture
 def texts(tmp_path, monkeypatch):
     """A file of 20 lines, which is processed in three parts."""
