@@ -107,6 +107,8 @@ def read(path: str) -> Modules:
         return Modules(path)
     modules = _listed(path)
     kinds = [kind for kind, _ in modules]
+    if kinds == ["Transformer"]:  # With a head of its own: a cross-encoder.
+        return Modules(modules[0][1])
     if kinds[:2] != ["Transformer", "Pooling"]:
         raise ValueError(
             f"{file} lists {', '.join(kinds) or 'nothing'}; the first two "
@@ -202,14 +204,16 @@ def _read_dense(folder: str) -> Dense:
 
 def _read_notes(path: str) -> tuple[str, ...]:
     """Returns a note on prompts, which are not put before texts."""
-    values = config_json.read_object(path, _OF_TEXTS)
+    values = config_json.read_object(
+        path, _OF_TEXTS, {"prompts?": dict, "default_prompt_name?": str}
+    )
     prompts = values.get("prompts") or {}
     named = [name for name, prompt in prompts.items() if prompt]
     if not named:
         return ()
     note = (
-        f"its prompts ({', '.join(named)}) are not put before texts; where the "
-        "model needs one, give texts that begin with it"
+        f"its prompts ({', '.join(named)}) are neither kept nor put before "
+        "texts; where the model needs one, give texts that begin with it"
     )
     if default := values.get("default_prompt_name"):
         note += f". sentence-transformers adds {default!r} to every text"

@@ -147,6 +147,11 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
     assert [line for line in report if line.startswith(lost)]
 
 
+def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
+    folder = put(tmp_path, module("Transformer", ""))
+    assert sentence_transformers.read(folder) == (folder, None, None, ())
+
+
 def test_prompts_are_a_note(tmp_path):
     folder = put(
         tmp_path, module("Transformer", ""), module("Pooling", "1_Pooling")
@@ -156,7 +161,7 @@ def test_prompts_are_a_note(tmp_path):
         '"default_prompt_name": "query"}'
     )
     (note,) = sentence_transformers.read(folder).notes
-    assert note.startswith("its prompts (query) are not put before texts")
+    assert note.startswith("its prompts (query) are neither kept nor put bef")
     assert note.endswith("sentence-transformers adds 'query' to every text")
 
 
@@ -164,7 +169,10 @@ def test_prompts_are_a_note(tmp_path):
     ("modules", "message"),
     [
         ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
-        ([module("Transformer", "")], "lists Transformer; the first two"),
+        (
+            [module("Transformer", ""), module("Normalize", "1_N")],
+            "lists Transformer, Normalize; the first two should be",
+        ),
         ([module("Transformer", "../other")], "'../other' is outside the"),
         ([module("Transformer", "/other")], "'/other' is outside the"),
         ([{"idx": 0}], r"\[0\].type is missing or null; it should be a str"),
