@@ -90,10 +90,11 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     manifest = records.Manifest.read(folder)
     made_with, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
     differences = [
-        f"{name} {made_with.get(name)!r} there, {value!r} now"
-        for name, value in wanted.items()
+        f"{name} {made_with.get(name)!r} there, {wanted.get(name)!r} now"
+        # Also names that only one has: flags may omit a default.
+        for name in wanted | made_with
         # Files may be renamed: their sha256 is compared.
-        if name != "source" and made_with.get(name) != value
+        if name != "source" and made_with.get(name) != wanted.get(name)
     ]
     if differences:
         raise ValueError(

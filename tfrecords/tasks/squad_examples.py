@@ -38,10 +38,10 @@ class Settings:
     version_2_with_negative: bool = False  # Questions may have no answer.
     answer_alignment: str = "original"  # See `squad_files.SquadData`.
 
-    def flags(self) -> dict:
-        """Returns what records depend on; older records name no alignment."""
+    def flags(self, is_training: bool) -> dict:
+        """Returns what records depend on; older ones name no alignment."""
         flags = dataclasses.asdict(self)
-        if self.answer_alignment == "original":
+        if not is_training or self.answer_alignment == "original":
             del flags["answer_alignment"]
         return flags
 
@@ -190,7 +190,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
             "source": os.path.basename(path),
             "source_sha256": atomic_files.digest(path),
         }
-        | settings.flags(),
+        | settings.flags(is_training),
         count=count,
         examples=examples,
     )

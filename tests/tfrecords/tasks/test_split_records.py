@@ -117,6 +117,19 @@ def test_records_of_another_file_raise(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("before", "now"), [({"mode": "a"}, {}), ({}, {"mode": "a"})]
+)
+def test_records_with_a_flag_that_only_one_has_are_not_reused(
+    tmp_path, before, now
+):
+    split_records.make([split("dev", [0], **before)], VOCABULARY, str(tmp_path))
+    with pytest.raises(ValueError, match="other settings or files: mode"):
+        split_records.make(
+            [split("dev", [0], **now)], VOCABULARY, str(tmp_path)
+        )
+
+
 def test_an_error_in_one_split_leaves_no_records_of_the_others(tmp_path):
     def count():
         raise ValueError("dev.tsv, line 3: no label")

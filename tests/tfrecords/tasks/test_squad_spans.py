@@ -68,12 +68,8 @@ ENTRIES = [
 ]
 
 
-def labelled(tmp_path, passage, answers, alignment="exact"):
-    """Makes records with a small vocabulary.
-
-    Returns:
-      The text of the labelled tokens for each answer, and the manifest.
-    """
+def make(tmp_path, passage, answers, alignment, split="train"):
+    """Makes records with a small vocabulary; returns it and their folder."""
     found = tokenizer.BertTokenizer(ENTRIES, do_lower_case=False)
     questions = [
         planted_squad.question(f"q{i}", "who ?", passage, answer)
@@ -83,11 +79,22 @@ def labelled(tmp_path, passage, answers, alignment="exact"):
     content = planted_squad.article((passage, questions))
     path.write_text(json.dumps(content), encoding="utf-8")
     folder = squad_examples.make_records(
-        {"train": str(path)},
-        str(tmp_path / alignment),
+        {split: str(path)},
+        str(tmp_path / "records"),
         found,
         squad_examples.Settings(max_seq_length=32, answer_alignment=alignment),
-    )["train"]
+    )[split]
+    return found, folder
+
+
+def labelled(tmp_path, passage, answers, alignment="exact"):
+    """Makes records.
+
+    Returns:
+      The text of the labelled tokens for each answer, and the manifest.
+    """
+    (tmp_path / alignment).mkdir()
+    found, folder = make(tmp_path / alignment, passage, answers, alignment)
     opened = records.Records.open(folder)
     columns = opened.read(schema.SPANS)
     texts = []
@@ -124,19 +131,39 @@ def test_an_exact_run_of_tokens_is_the_answer(
     assert "answers_exact" not in manifest.statistics
 
 
-def test_without_an_exact_run_it_is_as_in_the_original(tmp_path):
+def test_without_an_exact_run_it_is_as_in_the_original(tmp_path, caplog):
+    caplog.set_level("INFO")
     passage = "der donaudampfschiffkapitän kam"
     texts, manifest = labelled(tmp_path, passage, ["onaudampf", "kam"])
     assert texts == ["donaudampfschiffkapitän", "kam"]
     statistics = manifest.statistics
     assert statistics["answers_exact"] == statistics["answers_not_exact"] == 1
+    assert "answers_exact 1  answers_not_exact 1" in caplog.text
 
 
-def test_no_answer_is_dropped_for_the_kind_of_its_space(tmp_path):
-    passage = "der donau\u00a0kam and"
-    answers = ["onau\u00a0kam", "and"]
-    assert labelled(tmp_path, passage, answers)[0] == ["donau\u00a0kam", "and"]
-    assert labelled(tmp_path, passage, answers, "original")[0] == ["and"]
+# No-break, en, thin and ideographic: spaces of the tokenizer, not of the words.
+@pytest.mark.parametrize("space", ["\u00a0", "\u2002", "\u2009", "\u3000"])
+def test_no_answer_is_dropped_for_the_kind_of_its_space(tmp_path, space):
+    passage = f"der donau{space}kam and"
+    answers = [f"onau{space}kam", f"donau{space}kam", "and"]
+    whole = f"donau{space}kam"
+    texts, manifest = labelled(tmp_path, passage, answers)
+    assert texts == [whole, whole, "and"]
+    assert manifest.statistics["answers_not_found"] == []
+    texts, manifest = labelled(tmp_path, passage, answers, "original")
+    assert texts == ["and"]
+    assert manifest.statistics["answers_not_found"] == ["q0", "q1"]
+
+
+@pytest.mark.parametrize("alignment", ["original", "exact"])
+def test_labels_of_another_alignment_are_not_reused(tmp_path, alignment):
+    given = (tmp_path, "der donau kam", ["donau"])
+    (other,) = {"original", "exact"} - {alignment}
+    for split in ("train", "dev"):
+        make(*given, alignment, split)
+    with pytest.raises(ValueError, match="settings or files: answer_alignment"):
+        make(*given, other)
+    make(*given, other, "dev")  # It has no labels.
 
 
 def test_the_first_of_equal_tokens_in_a_word_is_found(squad_tokenizer):
