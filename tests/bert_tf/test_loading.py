@@ -434,7 +434,7 @@ def test_a_model_without_vocabulary_has_no_tokenizer(tmp_path, classifier):
     model, tokenizer = bert_tf.load(classifier)
     assert tokenizer is None and model.vocabulary is None
     own = loading.make_tokenizer(
-        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", True, (), "it"
+        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", {}, (), "it"
     )
     bert_tf.save(model, tmp_path / "with", own)
     assert bert_tf.load(tmp_path / "with")[1].vocab == own.vocab

@@ -48,10 +48,10 @@ def all_rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
     Args:
       entries: what they leave out has the original's value.
     """
-    rules = rules_of(entries)
-    if "do_lower_case" not in rules:
+    case = entries.get("do_lower_case")
+    if case is None:
         return {}
-    return _originals(rules["do_lower_case"]) | rules
+    return {"do_lower_case": case} | _originals(case) | rules_of(entries)
 
 
 def _originals(do_lower_case: bool) -> dict[str, bool]:

@@ -150,6 +150,11 @@ def read(folder: str) -> Metadata:
                 "tokenize_chinese_chars": given.get("split_on_cjk"),
             }
         )
+        if "strip_accents" in rules:
+            notes += [
+                f"strip_accents={rules['strip_accents']}, as in KerasHub's "
+                "tokenizer; BERT strips accents if and only if it lower-cases"
+            ]
         differences = [
             f"KerasHub's tokenizer has {name}={given[name]}; BERT's {value}"
             for name, value in _OF_BERT.items()

@@ -263,6 +263,7 @@ def check_checkpoint(
             )
             severity = WARNING if checkpoint.is_case_inferred else ERROR
             diagnostics.append(Diagnostic(severity, "case", text))
+            break  # Another case has other accents, too.
     return diagnostics
 
 
