@@ -34,7 +34,7 @@ def read(
       hidden_act: activation to use instead of the source's.
       allow_nan_weights: whether weights may be NaN or infinite.
       accept_tokenizer_differences: whether its own tokenizer may do what ours
-        does not; the differences are then among the notes.
+        does not, with a warning.
 
     Raises:
       ValueError: if its format is unknown, its weights do not match its
@@ -50,12 +50,16 @@ def read(
         checkpoint.all_tensors(), path, allow_nan=allow_nan_weights
     )
     checkpoint = _without_foreign_head(checkpoint, name, path)
-    differences = checkpoint.tokenizer_differences
-    if differences and not accept_tokenizer_differences:
-        raise ValueError(
-            f"{path}: {'; '.join(differences)}. The tokenizer here is BERT's, "
-            "so this model would get other tokens than in its training. "
-            f"{_ACCEPT} to use it anyway."
+    if checkpoint.tokenizer_differences:
+        differences = "; ".join(checkpoint.tokenizer_differences)
+        if not accept_tokenizer_differences:
+            raise ValueError(
+                f"{path}: {differences}. The tokenizer here is BERT's, so this "
+                "model would get other tokens than in its training. "
+                f"{_ACCEPT} to use it anyway."
+            )
+        logging.warning(
+            "%s: %s. BERT's tokenizer makes other tokens", path, differences
         )
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
@@ -77,7 +81,6 @@ def read(
         config=dataclasses.replace(
             checkpoint.config, hidden_act=hidden_act or own
         ),
-        notes=(*checkpoint.notes, *differences),
         source=f"{name} {stored_folders.address(os.path.abspath(path))}",
         source_files=digest or "",
     )
@@ -287,7 +290,10 @@ def convert(
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {written.config.hidden_act}",
-            *(f"note on the source: {note}" for note in given.notes),
+            *(
+                f"note on the source: {note}"
+                for note in given.notes + given.tokenizer_differences
+            ),
             *changes,
         ]
         if compare:
