@@ -1,7 +1,8 @@
 """Strings -> words, by the rules of the original's BasicTokenizer.
 
 google-research/bert tokenization.py, as TensorFlow ops for tf.data and
-SavedModels. N strings.
+SavedModels. Accents can be kept or stripped apart from lower case, and Chinese
+characters left in their words, as by Hugging Face's BertTokenizer. N strings.
 
 Every code point assigned in Unicode 14 is treated as in the original on Python
 3.11, which has the tables of Unicode 14. A test checks each one inside a word,
