@@ -144,7 +144,7 @@ def make_python(settings: Settings) -> Peer:
             [
                 ids[token]
                 for token in reference.tokenize(
-                    line, ids, settings.do_lower_case
+                    line, ids, do_lower_case=settings.do_lower_case
                 )
             ]
             for line in lines

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import types
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import keras
 import numpy as np
@@ -22,12 +22,12 @@ from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
 # Entries of model.json that also hold for the encoder under another head.
-_OF_ENCODER = ("precision",)
+_OF_ENCODER = ("precision", "strip_accents", "tokenize_chinese_chars")
 # The same for an encoder that is saved without a head.
 _OF_SAVED_ENCODER = (
     "do_lower_case",
     vocabularies.INFERRED_CASE,
-    "precision",
+    *_OF_ENCODER,
     "source",
     checkpoint_lib.SOURCE_FILES,
 )
@@ -39,6 +39,7 @@ def load(
     task: str | None = None,
     labels: Sequence[str] | None = None,
     dtype: str | None = None,
+    accept_tokenizer_differences: bool = False,
 ) -> tuple[keras.Model, BertTokenizer | None]:
     """Returns the model in a folder, with its weights, and its tokenizer.
 
@@ -67,14 +68,17 @@ def load(
         their ids. Without `task` they rename the model's own classes.
       dtype: Keras dtype policy. Default: that of the model's training if
         known, otherwise Keras's global policy.
+      accept_tokenizer_differences: whether to load a checkpoint whose own
+        tokenizer does more than BERT's, such as keeping added tokens, with a
+        warning.
 
     Returns:
       The model, and its tokenizer, or None if the folder has no vocabulary.
       That of a pre-training model keeps "[MASK]" as a token.
 
     Raises:
-      ValueError: if there is no model at `path`, several, or a damaged one; or
-        if `task` and `labels` do not fit.
+      ValueError: if there is no model at `path`, several, or a damaged one; if
+        its tokenizer differs from BERT's; or if `task` and `labels` do not fit.
       OSError: if a file cannot be read.
 
     Example:
@@ -89,7 +93,7 @@ def load(
     if labels is not None:
         labels = _check_labels(labels)
     path = stored_folders.fetch(_as_str(path))
-    given = _with_head(_read(path), task, labels)
+    given = _with_head(_read(path, accept_tokenizer_differences), task, labels)
     metadata = checkpoint_lib.metadata_of(given)
     policies = training_config.POLICIES
     model = models.for_task(
@@ -120,7 +124,7 @@ def load(
         return model, None
     tokenizer = make_tokenizer(
         given.vocabulary,
-        metadata.get("do_lower_case", True),
+        vocab.rules_of(metadata),
         [vocab.MASK] if given.task == "pretraining" else [],
         path,
     )
@@ -200,10 +204,14 @@ def _check_labels(labels: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def _read(path: str) -> checkpoint_lib.Checkpoint:
+def _read(
+    path: str, accept_tokenizer_differences: bool
+) -> checkpoint_lib.Checkpoint:
     """Reads a checkpoint of any format, without Adam's moments if possible."""
     if formats.detect(path) != formats.OURS:
-        return convert.read(path)
+        return convert.read(
+            path, accept_tokenizer_differences=accept_tokenizer_differences
+        )
     folder = checkpoints.find(path)
     given = checkpoint_lib.read(folder, with_slots=False)
     model_folders.check_finite(given.all_tensors(), folder)
@@ -327,7 +335,7 @@ def _layer(name: str) -> str:
 
 def make_tokenizer(
     vocabulary: bytes,
-    do_lower_case: bool,
+    rules: Mapping[str, bool],
     kept_tokens: Sequence[str],
     source: str,
 ) -> BertTokenizer:
@@ -335,7 +343,7 @@ def make_tokenizer(
 
     Args:
       vocabulary: content of vocab.txt.
-      do_lower_case: as for BertTokenizer.
+      rules: arguments of BertTokenizer, from `vocab.rules_of`.
       kept_tokens: as for BertTokenizer.
       source: where the vocabulary is from, for messages.
 
@@ -343,7 +351,7 @@ def make_tokenizer(
       ValueError: if the vocabulary is malformed.
     """
     entries = vocab.parse(vocabulary, f"the vocabulary of {source}")
-    tokenizer = BertTokenizer(entries, do_lower_case, kept_tokens)
+    tokenizer = BertTokenizer(entries, kept_tokens=kept_tokens, **rules)
     # Of the file, which may have a byte order mark or spaces.
     tokenizer.sha256 = hashlib.sha256(vocabulary).hexdigest()
     return tokenizer
@@ -369,6 +377,7 @@ def save(
     labels: Sequence[str] | None = None,
     format: str = formats.OURS,
     license: str | None = None,
+    accept_tokenizer_differences: bool = False,
 ) -> None:
     """Writes a model to a new folder, atomically, in any format.
 
@@ -388,6 +397,8 @@ def save(
         "keras_hub".
       license: licence of the weights, for the card: an identifier of Hugging
         Face's list, such as "apache-2.0". Default: unknown.
+      accept_tokenizer_differences: whether to write a format that cannot hold
+        the rules of the tokenizer.
 
     Raises:
       ValueError: if `path` is in use, the format is unknown or cannot hold the
@@ -421,7 +432,10 @@ def save(
         _check_trained(given, format)
     with atomic_files.atomic_folder(path) as folder:
         if format != formats.OURS:
-            for line in convert.write(given, format, folder)[1]:
+            _, lines = convert.write(
+                given, format, folder, accept_tokenizer_differences
+            )
+            for line in lines:
                 logging.info("%s", line)
         elif isinstance(model, encoder_lib.BertEncoder):
             checkpoint_lib.write(given, folder)
@@ -485,19 +499,20 @@ def _checkpoint_of(
     if task in checkpoint_lib.WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)
-    vocabulary, do_lower_case = model.vocabulary, metadata.get("do_lower_case")
+    vocabulary, rules = model.vocabulary, vocab.rules_of(metadata)
     is_case_inferred = bool(metadata.get(vocabularies.INFERRED_CASE))
     if tokenizer is not None:
         check_vocabulary(tokenizer, model, "tokenizer")
-        do_lower_case = bool(tokenizer.do_lower_case)
-        is_case_inferred &= do_lower_case == metadata.get("do_lower_case")
+        is_case_inferred &= rules == tokenizer.rules
+        rules = tokenizer.rules
         own = tokenizer.sha256
         if vocabulary is None or own != hashlib.sha256(vocabulary).hexdigest():
             vocabulary = vocab.to_bytes(tokenizer.vocab)
     # The fields of their own of a Checkpoint.
-    known = ("task", "labels", "do_lower_case", vocabularies.INFERRED_CASE)
+    known = ("task", "labels", *vocab.RULES, vocabularies.INFERRED_CASE)
     known += ("source", checkpoint_lib.SOURCE_FILES)
     known += (model_folders.SENTENCE_EMBEDDING,)
+    do_lower_case = rules.pop("do_lower_case", None)
     return checkpoint_lib.Checkpoint(
         source=metadata.get("source", type(model).__name__),
         config=config,
@@ -507,7 +522,7 @@ def _checkpoint_of(
         vocabulary=vocabulary,
         do_lower_case=do_lower_case,
         is_case_inferred=is_case_inferred,
-        metadata={n: x for n, x in metadata.items() if n not in known},
+        metadata={n: x for n, x in metadata.items() if n not in known} | rules,
         sentence_embedding=model.sentence_embedding,
     )
 

@@ -33,6 +33,8 @@ class TextPreprocessor(keras.layers.Layer):
         uncased vocabularies.
       max_seq_length: S. Longer texts are truncated, the longer text of a pair
         first; shorter ones are padded.
+      strip_accents: whether to strip accents; None: as `do_lower_case`.
+      tokenize_chinese_chars: whether each Chinese character is a word.
       **kwargs: `name`, as for every Keras layer.
 
     Call arguments:
@@ -63,6 +65,9 @@ class TextPreprocessor(keras.layers.Layer):
         vocabulary: str | Sequence[str],
         do_lower_case: bool = True,
         max_seq_length: int = 128,
+        *,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -71,7 +76,12 @@ class TextPreprocessor(keras.layers.Layer):
 
         _check_vocabulary(vocabulary)
         self.max_seq_length = _check_length(max_seq_length)
-        self.tokenizer = tokenizer.BertTokenizer(vocabulary, do_lower_case)
+        self.tokenizer = tokenizer.BertTokenizer(
+            vocabulary,
+            do_lower_case,
+            strip_accents=strip_accents,
+            tokenize_chinese_chars=tokenize_chinese_chars,
+        )
         # XLA has no strings.
         self.supports_jit = False
         # As in Keras's own layers of texts: accept lists of strings.
@@ -102,7 +112,7 @@ class TextPreprocessor(keras.layers.Layer):
         """Returns the dict for `from_config`, with the whole vocabulary."""
         return super().get_config() | {
             "vocabulary": list(self.tokenizer.vocab),
-            "do_lower_case": self.tokenizer.do_lower_case,
+            **self.tokenizer.rules,
             "max_seq_length": self.max_seq_length,
         }
 

@@ -30,11 +30,11 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import REQUIRED, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertConfig(Options):
+class ConvertConfig(formats.CheckpointOptions):
     """How to convert a checkpoint, and where to write it."""
 
     to: str = option(

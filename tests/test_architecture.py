@@ -48,7 +48,7 @@ TFRECORDS_IMPORTS = {
     "model": ("tfrecords.schema", "tfrecords.io"),
     "tasks": ("tfrecords.schema", "tfrecords.io", "tfrecords.tasks"),
     "training": ("tfrecords.schema", "tfrecords.io"),
-    "conversion": ("tfrecords.schema", "tfrecords.io"),
+    "conversion": ("tfrecords.schema", "tfrecords.io", "tfrecords.text.vocab"),
     "loading": ("tfrecords",),
     "prediction": ("tfrecords",),
     "workflows": ("tfrecords",),

@@ -21,6 +21,17 @@ def _load_reference():
 
 reference = _load_reference()
 
+# BERT's rules, uncased and cased; and with each of the others changed.
+RULES = [
+    {"do_lower_case": True},
+    {"do_lower_case": False},
+    {"do_lower_case": True, "strip_accents": False},
+    {
+        "do_lower_case": False,
+        "strip_accents": True,
+        "tokenize_chinese_chars": False,
+    },
+]
 # Letters of the vocabulary, so that random words split into known pieces.
 LETTERS = "abceilnorstABCßéσςΣİıǅﬁåяЖ漢葛ญा\u302e\U0001d1651각"
 _ENTRIES = [

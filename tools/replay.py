@@ -31,6 +31,7 @@ from bert_tf.training import checkpoints, checksums, run_folder, stopping
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
+from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
 flags.DEFINE_string(
@@ -133,14 +134,14 @@ def script_flags(
     for name in off:
         if name in source.flags or f"no{name}" in source.flags:
             changes.append(f"--no{name}")
-    # The model's do_lower_case, which the flags may not include.
+    # The model's rules for text, which the flags may not include.
     for step in run_history.kept_steps(replay.run_dir)[-1:]:
         path = os.path.join(
             run_history.checkpoint(replay.run_dir, step), "model.json"
         )
         if os.path.isfile(path):
-            is_lower = json_files.read(path).get("do_lower_case", True)
-            changes.append(f"--do_lower_case={is_lower}")
+            rules = vocab.rules_of(json_files.read(path))
+            changes += [f"--{name}={value}" for name, value in rules.items()]
     path = os.path.join(replay.run_dir, run_history.FLAGS_FILE)
     return [f"--flagfile={path}", *changes, *replay.override]
 

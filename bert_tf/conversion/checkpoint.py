@@ -22,6 +22,7 @@ from bert_tf.conversion import vocabularies
 from bert_tf.model import models
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
 from bert_tf.training import checkpoints, checksums, model_folders
+from tfrecords.text import vocab
 
 WRITES = (
     model_folders.WEIGHTS,
@@ -68,11 +69,14 @@ class Checkpoint:
       do_lower_case: None if the source does not specify it.
       is_case_inferred: whether do_lower_case was inferred from the vocabulary.
       source_files: digest of the source's files, to detect changes.
-      metadata: the other keys of our model.json, such as `max_seq_length`.
+      metadata: the other keys of our model.json, such as `max_seq_length`, and
+        `strip_accents` if it is not as `do_lower_case`.
       unused: names of the source's tensors that are in no rename table.
       notes: for the user: decisions made while reading the source.
       sentence_embedding: how the source computes the vector of a text; None if
         it does not specify it.
+      tokenizer_differences: what the source's own tokenizer does, and ours does
+        not.
     """
 
     source: str
@@ -90,6 +94,7 @@ class Checkpoint:
     unused: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     sentence_embedding: sentence_embedding_lib.SentenceEmbedding | None = None
+    tokenizer_differences: tuple[str, ...] = ()
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every weight of the task's model."""
@@ -100,6 +105,12 @@ class Checkpoint:
         embedding = self.sentence_embedding
         more = embedding.tensors() if embedding else {}
         return self.tensors | self.slots | more
+
+    def rules(self) -> dict[str, bool]:
+        """Returns the rules of the tokenizer, see `vocab.rules_of`."""
+        return vocab.rules_of(
+            self.metadata | {"do_lower_case": self.do_lower_case}
+        )
 
     def unread(self) -> list[str]:
         """Returns `unused` without what only training or a loss reads."""

@@ -14,10 +14,18 @@ from bert_tf.training import checkpoints, model_folders
 from tfrecords.io import atomic_files, stored_folders
 
 _MAX_NAMES = 5  # Of tensors in a message.
+_ACCEPT = (
+    "Pass --accept_tokenizer_differences, or in Python "
+    "accept_tokenizer_differences=True,"
+)
 
 
 def read(
-    path: str, hidden_act: str | None = None, *, allow_nan_weights: bool = False
+    path: str,
+    hidden_act: str | None = None,
+    *,
+    allow_nan_weights: bool = False,
+    accept_tokenizer_differences: bool = False,
 ) -> ours.Checkpoint:
     """Reads a checkpoint of any format.
 
@@ -25,10 +33,13 @@ def read(
       path: folder, or the prefix of a TensorFlow checkpoint.
       hidden_act: activation to use instead of the source's.
       allow_nan_weights: whether weights may be NaN or infinite.
+      accept_tokenizer_differences: whether its own tokenizer may do what ours
+        does not, with a warning.
 
     Raises:
       ValueError: if its format is unknown, its weights do not match its
-        config, some are NaN or infinite, or it has classes without names.
+        config, some are NaN or infinite, its tokenizer differs, or it has
+        classes without names.
     """
     name = formats.detect(path)
     # Computed first, as the files may change while they are read.
@@ -39,6 +50,17 @@ def read(
         checkpoint.all_tensors(), path, allow_nan=allow_nan_weights
     )
     checkpoint = _without_foreign_head(checkpoint, name, path)
+    if checkpoint.tokenizer_differences:
+        differences = "; ".join(checkpoint.tokenizer_differences)
+        if not accept_tokenizer_differences:
+            raise ValueError(
+                f"{path}: {differences}. The tokenizer here is BERT's, so this "
+                "model would get other tokens than in its training. "
+                f"{_ACCEPT} to use it anyway."
+            )
+        logging.warning(
+            "%s: %s. BERT's tokenizer makes other tokens", path, differences
+        )
     own = checkpoint.config.hidden_act
     if hidden_act in (None, own):
         logging.info(
@@ -162,8 +184,27 @@ def _check_supported(given: ours.Checkpoint, to: str) -> None:
         )
 
 
+def _check_rules(given: ours.Checkpoint, to: str) -> None:
+    """Raises ValueError if the target format cannot hold the tokenizer's rules.
+
+    The case is inferred again from the vocabulary.
+    """
+    rules = given.rules()
+    rules.pop("do_lower_case", None)
+    if rules and to in ("google", "model_garden"):
+        settings = ", ".join(f"{name}={value}" for name, value in rules.items())
+        raise ValueError(
+            f"The tokenizer of {given.source} has {settings}, which no file of "
+            f"the format {to} holds: its readers would make other tokens. "
+            f"Choose another format. {_ACCEPT} to write it anyway."
+        )
+
+
 def write(
-    given: ours.Checkpoint, to: str, folder: str
+    given: ours.Checkpoint,
+    to: str,
+    folder: str,
+    accept_tokenizer_differences: bool = False,
 ) -> tuple[ours.Checkpoint, list[str]]:
     """Writes a Checkpoint, reads it back and compares the two, bit for bit.
 
@@ -171,6 +212,8 @@ def write(
       given: what to write.
       to: target format, a key of `formats.CONVERTERS`.
       folder: a folder from `atomic_files.atomic_folder`.
+      accept_tokenizer_differences: whether the format may lack the rules of the
+        tokenizer.
 
     Returns:
       The Checkpoint read back, and lines of the report: its notes, and how
@@ -180,6 +223,8 @@ def write(
       ValueError: if the format cannot hold it, or the written files differ.
     """
     _check_supported(given, to)
+    if not accept_tokenizer_differences:
+        _check_rules(given, to)
     target = formats.converter(to)
     target.write(given, folder)
     written = target.read(folder)
@@ -199,6 +244,7 @@ def convert(
     overwrite: bool = False,
     compare: bool = True,
     allow_nan_weights: bool = False,
+    accept_tokenizer_differences: bool = False,
     license: str | None = None,
 ) -> list[str]:
     """Writes a checkpoint in another format, atomically, with a model card.
@@ -214,6 +260,7 @@ def convert(
       compare: whether to also compute outputs and compare them with those of
         the libraries that define the two formats, if installed.
       allow_nan_weights: as for `read`.
+      accept_tokenizer_differences: as for `read` and `write`.
       license: of the weights, for the card; see `model_card.check_license`.
 
     Returns:
@@ -225,9 +272,16 @@ def convert(
     """
     model_card.check_license(license)
     _check_free(path, output_dir, overwrite)
-    given = read(path, hidden_act, allow_nan_weights=allow_nan_weights)
+    given = read(
+        path,
+        hidden_act,
+        allow_nan_weights=allow_nan_weights,
+        accept_tokenizer_differences=accept_tokenizer_differences,
+    )
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
-        written, changes = write(given, to, folder)
+        written, changes = write(
+            given, to, folder, accept_tokenizer_differences
+        )
         run = {}
         if formats.detect(path) == formats.OURS:
             run = model_card.find_run(checkpoints.find(path))
@@ -236,7 +290,10 @@ def convert(
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {written.config.hidden_act}",
-            *(f"note on the source: {note}" for note in given.notes),
+            *(
+                f"note on the source: {note}"
+                for note in given.notes + given.tokenizer_differences
+            ),
             *changes,
         ]
         if compare:

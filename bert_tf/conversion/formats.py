@@ -16,6 +16,7 @@ All converters but our own also define:
 """
 
 import contextlib
+import dataclasses
 import hashlib
 import importlib
 import os
@@ -28,6 +29,7 @@ from typing import NoReturn
 from absl import logging
 
 from tfrecords.io import json_files
+from tfrecords.options import Options, option
 
 OURS = "bert_tf"
 # Format name, as on the command line -> converter module, expected files.
@@ -64,6 +66,17 @@ _PRETRAINED = re.compile(
 # Subfolders of KerasHub and sentence-transformers folders.
 _FOLDERS_INSIDE = re.compile(r"assets|tokenizer|\d+_\w+")
 _MOST_NAMES = 5  # Of a folder's content, in messages.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CheckpointOptions(Options):
+    """How to read a checkpoint of any format."""
+
+    accept_tokenizer_differences: bool = option(
+        False,
+        "Use a checkpoint although its own tokenizer does what BERT's does "
+        "not, such as keeping tokens that were added to the vocabulary.",
+    )
 
 
 def is_ours(path: str) -> bool:
@@ -260,7 +273,13 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
     return True
 
 
-def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
+def as_model_folder(
+    path: str,
+    folder: str,
+    *,
+    again: bool = True,
+    accept_tokenizer_differences: bool = False,
+) -> str:
     """Returns a bert_tf model folder for a checkpoint of any format.
 
     Args:
@@ -271,6 +290,7 @@ def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
         or were deleted since.
       again: whether to convert again if the files have changed. False for a
         run that has started, whose vocabulary and config are in `folder`.
+      accept_tokenizer_differences: as for `convert.read`.
 
     Raises:
       ValueError: as in `convert.convert`.
@@ -283,14 +303,23 @@ def as_model_folder(path: str, folder: str, *, again: bool = True) -> str:
         return checkpoints.find(path)
     from bert_tf.conversion import convert
 
-    report = convert.convert(path, OURS, folder, overwrite=True, compare=False)
+    report = convert.convert(
+        path,
+        OURS,
+        folder,
+        overwrite=True,
+        compare=False,
+        accept_tokenizer_differences=accept_tokenizer_differences,
+    )
     for line in report:
         logging.info("%s", line)
     return folder
 
 
 @contextlib.contextmanager
-def open_model_folder(path: str) -> Iterator[str]:
+def open_model_folder(
+    path: str, accept_tokenizer_differences: bool = False
+) -> Iterator[str]:
     """Yields a bert_tf model folder for a checkpoint of any format.
 
     A model of another format is converted to a temporary folder; a ValueError
@@ -303,7 +332,11 @@ def open_model_folder(path: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as parent:
         converted = os.path.join(parent, "model")
         try:
-            yield as_model_folder(path, converted)
+            yield as_model_folder(
+                path,
+                converted,
+                accept_tokenizer_differences=accept_tokenizer_differences,
+            )
         except ValueError as error:
             if converted in str(error):
                 error.args = (str(error).replace(converted, source or "."),)

@@ -16,6 +16,7 @@ from bert_tf.model import sentence_embedding
 from bert_tf.training import checkpoints, model_folders, run_folder
 from tfrecords.io import json_files
 from tfrecords.options import quoted
+from tfrecords.text import vocab
 
 FILE = "README.md"
 # In every card, so that a conversion replaces no README.md of somebody else.
@@ -259,7 +260,7 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         ("labels", shown),
         ("parameters", f"{facts.num_parameters():,}"),
         *((name, config.get(name)) for name in _SIZES),
-        ("do_lower_case", metadata.get("do_lower_case")),
+        *((name, metadata.get(name)) for name in vocab.RULES),
         ("max_seq_length", metadata.get("max_seq_length")),
         ("converted from", _without_folders(metadata.get("source"))),
     ]
@@ -404,8 +405,12 @@ def _limits(facts: Facts) -> list[str]:
     case = metadata.get("do_lower_case")
     if case is None:
         lines.append("Whether its text was lower-cased is not recorded.")
-    elif case:
+    elif case and metadata.get("strip_accents") is not False:
         lines.append("Capitals and accents are removed from every text.")
+    elif case:
+        lines.append("Capitals are removed from every text.")
+    elif metadata.get("strip_accents"):
+        lines.append("Accents are removed from every text.")
     lines.append(
         "The language is that of the vocabulary and of the data, and not "
         "recorded. It was not evaluated on other languages or domains, nor for "

@@ -41,13 +41,17 @@ def count_entries(vocabulary: bytes | None) -> int:
     return 0 if vocabulary is None else _with_end(vocabulary).count(b"\n")
 
 
-def _uncased(word: str) -> str:
+def _uncased(word: str, strip_accents: bool) -> str:
     """Lower-cases a word as BasicTokenizer in tokenization.py does."""
+    if not strip_accents:
+        return word.lower()
     letters = unicodedata.normalize("NFD", word.lower())
     return "".join(x for x in letters if unicodedata.category(x) != "Mn")
 
 
-def infer_lower_case(vocabulary: bytes | None) -> bool | None:
+def infer_lower_case(
+    vocabulary: bytes | None, strip_accents: bool = True
+) -> bool | None:
     """Infers from a vocabulary whether text is lower-cased before tokenization.
 
     A TensorFlow checkpoint does not specify it; tokenization.py only compares a
@@ -59,13 +63,14 @@ def infer_lower_case(vocabulary: bytes | None) -> bool | None:
     vocabulary, are not counted. Thai and Hindi have combining marks, although
     no capitals, and NFD decomposes Hangul, so these scripts are recognized too.
     For scripts with neither, such as Hebrew, the result is True. If
-    `vocabulary` is None, the result is None.
+    `vocabulary` is None, the result is None. Without `strip_accents`, only
+    capitals count.
     """
     if vocabulary is None:
         return None
     entries = vocabulary.decode("utf-8", "replace").split()
     words = [word for word in entries if not re.match(r"[\[<].+[\]>]$", word)]
-    never_matched = sum(word != _uncased(word) for word in words)
+    never_matched = sum(word != _uncased(word, strip_accents) for word in words)
     return 100 * never_matched < max(len(words), 1)
 
 

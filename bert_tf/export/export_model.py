@@ -50,7 +50,9 @@ def export(config: kinds.ExportConfig) -> None:
     model_card.check_license(config.license)
     stored_folders.check_kept(config.model_dir, config.export_dir)
     saved_model.check_free(config.export_dir, config.overwrite)
-    with formats.open_model_folder(config.model_dir) as folder:
+    with formats.open_model_folder(
+        config.model_dir, config.accept_tokenizer_differences
+    ) as folder:
         _export_folder(config, folder)
 
 
@@ -128,7 +130,7 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
     length = find_length(config, metadata, model_config)
     settings = {
         "kind": config.kind,
-        "do_lower_case": tokenizer.do_lower_case,
+        **tokenizer.rules,
         "max_seq_length": length,
         "vocab_size": tokenizer.vocab_size,
         "vocab_sha256": tokenizer.sha256,
@@ -253,8 +255,8 @@ def load_tokenizer(
         )
     tokenizer = tokenizer_lib.BertTokenizer(
         vocab_file,
-        metadata.get("do_lower_case", True),
         kept_tokens=[vocab.MASK] if kind == "fill_mask" else [],
+        **vocab.rules_of(metadata),
     )
     if tokenizer.vocab_size > vocab_size:
         raise ValueError(

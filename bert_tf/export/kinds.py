@@ -4,8 +4,9 @@ import dataclasses
 from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion.formats import CheckpointOptions
 from bert_tf.model.sentence_embedding import POOLING_MODES
-from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
+from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
 
 # Task of the model -> kinds of export; the first is the default.
 KINDS = {
@@ -46,7 +47,7 @@ APPLIES_TO = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportConfig(Options):
+class ExportConfig(CheckpointOptions):
     """Which model to export, where to, and its inference settings.
 
     For fields that are None, the help text gives the default.

@@ -102,7 +102,7 @@ def make(
       `text_signatures.count_tokens`.
     """
     layer = text_preprocessor.TextPreprocessor(
-        words.vocab, words.do_lower_case, max_seq_length
+        words.vocab, max_seq_length=max_seq_length, **words.rules
     )
     call = text_signatures.of_texts(layer)
     count = functools.partial(text_signatures.count_tokens, layer.tokenizer)

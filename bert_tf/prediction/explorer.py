@@ -27,7 +27,12 @@ from tfrecords import libraries
 
 
 def explore(
-    model: str, host: str, port: int, allowed_hosts: Collection[str] = ()
+    model: str,
+    host: str,
+    port: int,
+    allowed_hosts: Collection[str] = (),
+    *,
+    accept_tokenizer_differences: bool = False,
 ) -> None:
     """Shows the page until a signal stops the process.
 
@@ -37,6 +42,7 @@ def explore(
       port: port to listen on.
       allowed_hosts: names of the page besides those of this machine, see
         `page_guard.Guard`.
+      accept_tokenizer_differences: as for `bert_tf.load`.
 
     Raises:
       ValueError: if Gradio is not installed, the address is in use or wrong,
@@ -47,7 +53,10 @@ def explore(
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_RUN_HISTORY"] = "False"  # It would keep the texts.
     gradio = _import_gradio()
-    page = make_page(views.Views(*loading.load(model)), model)
+    loaded = loading.load(
+        model, accept_tokenizer_differences=accept_tokenizer_differences
+    )
+    page = make_page(views.Views(*loaded), model)
     check_address(host, port)  # Loading takes a while.
     if host not in page_guard.LOOPBACK:
         logging.warning(

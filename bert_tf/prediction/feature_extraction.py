@@ -23,6 +23,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
+from bert_tf.conversion import formats
 from tfrecords.io import atomic_files, part_files, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
@@ -42,7 +43,7 @@ _MAX_SEQ_LENGTH = 128
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeatureConfig(VocabularyOptions):
+class FeatureConfig(VocabularyOptions, formats.CheckpointOptions):
     """Which hidden states of which texts to extract, and where to write."""
 
     input_file: str = option(
@@ -105,15 +106,15 @@ def extract_features(config: FeatureConfig) -> None:
       ValueError: if a setting does not apply to the model, or no text is given.
       OSError: if a file cannot be read or written.
     """
-    from bert_tf.conversion import formats
-
     inputs = ("input_file", "vocab_file", "init_checkpoint")
     streams.check_output(
         "output_file",
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
     )
-    with formats.open_model_folder(config.init_checkpoint) as folder:
+    with formats.open_model_folder(
+        config.init_checkpoint, config.accept_tokenizer_differences
+    ) as folder:
         _extract(config, folder)
 
 
@@ -125,12 +126,12 @@ def _extract(config: FeatureConfig, folder: str) -> None:
     from bert_tf.workflows import model_source
     from tfrecords.text import tokenizer as tokenizer_lib
 
-    vocab_file, do_lower_case = model_source.find_vocabulary(config, folder)
+    vocab_file, rules = model_source.find_vocabulary(config, folder)
     if not vocab_file:
         raise ValueError(
             f"{folder} has no vocabulary. Give --vocab_file=vocab.txt."
         )
-    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
+    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, **rules)
     encoder = model_folders.build_encoder(folder)
     loading.check_vocabulary(tokenizer, encoder, vocab_file)
     metadata = model_folders.read_metadata(folder)
@@ -247,7 +248,7 @@ def _part_settings(
         "weights": atomic_files.digest(weights),
         "config": atomic_files.digest(model_config),
         "vocabulary": tokenizer.sha256,
-        "do_lower_case": tokenizer.do_lower_case,
+        **tokenizer.rules,
         "max_seq_length": config.max_seq_length,
         "layers": layers,
         "output_format": config.output_format,

@@ -13,6 +13,7 @@ import numpy as np
 from absl import logging
 from tqdm import tqdm
 
+from bert_tf.conversion.formats import CheckpointOptions
 from bert_tf.export import kinds
 from bert_tf.prediction import text_rows
 from tfrecords.io import atomic_files, json_files, streams
@@ -45,7 +46,7 @@ ANSWER = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictConfig(text_rows.InputConfig):
+class PredictConfig(text_rows.InputConfig, CheckpointOptions):
     """Which model to use, what to read, and where to write the answers."""
 
     export_dir: str | None = option(
@@ -92,6 +93,11 @@ class PredictConfig(text_rows.InputConfig):
             raise ValueError(
                 "Give either --export_dir, a SavedModel, or --model_dir, the "
                 "folder of a model."
+            )
+        if self.accept_tokenizer_differences and not self.model_dir:
+            raise ValueError(
+                "--accept_tokenizer_differences is for --model_dir; a "
+                "SavedModel has its own tokenizer. Omit it."
             )
         if self.explain and not self.model_dir:
             raise ValueError(
@@ -272,7 +278,11 @@ def open_model(config: PredictConfig) -> Model:
         )
     from bert_tf.prediction.predictor import Predictor  # Imports Keras.
 
-    predictor = Predictor(config.model_dir, batch_size=config.batch_size)
+    predictor = Predictor(
+        config.model_dir,
+        batch_size=config.batch_size,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
     if config.signature not in predictor.inputs:
         raise ValueError(
             f"{config.model_dir} is for {predictor.kind} and has no signature "

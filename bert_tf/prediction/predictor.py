@@ -66,6 +66,7 @@ class Predictor:
       max_seq_length: maximum tokens of a text. Longer texts are cut, with a
         warning; passages and texts to tag are read in windows of it. Default:
         as in training, otherwise all positions of the model.
+      accept_tokenizer_differences: of a path, as for `bert_tf.load`.
       **settings: `kind`, and settings of an export: `pooling`, `layers`,
         `top_k`, `doc_stride`, `n_best_size` and so on, see
         `kinds.ExportConfig`. With kind="sentence_embedding" any model returns
@@ -112,6 +113,7 @@ class Predictor:
         *,
         batch_size: int = 32,
         max_seq_length: int | None = None,
+        accept_tokenizer_differences: bool = False,
         **settings,
     ):
         if batch_size < 1:
@@ -119,7 +121,10 @@ class Predictor:
         source = type(model).__name__
         if isinstance(model, str | os.PathLike):
             source = os.fspath(model)
-            model, own = loading.load(model)
+            model, own = loading.load(
+                model,
+                accept_tokenizer_differences=accept_tokenizer_differences,
+            )
             tokenizer = tokenizer or own
         metadata = loading.metadata_of(model)
         untrained = model_folders.find_newly_initialized(metadata, model.config)
@@ -247,7 +252,7 @@ def _find_tokenizer(
         if tokenizer.kept_tokens == kept_tokens:
             return tokenizer
         return BertTokenizer(
-            tokenizer.vocab, tokenizer.do_lower_case, kept_tokens
+            tokenizer.vocab, kept_tokens=kept_tokens, **tokenizer.rules
         )
     if model.vocabulary is None:
         raise ValueError(
@@ -255,10 +260,7 @@ def _find_tokenizer(
             "tokenizer=BertTokenizer('vocab.txt')."
         )
     return loading.make_tokenizer(
-        model.vocabulary,
-        model.metadata.get("do_lower_case", True),
-        kept_tokens,
-        source,
+        model.vocabulary, vocab.rules_of(model.metadata), kept_tokens, source
     )
 
 

@@ -47,6 +47,8 @@ _ENTRIES = {
     "source_files?": str,
     "do_lower_case?": bool,
     "do_lower_case_inferred?": bool,
+    "strip_accents?": bool,
+    "tokenize_chinese_chars?": bool,
     "version_2_with_negative?": bool,
     "max_seq_length?": _SIZE,
     "doc_stride?": _SIZE,

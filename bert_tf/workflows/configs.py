@@ -3,6 +3,7 @@
 import dataclasses
 
 from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
+from bert_tf.conversion.formats import CheckpointOptions
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from bert_tf.workflows.doctor import accelerators
 from tfrecords.options import (
@@ -17,7 +18,7 @@ MAX_EPOCHS = 1e6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ModelSource(VocabularyOptions):
+class ModelSource(VocabularyOptions, CheckpointOptions):
     """Config, initial weights and tokenizer of a model."""
 
     bert_config_file: str | None = option(

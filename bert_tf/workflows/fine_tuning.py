@@ -219,7 +219,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             strategy,
             max_seq_length=config.max_seq_length,
             vocab_file=vocab_file,
-            do_lower_case=tokenizer.do_lower_case,
+            rules=tokenizer.rules,
         )
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
@@ -245,7 +245,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         vocab_file=vocab_file,
         metadata={
             "task_name": task.name,
-            "do_lower_case": tokenizer.do_lower_case,
+            **tokenizer.rules,
             "max_seq_length": config.max_seq_length,
             "precision": config.precision,  # Exports compute in it, too.
         }

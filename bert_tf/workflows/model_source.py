@@ -1,6 +1,8 @@
 """ModelSource -> config, initial weights, vocabulary and tokenizer."""
 
 import os
+import types
+from collections.abc import Mapping
 
 from absl import logging
 
@@ -63,6 +65,7 @@ def find_init_checkpoint(
         source.init_checkpoint,
         os.path.join(output_dir, "init_checkpoint"),
         again=not checkpoints.newest_step(output_dir),
+        accept_tokenizer_differences=source.accept_tokenizer_differences,
     )
 
 
@@ -75,76 +78,98 @@ def name_of(source: ModelSource) -> str | None:
 def find_vocabulary(
     source: ModelSource,
     model_dir: str | None,
-    records_case: bool | None = None,
-) -> tuple[str | None, bool]:
-    """Returns the path of the vocabulary in use, and whether to lower-case.
+    records: Mapping[str, object] = types.MappingProxyType({}),
+) -> tuple[str | None, dict[str, bool]]:
+    """Returns the path of the vocabulary in use, and its rules for text.
 
     Args:
-      source: reads `vocab_file` and `do_lower_case`.
-      model_dir: model folder whose vocabulary and case are the defaults.
-      records_case: `do_lower_case` of existing records, if known.
+      source: reads `vocab_file` and `vocab.RULES`.
+      model_dir: model folder whose vocabulary and rules are the defaults.
+      records: rules of existing records, as in their manifest; {} if unknown.
 
     Raises:
       ValueError: if `source`, records and model contradict each other.
     """
     vocab_file = source.vocab_file
-    do_lower_case = find_case(source.do_lower_case, records_case, model_dir)
+    rules = find_rules(source, records, model_dir)
     own = os.path.join(model_dir or "", model_folders.VOCABULARY)
     if not model_dir or not os.path.isfile(own):
-        return vocab_file, do_lower_case
+        return vocab_file, rules
     # Entries, since a converted vocabulary always ends with a newline.
     if vocab_file and vocab.read(own) != vocab.read(vocab_file):
         raise ValueError(
             f"--vocab_file={vocab_file} is not the vocabulary that the "
             f"model was trained with, {own}. Omit the flag to use the model's."
         )
-    return vocab_file or own, do_lower_case
+    return vocab_file or own, rules
 
 
-def find_case(
-    flag: bool | None, records_case: bool | None, model_dir: str | None = None
-) -> bool:
-    """Returns whether to lower-case, which all that know it agree on.
+def find_rules(
+    flags: vocab.VocabularyOptions,
+    records: Mapping[str, object],
+    model_dir: str | None = None,
+) -> dict[str, bool]:
+    """Returns `vocab.rules_of` what flags, records and model agree on.
 
     Args:
-      flag: --do_lower_case, if given.
-      records_case: `do_lower_case` of existing records, if known.
+      flags: `vocab.RULES`, each None unless given.
+      records: rules of existing records, as in their manifest; {} if unknown.
       model_dir: model folder, if any.
 
     Raises:
       ValueError: if two of them differ.
     """
     metadata = model_folders.read_metadata(model_dir) if model_dir else {}
+    model = rules_of_model(metadata)
+    records = vocab.all_rules_of(records)
     path = os.path.join(model_dir or "", model_folders.METADATA)
-    known = [
-        (flag, "--do_lower_case=", "omit the flag"),
-        (records_case, "the records were made with ", "make them again"),
-        (
-            metadata.get("do_lower_case"),
-            f"{model_dir} was trained with ",
-            f"correct {path}",
-        ),
-    ]
-    known = [entry for entry in known if entry[0] is not None]
-    case = known[0][0] if known else True
-    is_inferred = metadata.get(vocabularies.INFERRED_CASE)
-    if is_inferred and metadata.get("do_lower_case") not in (None, case):
-        logging.warning(
-            "using do_lower_case=%s; that of %s was only inferred from the "
-            "vocabulary",
-            case,
-            model_dir,
-        )
-        known.pop()
-    # tokenization.py: validate_case_matches_checkpoint.
-    different = [f"{text}{other}" for other, text, _ in known if other != case]
-    if different:
-        fixes = ", or ".join(fix for _, _, fix in known)
-        raise ValueError(
-            f"{known[0][1]}{case}, but {' and '.join(different)}. Use one "
-            f"case: {fixes}."
-        )
-    return case
+    rules = {"do_lower_case": True}
+    for name in vocab.RULES:
+        known = [
+            (getattr(flags, name), f"--{name}=", "omit the flag"),
+            (
+                records.get(name),
+                f"the records were made with {name}=",
+                "make them again",
+            ),
+            (
+                model.get(name),
+                f"{model_dir} was trained with {name}=",
+                f"correct {path}",
+            ),
+        ]
+        known = [entry for entry in known if entry[0] is not None]
+        if not known:
+            continue
+        value = rules[name] = known[0][0]
+        is_inferred = metadata.get(vocabularies.INFERRED_CASE)
+        if is_inferred and model.get(name) not in (None, value):
+            logging.warning(
+                "using %s=%s; that of %s was only inferred from the vocabulary",
+                name,
+                value,
+                model_dir,
+            )
+            known.pop()
+        # tokenization.py: validate_case_matches_checkpoint.
+        different = [f"{text}{x}" for x, text, _ in known if x != value]
+        if different:
+            fixes = ", or ".join(fix for _, _, fix in known)
+            raise ValueError(
+                f"{known[0][1]}{value}, but {' and '.join(different)}. Use one "
+                f"value: {fixes}."
+            )
+    return vocab.rules_of(rules)
+
+
+def rules_of_model(metadata: Mapping[str, object]) -> dict[str, bool]:
+    """Returns the rules that a model.json specifies, {} if it has none.
+
+    What it leaves out has the original's value, unless the case was inferred.
+    """
+    if metadata.get(vocabularies.INFERRED_CASE):
+        return vocab.rules_of(metadata)
+    return vocab.all_rules_of(metadata)
 
 
 def find_config(
@@ -204,20 +229,20 @@ def find_tokenizer(
     """Returns the tokenizer of a model, and the path of its vocabulary.
 
     Args:
-      config: reads `vocab_file` and `do_lower_case`.
-      model_dir: model folder whose vocabulary and case are the defaults.
+      config: reads `vocab_file` and `vocab.RULES`.
+      model_dir: model folder whose vocabulary and rules are the defaults.
 
     Raises:
       ValueError: if there is no vocabulary, or if `config` contradicts the
         model.
     """
-    vocab_file, do_lower_case = find_vocabulary(config, model_dir)
+    vocab_file, rules = find_vocabulary(config, model_dir)
     if not vocab_file:
         raise ValueError(
             "No vocabulary: give --vocab_file=vocab.txt, or an "
             "--init_checkpoint with a vocabulary."
         )
-    return BertTokenizer(vocab_file, do_lower_case), vocab_file
+    return BertTokenizer(vocab_file, **rules), vocab_file
 
 
 def check_length(max_seq_length: int, bert_config: BertConfig) -> None:

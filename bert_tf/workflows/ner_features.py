@@ -77,7 +77,7 @@ class Source(NamedTuple):
             "source_sha256": atomic_files.digest(path),
             "weights_sha256": self.weights_sha256,
             "vocabulary_sha256": self.tokenizer.sha256,
-            "do_lower_case": self.tokenizer.do_lower_case,
+            **self.tokenizer.rules,
             "max_seq_length": self.max_seq_length,
             "doc_stride": self.doc_stride,
         }
@@ -211,6 +211,7 @@ def _train_choices(
         lambda: formats.as_model_folder(
             config.init_checkpoint,
             os.path.join(config.output_dir, "init_checkpoint"),
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
         ),
     )
     source = _open_source(data, config, folder)

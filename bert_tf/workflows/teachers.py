@@ -31,7 +31,7 @@ def load(
     *,
     max_seq_length: int,
     vocab_file: str | None,
-    do_lower_case: bool,
+    rules: Mapping[str, bool],
     vocabulary_sha256: str | None = None,
 ) -> keras.Model | None:
     """Returns the model of --teacher, or None if there is none.
@@ -45,7 +45,7 @@ def load(
       strategy: strategy of the run; each replica has a copy of the teacher.
       max_seq_length: tokens in the longest examples.
       vocab_file: vocabulary of the student, if known.
-      do_lower_case: whether the student's text is lower-cased.
+      rules: those of the student's tokenizer, see `vocab.rules_of`.
       vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
 
     Raises:
@@ -58,17 +58,24 @@ def load(
     dtype = POLICIES[config.precision or "float32"]
     try:
         with strategy.scope():
-            model, tokenizer = loading.load(path, dtype=dtype)
+            model, tokenizer = loading.load(
+                path,
+                dtype=dtype,
+                accept_tokenizer_differences=(
+                    config.accept_tokenizer_differences
+                ),
+            )
     except ValueError as error:
         raise ValueError(f"--teacher: {error}") from error
     _check_vocabulary(tokenizer, path, vocab_file, vocabulary_sha256)
-    is_inferred = model.metadata.get(vocabularies.INFERRED_CASE)
-    if tokenizer.do_lower_case != do_lower_case and not is_inferred:
-        raise ValueError(
-            f"--teacher={path} was trained with do_lower_case="
-            f"{tokenizer.do_lower_case}, the student has {do_lower_case}. "
-            "Use the same for both."
-        )
+    own, others = map(vocab.all_rules_of, (rules, tokenizer.rules))
+    if not model.metadata.get(vocabularies.INFERRED_CASE):
+        for name, value in others.items():
+            if own[name] != value:
+                raise ValueError(
+                    f"--teacher={path} was trained with {name}={value}, the "
+                    f"student has {own[name]}. Use the same for both."
+                )
     _check_sizes(model.config, config, student, max_seq_length)
     losses = config.distillation_losses
     if _task_of(task) == "multiple_choice" and set(losses) != {"soft_targets"}:

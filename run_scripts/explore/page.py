@@ -11,12 +11,13 @@ install 'bert_tf[explore]'.
 
 import dataclasses
 
+from bert_tf.conversion.formats import CheckpointOptions
 from run_scripts.flags import common_flags
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import REQUIRED, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExploreConfig(Options):
+class ExploreConfig(CheckpointOptions):
     """Which model to show, and where."""
 
     model: str = option(
@@ -49,7 +50,11 @@ def main(argv: list[str]) -> None:
     from bert_tf.prediction import explorer
 
     explorer.explore(
-        config.model, config.host, config.port, config.allowed_hosts
+        config.model,
+        config.host,
+        config.port,
+        config.allowed_hosts,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
 
 

@@ -24,7 +24,8 @@ HEADINGS = {
         *("predictions_file", "na_prob_file"),
     ),
     "Vocabulary and length": (
-        *("vocab_file", "do_lower_case", "vocab_size", "max_characters"),
+        *("vocab_file", "do_lower_case", "strip_accents"),
+        *("tokenize_chinese_chars", "vocab_size", "max_characters"),
         *("max_seq_length", "max_query_length", "doc_stride"),
         "bucket_lengths",
     ),
@@ -75,7 +76,10 @@ HEADINGS = {
         *("to", "format", "weights_dtype", "quantize", "half"),
         *("calibration_file", "report", "report_file"),
     ),
-    "Checks": ("doctor", "all", "compare", "allow_nan_weights"),
+    "Checks": (
+        *("doctor", "all", "compare", "allow_nan_weights"),
+        "accept_tokenizer_differences",
+    ),
     "Devices and machines": (
         *("precision", "jit_compile", "steps_per_loop", "remat"),
         *("use_one_hot_embeddings", "distribution_strategy", "tpu"),

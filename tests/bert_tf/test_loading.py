@@ -257,6 +257,53 @@ def test_what_was_decided_while_reading_is_a_warning(tmp_path, caplog):
     assert f"{folder}: do_lower_case=True is inferred: the voc" in caplog.text
 
 
+def test_rules_of_the_tokenizer_are_kept(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    rules = {"strip_accents": False, "tokenize_chinese_chars": False}
+    given.metadata.update(rules)
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    model, tokenizer = bert_tf.load(folder)
+    rules = {"do_lower_case": True} | rules
+    assert tokenizer.rules == rules
+    assert bert_tf.Predictor(model).tokenizer.rules == rules
+    for name in ("bert_tf", "hugging_face", "keras_hub"):
+        bert_tf.save(model, tmp_path / f"again_{name}", format=name)
+        again, found = bert_tf.load(tmp_path / f"again_{name}")
+        assert found.rules == rules
+    bert_tf.save(again.encoder, tmp_path / "encoder")
+    assert bert_tf.load(tmp_path / "encoder")[1].rules == rules
+    other, found = bert_tf.load(folder, task="regression")
+    assert found.rules == rules
+    # Another tokenizer has its own.
+    plain = bert_tf.load(tmp_path / "ours")[1]
+    bert_tf.save(model, tmp_path / "plain", plain)
+    assert bert_tf.load(tmp_path / "plain")[1].rules == plain.rules
+    with pytest.raises(ValueError, match="strip_accents=False, .*Pass --accep"):
+        bert_tf.save(model, tmp_path / "google", format="google")
+    bert_tf.save(
+        model,
+        tmp_path / "google",
+        format="google",
+        accept_tokenizer_differences=True,
+    )
+
+
+def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    path = tmp_path / "hf" / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    settings["tokenizer_class"] = "BertJapaneseTokenizer"
+    path.write_text(json.dumps(settings))
+    for load in (bert_tf.load, bert_tf.Predictor):
+        with pytest.raises(ValueError, match="BertJ.* in Python accept_tokeni"):
+            load(folder)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            load(folder, accept_tokenizer_differences=True)
+        assert "tokenizer_class is BertJapaneseTokenizer; B" in caplog.text
+
+
 def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
     old = tensors_of(bert_tf.load(classifier)[0])
     keras.utils.set_random_seed(5)
@@ -434,7 +481,7 @@ def test_a_model_without_vocabulary_has_no_tokenizer(tmp_path, classifier):
     model, tokenizer = bert_tf.load(classifier)
     assert tokenizer is None and model.vocabulary is None
     own = loading.make_tokenizer(
-        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", True, (), "it"
+        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", {}, (), "it"
     )
     bert_tf.save(model, tmp_path / "with", own)
     assert bert_tf.load(tmp_path / "with")[1].vocab == own.vocab

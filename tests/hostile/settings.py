@@ -12,12 +12,12 @@ CASES = [
     Case(
         "run_pretraining",
         "--do_lower_case=false",
-        "the records were made with True. Use one case: omit the flag",
+        "the records were made with do_lower_case=True. Use one value: omit",
     ),
     Case(
         "run_pretraining",
         "--do_lower_case",
-        "the records were made with False. Use one case: omit the flag",
+        "the records were made with do_lower_case=False. Use one value: omit",
         _CASED,
     ),
     Case(

@@ -225,7 +225,7 @@ def test_the_vocabulary_of_another_model(tmp_path, examine):
 def test_a_flag_that_is_not_the_case_of_the_records(tmp_path, examine):
     answer = examine(*plant(tmp_path), "--do_lower_case=false")
     text = the_error(answer, "case")
-    assert "--do_lower_case=False, but the records were made with True" in text
+    assert "--do_lower_case=False, but the records were made with do_" in text
 
 
 def test_lower_cased_text_with_a_cased_vocabulary(tmp_path, examine):

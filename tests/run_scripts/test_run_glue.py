@@ -430,7 +430,7 @@ def test_flags_that_contradict_the_model_are_refused(
         *again,
         f"--vocab_file={other}",
     )
-    mistake("was trained with True", *again, "--nodo_lower_case")
+    mistake("was trained with do_lower_case=True", *again, "--nodo_lower_case")
     mistake(
         re.escape("is a model with labels ['0', '1']; RTE has"),
         "--task_name=RTE",

@@ -2,7 +2,8 @@
 
 Follows google-research/bert tokenization.py one character at a time and uses
 nothing of tfrecords/. `tokenize_with_offsets` does the same and also tracks the
-offsets of each character.
+offsets of each character. Rules are those of `BertTokenizer.rules`; without
+accents or Chinese characters, the original's step of that name is left out.
 """
 
 import re
@@ -45,12 +46,21 @@ def is_punctuation(character):
     return unicodedata.category(character)[0] == "P"
 
 
-def strip_accents(word):
+def strip_accents_of(word):
     letters = unicodedata.normalize("NFD", word)
     return "".join(c for c in letters if unicodedata.category(c) != "Mn")
 
 
-def split_words(text, do_lower_case):
+def clean(word, do_lower_case=True, strip_accents=None, **_):
+    """Word -> the same, lower-cased and without accents if so set."""
+    if do_lower_case:
+        word = word.lower()
+    if do_lower_case if strip_accents is None else strip_accents:
+        return strip_accents_of(word)
+    return word
+
+
+def split_words(text, **rules):
     """Text or bytes -> list of words."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "ignore")
@@ -60,14 +70,15 @@ def split_words(text, do_lower_case):
             continue
         if is_space(character):
             cleaned += " "
-        elif is_chinese(character):
+        elif rules.get("tokenize_chinese_chars", True) and is_chinese(
+            character
+        ):
             cleaned += f" {character} "
         else:
             cleaned += character
     words = []
     for word in cleaned.split():
-        if do_lower_case:
-            word = strip_accents(word.lower())
+        word = clean(word, **rules)
         spaced = "".join(f" {c} " if is_punctuation(c) else c for c in word)
         words += spaced.split()
     return words
@@ -90,16 +101,16 @@ def split_pieces(word, entries):
     return pieces
 
 
-def tokenize(text, entries, do_lower_case):
+def tokenize(text, entries, **rules):
     """Text or bytes, set of entries -> list of tokens."""
     return [
         piece
-        for word in split_words(text, do_lower_case)
+        for word in split_words(text, **rules)
         for piece in split_pieces(word, entries)
     ]
 
 
-def follow_characters(text, do_lower_case):
+def follow_characters(text, **rules):
     """Text or bytes -> [cleaned characters, start, end] of each character.
 
     A character becomes a string of one or several. One that becomes empty
@@ -111,11 +122,7 @@ def follow_characters(text, do_lower_case):
     for offset, character in enumerate(text):
         if character == "\ufffd" or is_control(character):
             continue
-        result = character
-        if is_space(character):
-            result = " "
-        elif do_lower_case:
-            result = strip_accents(character.lower())
+        result = " " if is_space(character) else clean(character, **rules)
         if result:
             found.append([result, offset, offset + 1])
         elif found:
@@ -123,19 +130,19 @@ def follow_characters(text, do_lower_case):
     return found
 
 
-def tokenize_with_offsets(text, entries, do_lower_case):
+def tokenize_with_offsets(text, entries, **rules):
     """Text or bytes, set of entries -> list of (token, start, end).
 
     Offsets count characters of the text; bytes are decoded with "replace".
     """
     spans = [
         (start, end)
-        for result, start, end in follow_characters(text, do_lower_case)
+        for result, start, end in follow_characters(text, **rules)
         for _ in result
         if not result.isspace()
     ]
     found, before = [], 0
-    for word in split_words(text, do_lower_case):
+    for word in split_words(text, **rules):
         of_word = spans[before : before + len(word)]
         before += len(word)
         done = 0
@@ -150,7 +157,7 @@ def tokenize_with_offsets(text, entries, do_lower_case):
     return found
 
 
-def tokenize_around(text, kept_tokens, entries, do_lower_case):
+def tokenize_around(text, kept_tokens, entries, **rules):
     """As `tokenize_with_offsets`, without splitting `kept_tokens`."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
@@ -164,7 +171,7 @@ def tokenize_around(text, kept_tokens, entries, do_lower_case):
             found += [
                 (piece, start + offset, end + offset)
                 for piece, start, end in tokenize_with_offsets(
-                    part, entries, do_lower_case
+                    part, entries, **rules
                 )
             ]
         offset += len(part)

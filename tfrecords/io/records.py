@@ -32,7 +32,7 @@ class Manifest:
     schema_name: str  # A key of `schema.SCHEMAS`.
     sizes: dict[str, int]  # Size of each named dimension of the schema.
     flags: dict  # Settings that the records were made with.
-    vocabulary: dict  # `sha256`, `size` and `do_lower_case`.
+    vocabulary: dict  # `sha256`, `size` and the rules, see `vocab.rules_of`.
     statistics: dict  # Counts, for readers and for checks.
     shards: list[ShardInfo]  # In order.
     # Versions that the tokens depend on; {} if a version did not write them.
@@ -113,7 +113,13 @@ _CONTENT = {
         "mask_mix?": [str],
         "labels?": [str],
     },
-    "vocabulary": {"sha256?": str, "size?": int, "do_lower_case?": bool},
+    "vocabulary": {
+        "sha256?": str,
+        "size?": int,
+        "do_lower_case?": bool,
+        "strip_accents?": bool,
+        "tokenize_chinese_chars?": bool,
+    },
     "statistics": {"examples?": int, "rows?": int},
     "shards": [SHARD],
 }

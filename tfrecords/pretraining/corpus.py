@@ -21,7 +21,7 @@ from tfrecords.text import vocab as vocab_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus(documents_lib.TextOptions):
+class Corpus(documents_lib.TextOptions, vocab_lib.RuleOptions):
     """Input text, how to read it, and the vocabulary to tokenize it with."""
 
     vocab_file: str = option(
@@ -35,6 +35,11 @@ class Corpus(documents_lib.TextOptions):
     # Kinds of duplicates to drop, a subset of `duplicates.KINDS`.
     drop_duplicates: tuple[str, ...] = ()
 
+    @property
+    def rules(self) -> dict[str, bool]:
+        """The rules that split text into words, see `vocab.rules_of`."""
+        return vocab_lib.rules_of(vars(self))
+
     def describe(self, paths: Sequence[str]) -> dict:
         """Returns everything that the tokens of the files `paths` depend on."""
         versions = [_file_version(path) for path in paths]
@@ -42,7 +47,7 @@ class Corpus(documents_lib.TextOptions):
             "input_files": f"{len(versions)} files; their names, sizes and "
             f"times have sha256 {_digest(versions)[:16]}",
             "vocab_sha256": atomic_files.digest(self.vocab_file),
-            "do_lower_case": self.do_lower_case,
+            **self.rules,
             **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
             "libraries": libraries.of_records(
@@ -138,9 +143,7 @@ def _tokenize_part(job: _Job) -> None:
     if corpus.drop_duplicates:
         documents, again = itertools.tee(documents)
         fingerprints = map(duplicates.fingerprint, again)
-    function, vocab_size = load_tokenizer(
-        corpus.vocab_file, corpus.do_lower_case
-    )
+    function, vocab_size = load_tokenizer(corpus.vocab_file, **corpus.rules)
     token_files.write(
         job.token_file,
         (document.sentences for document in documents),
@@ -172,7 +175,7 @@ def _count_empty_file(path, parts) -> None:
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(
-    vocab_file: str, do_lower_case: bool
+    vocab_file: str, **rules: bool
 ) -> tuple[token_files.Tokenize, int]:
     """Returns a function that tokenizes sentences, and its vocabulary size.
 
@@ -183,7 +186,7 @@ def load_tokenizer(
 
     from tfrecords.text import tokenizer as tokenizer_lib
 
-    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, do_lower_case)
+    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, **rules)
     graph = tf.function(
         tokenizer.__call__,
         input_signature=[tf.TensorSpec([None], tf.string)],

@@ -190,7 +190,7 @@ def make(
 def _read_shuffled(corpus, paths, output_dir, counts, rng):
     """Returns all documents in random order; adds to the reader's counts."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
-        corpus.vocab_file, corpus.do_lower_case
+        corpus.vocab_file, **corpus.rules
     )
     work = os.path.join(output_dir, "work")
     os.makedirs(work, exist_ok=True)

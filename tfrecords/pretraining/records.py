@@ -334,7 +334,7 @@ def finish(
         vocabulary={
             "sha256": flags["vocab_sha256"],
             "size": vocab_size,
-            "do_lower_case": corpus.do_lower_case,
+            **corpus.rules,
         },
         statistics=statistics,
         shards=shards,

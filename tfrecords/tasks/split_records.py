@@ -13,6 +13,7 @@ from tfrecords import libraries, schema
 from tfrecords.io import atomic_files, records, serialization
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.text import tokenizer as tokenizer_lib
+from tfrecords.text import vocab
 
 Example = dict[str, np.ndarray]
 _EXAMPLES_AT_ONCE = 256
@@ -38,7 +39,7 @@ class Split:
 def open_tokenizer(config: RecordsConfig) -> tokenizer_lib.BertTokenizer:
     """Returns the tokenizer of a script that only makes records."""
     return tokenizer_lib.BertTokenizer(
-        config.vocab_file, config.do_lower_case is not False
+        config.vocab_file, **vocab.rules_of(vars(config))
     )
 
 
@@ -47,7 +48,7 @@ def vocabulary_of(tokenizer: tokenizer_lib.BertTokenizer) -> dict:
     return {
         "sha256": tokenizer.sha256,
         "size": tokenizer.vocab_size,
-        "do_lower_case": tokenizer.do_lower_case,
+        **tokenizer.rules,
     }
 
 

@@ -7,8 +7,8 @@ inside a word is kept, as in CoNLL-2003 ("all-rounder", "U.N", "1996-08-22"):
   string  ("  J o b s "  ,     a   t     U . N .  )
   words    "  Jobs    "  ,     at        U.N   .
 
-Each Chinese character is a word, as in the tokenizer. N strings, T characters
-in all strings, W words.
+Each Chinese character is a word, whatever the tokenizer's rules. N strings, T
+characters in all strings, W words.
 """
 
 from typing import NamedTuple

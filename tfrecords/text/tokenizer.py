@@ -45,6 +45,10 @@ class BertTokenizer(tf.Module):
       kept_tokens: entries that are not split, even within a word:
         `vocab.SPECIAL_TOKENS`, or custom markers. They are matched exactly,
         before lower-casing.
+      strip_accents: whether to strip accents; None: as `do_lower_case`, as in
+        the original. Named as in Hugging Face's BertTokenizer, like the next.
+      tokenize_chinese_chars: whether each Chinese character is a word, as in
+        the original.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -55,7 +59,12 @@ class BertTokenizer(tf.Module):
     Attributes:
       vocab: entries, in the order of their ids.
       vocab_size: number of entries.
-      do_lower_case, kept_tokens: as given.
+      do_lower_case, kept_tokens, strip_accents, tokenize_chinese_chars: as
+        given.
+      rules: `do_lower_case`, and those of `strip_accents` and
+        `tokenize_chinese_chars` that differ from the original's, see
+        `vocab.rules_of`: entries of model.json and of a manifest, and keyword
+        arguments of a tokenizer that splits text in the same way.
       sha256: digest of the file's bytes, in hexadecimal; for entries, that of
         the file that `vocab.write` makes of them.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens.
@@ -70,6 +79,9 @@ class BertTokenizer(tf.Module):
         vocab_file: str | Sequence[str],
         do_lower_case: bool = True,
         kept_tokens: Sequence[str] = (),
+        *,
+        strip_accents: bool | None = None,
+        tokenize_chinese_chars: bool = True,
     ):
         super().__init__()
         if isinstance(vocab_file, (str, os.PathLike)):
@@ -80,7 +92,14 @@ class BertTokenizer(tf.Module):
             vocab_lib.check(entries, vocab_file)
             file = vocab_lib.to_bytes(entries)
             self.sha256 = hashlib.sha256(file).hexdigest()
-        self.do_lower_case = do_lower_case
+        self.do_lower_case = bool(do_lower_case)
+        self.strip_accents = strip_accents
+        self.tokenize_chinese_chars = tokenize_chinese_chars
+        self._clean = functools.partial(
+            words.clean,
+            do_lower_case=do_lower_case,
+            strip_accents=strip_accents,
+        )
         self.vocab_size = len(entries)
         ids = {entry: i for i, entry in enumerate(entries)}
         self.pad_id = ids["[PAD]"]
@@ -96,12 +115,21 @@ class BertTokenizer(tf.Module):
         # The ops that read it run on the CPU.
         with tf.device("CPU"):
             self._entries = tf.constant(entries)
-        self._word_pieces = word_pieces.WordPieces(entries)
+        self._word_pieces = word_pieces.WordPieces(
+            entries, tokenize_chinese_chars
+        )
 
     @property
     def vocab(self) -> list[str]:
         """The entries, in the order of their ids."""
         return self._read_entries()
+
+    @property
+    def rules(self) -> dict[str, bool]:
+        """The rules; see the class."""
+        return vocab_lib.rules_of(
+            {name: getattr(self, name) for name in vocab_lib.RULES}
+        )
 
     def __call__(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Returns token ids, [N, (tokens)] int32; see the class."""
@@ -154,15 +182,15 @@ class BertTokenizer(tf.Module):
         if in_characters:
             is_plain = tf.strings.regex_full_match(strings, _ASCII)
         else:
-            is_plain = words.is_plain(strings)
+            is_plain = self._word_pieces.is_plain(strings)
         rows = word_pieces.partition(is_plain)
         other, plain = (tf.gather(strings, row) for row in rows)
-        clean = functools.partial(words.clean, do_lower_case=self.do_lower_case)
-        cleaned = clean(other)
+        cleaned = self._clean(other)
         pieces = self._word_pieces(cleaned)
         if in_characters:
             offsets = token_offsets.in_characters(
-                other, cleaned, pieces.starts, pieces.ends, words.drop, clean
+                *(other, cleaned, pieces.starts, pieces.ends),
+                *(words.drop, self._clean),
             )
             pieces = word_pieces.Pieces(pieces.ids, *offsets)
         if self.do_lower_case:

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
 
@@ -22,10 +22,60 @@ _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
+# What splits text into words, besides the vocabulary: keys of model.json and of
+# manifests, arguments of BertTokenizer, and flags.
+RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+
+
+def rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
+    """Returns the `RULES` among some entries.
+
+    Those that are None are left out, and so are the original's values:
+    `strip_accents` as `do_lower_case`, and `tokenize_chinese_chars`.
+
+    Args:
+      entries: those of a model.json, for example. An unknown `do_lower_case`
+        counts as True.
+    """
+    rules = {n: entries[n] for n in RULES if entries.get(n) is not None}
+    originals = _originals(rules.get("do_lower_case", True))
+    return {n: x for n, x in rules.items() if x != originals.get(n)}
+
+
+def all_rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
+    """Returns all `RULES`, or {} if `do_lower_case` is not among the entries.
+
+    Args:
+      entries: what they leave out has the original's value.
+    """
+    case = entries.get("do_lower_case")
+    if case is None:
+        return {}
+    return {"do_lower_case": case} | _originals(case) | rules_of(entries)
+
+
+def _originals(do_lower_case: bool) -> dict[str, bool]:
+    return {"strip_accents": do_lower_case, "tokenize_chinese_chars": True}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions(Options):
+class RuleOptions(Options):
+    """Rules that only some uncased and multilingual models change."""
+
+    strip_accents: bool | None = option(
+        None,
+        "Strip accents. Default: the model's setting if there is one, "
+        "otherwise as --do_lower_case.",
+    )
+    tokenize_chinese_chars: bool | None = option(
+        None,
+        "Make each Chinese character a word. Default: the model's setting if "
+        "there is one, otherwise true.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions(RuleOptions):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(

@@ -32,7 +32,7 @@ _MIN_FREQUENCY = 2  # Minimum occurrences of a piece.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabConfig(documents_lib.TextOptions):
+class VocabConfig(documents_lib.TextOptions, vocab.RuleOptions):
     """Settings of the vocabulary to learn, and its text."""
 
     output_file: str = option(
@@ -83,7 +83,7 @@ def make(config: VocabConfig) -> None:
     sentences = itertools.chain.from_iterable(
         document.sentences for document in documents
     )
-    words = count_words(sentences, config.do_lower_case)
+    words = count_words(sentences, **vocab.rules_of(vars(config)))
     logging.info("read  %s", statistics)
     logging.info(
         "learning from %d distinct words with tokenizers %s",
@@ -135,6 +135,8 @@ def count_words(
     sentences: Iterable[str],
     do_lower_case: bool,
     *,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
     max_words: int = 5_000_000,
     batch_size: int = 1024,
 ) -> collections.Counter[str]:
@@ -142,7 +144,9 @@ def count_words(
 
     Args:
       sentences: streamed, not kept in memory.
-      do_lower_case: whether to lower-case and to strip accents.
+      do_lower_case: as for BertTokenizer.
+      strip_accents: as for BertTokenizer.
+      tokenize_chinese_chars: as for BertTokenizer.
       max_words: distinct words to keep in memory, a few hundred bytes each. If
         there are more, the rarest are dropped, which hardly changes the result.
       batch_size: sentences split at a time; has no effect on the counts.
@@ -159,8 +163,10 @@ def count_words(
         input_signature=[tf.TensorSpec([None], tf.string)], autograph=False
     )
     def count(batch):
-        words = words_lib.split_words(batch, do_lower_case).flat_values
-        return tf.unique_with_counts(words)
+        words = words_lib.split_words(
+            batch, do_lower_case, strip_accents, tokenize_chinese_chars
+        )
+        return tf.unique_with_counts(words.flat_values)
 
     words: collections.Counter[str] = collections.Counter()
     sentences = iter(sentences)

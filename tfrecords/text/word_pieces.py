@@ -69,6 +69,7 @@ class WordPieces(tf.Module):
 
     Args:
       entries: the vocabulary, including "[UNK]".
+      tokenize_chinese_chars: whether each Chinese character is a word.
 
     Call arguments:
       cleaned: [N] string, from `words.clean`.
@@ -78,8 +79,11 @@ class WordPieces(tf.Module):
       into entries, or is longer than 200 characters, is [UNK].
     """
 
-    def __init__(self, entries: Sequence[str]):
+    def __init__(
+        self, entries: Sequence[str], tokenize_chinese_chars: bool = True
+    ):
         super().__init__()
+        self._tokenize_chinese_chars = tokenize_chinese_chars
         # The op refuses zero bytes and equal entries. A word has no space, so
         # what no word can match is replaced by what no word matches either.
         entries = [
@@ -102,16 +106,22 @@ class WordPieces(tf.Module):
     def __call__(self, cleaned: tf.Tensor) -> Pieces:
         """Returns the pieces; see the class."""
         # Tests the cleaned strings: without accents, more strings are plain.
-        rows = partition(words.is_plain(cleaned))
+        rows = partition(self.is_plain(cleaned))
         other, plain = (tf.gather(cleaned, row) for row in rows)
         return merge(rows, [self._split(other), self.split_plain(plain)])
 
+    def is_plain(self, strings: tf.Tensor) -> tf.Tensor:
+        """Returns whether `split_plain` can split each string, [N] bool."""
+        return words.is_plain(strings, self._tokenize_chinese_chars)
+
     def split_plain(self, cleaned: tf.Tensor) -> Pieces:
-        """Returns the pieces, faster; every string must be `words.is_plain`."""
+        """Returns the pieces, faster; every string must be `is_plain`."""
         return _to_pieces(self._plain.tokenize_with_offsets(cleaned))
 
     def _split(self, cleaned: tf.Tensor) -> Pieces:
-        of_string, offsets = words.split(cleaned)  # [N, (words)]
+        of_string, offsets = words.split(  # [N, (words)]
+            cleaned, self._tokenize_chinese_chars
+        )
         word = of_string.flat_values
         # The op's limit is in bytes, that of the original in characters.
         lengths = tf.strings.length(word, "UTF8_CHAR")

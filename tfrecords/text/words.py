@@ -1,7 +1,8 @@
 """Strings -> words, by the rules of the original's BasicTokenizer.
 
 google-research/bert tokenization.py, as TensorFlow ops for tf.data and
-SavedModels. N strings.
+SavedModels. Accents can be kept or stripped apart from lower case, and Chinese
+characters left in their words, as by Hugging Face's BertTokenizer. N strings.
 
 Every code point assigned in Unicode 14 is treated as in the original on Python
 3.11, which has the tables of Unicode 14. A test checks each one inside a word,
@@ -38,13 +39,13 @@ import tensorflow_text as tf_text
 # time. Besides ASCII, they contain spaces and characters that are one word each
 # and have neither case nor decomposition.
 _PLAIN = (
-    r"[\t\n\r -~\x{A0}\x{A1}\x{A7}\x{AB}\x{B7}\x{BB}\x{BF}"
+    r"\t\n\r -~\x{A0}\x{A1}\x{A7}\x{AB}\x{B7}\x{BB}\x{BF}"
     r"\x{2002}-\x{200A}\x{2010}-\x{2027}\x{2030}-\x{2043}"
     r"\x{3000}-\x{3003}\x{3008}-\x{3011}\x{3014}-\x{301B}"
-    r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}"
     r"\x{FF01}\x{FF08}-\x{FF0A}\x{FF0C}-\x{FF0F}"
-    r"\x{FF1A}\x{FF1B}\x{FF1F}]*"
+    r"\x{FF1A}\x{FF1B}\x{FF1F}"
 )
+_PLAIN_CHINESE = r"\x{3400}-\x{4DBF}\x{4E00}-\x{9FFF}"
 # tokenization.py: _is_control (\t, \n and \r are space), and U+FFFD.
 _DROPPED = r"[\x00-\x08\x0B\x0C\x0E-\x1F\x7F-\x{9F}\p{Cf}\x{FFFD}]+"
 _ACCENTS = r"\p{Mn}+"
@@ -59,7 +60,6 @@ _CHINESE = (
     r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}"
     r"\x{2F800}-\x{2FA1F}"
 )
-_ALONE = f"[{_PUNCTUATION}{_CHINESE}]"
 # Capitals added in Unicode 14: first, last, offset of their lower case. ICU,
 # which lower-cases the rest, has the tables of Unicode 13.
 _NEW_CAPITALS = (
@@ -73,6 +73,9 @@ _NEW_CAPITALS = (
     (0x1058C, 0x10592, 0x27),
     (0x10594, 0x10595, 0x27),
 )
+# Capitals that ICU lower-cases with another accent in a Turkish or Lithuanian
+# locale.
+_OF_LOCALES = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į"}
 
 
 def drop(strings: tf.Tensor) -> tf.Tensor:
@@ -109,42 +112,69 @@ def _lower(strings: tf.Tensor) -> tf.Tensor:
     )
 
 
-def clean(strings: tf.Tensor, do_lower_case: bool) -> tf.Tensor:
-    """Drops non-text characters; optionally lower-cases and strips accents."""
+def clean(
+    strings: tf.Tensor, do_lower_case: bool, strip_accents: bool | None = None
+) -> tf.Tensor:
+    """Drops non-text characters; optionally lower-cases and strips accents.
+
+    Args:
+      strings: [N] string, UTF-8; invalid bytes are dropped.
+      do_lower_case: whether to lower-case.
+      strip_accents: whether to strip accents; None: as `do_lower_case`.
+    """
     strings = drop(strings)
-    if not do_lower_case:
+    if strip_accents is None:
+        strip_accents = do_lower_case
+    if do_lower_case:
+        if not strip_accents:
+            for capital, small in _OF_LOCALES.items():
+                strings = tf.strings.regex_replace(strings, capital, small)
+        strings = _lower(strings)
+    if not strip_accents:
         return strings
-    strings = tf_text.normalize_utf8(_lower(strings), "NFD")
+    strings = tf_text.normalize_utf8(strings, "NFD")
     return tf.strings.regex_replace(strings, _ACCENTS, "")
 
 
-def split(cleaned: tf.Tensor) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
+def split(
+    cleaned: tf.Tensor, tokenize_chinese_chars: bool = True
+) -> tuple[tf.RaggedTensor, tf.RaggedTensor]:
     """Splits at whitespace, and around each punctuation and Chinese character.
 
     Args:
       cleaned: [N] string, from `clean`.
+      tokenize_chinese_chars: whether to split around Chinese characters.
 
     Returns:
       words: [N, (words)] string.
       starts: [N, (words)] int64, their offsets in bytes.
     """
+    alone = f"[{_PUNCTUATION}{_CHINESE if tokenize_chinese_chars else ''}]"
     words, starts, _ = tf_text.regex_split_with_offsets(
-        cleaned, f"{_SPACE}|{_ALONE}", _ALONE
+        cleaned, f"{_SPACE}|{alone}", alone
     )
     return words, starts
 
 
-def split_words(strings: tf.Tensor, do_lower_case: bool) -> tf.RaggedTensor:
+def split_words(
+    strings: tf.Tensor,
+    do_lower_case: bool,
+    strip_accents: bool | None = None,
+    tokenize_chinese_chars: bool = True,
+) -> tf.RaggedTensor:
     """Splits strings into words, which WordPiece then splits into pieces.
 
     Args:
-      strings: [N] string, UTF-8; invalid bytes are dropped.
-      do_lower_case: whether to lower-case and to strip accents.
+      strings: as for `clean`.
+      do_lower_case: as for `clean`.
+      strip_accents: as for `clean`.
+      tokenize_chinese_chars: as for `split`.
 
     Returns:
       [N, (words)] string.
     """
-    words, _ = split(clean(strings, do_lower_case))
+    cleaned = clean(strings, do_lower_case, strip_accents)
+    words, _ = split(cleaned, tokenize_chinese_chars)
     return words
 
 
@@ -185,6 +215,9 @@ def kinds(
     )
 
 
-def is_plain(strings: tf.Tensor) -> tf.Tensor:
-    """Returns whether `_PLAIN` matches each string, [N] bool."""
-    return tf.strings.regex_full_match(strings, _PLAIN)
+def is_plain(
+    strings: tf.Tensor, tokenize_chinese_chars: bool = True
+) -> tf.Tensor:
+    """Returns whether strings have only plain characters, [N] bool."""
+    plain = _PLAIN + (_PLAIN_CHINESE if tokenize_chinese_chars else "")
+    return tf.strings.regex_full_match(strings, f"[{plain}]*")

@@ -201,8 +201,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=extra.slots,
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
-        do_lower_case=text.do_lower_case,
-        metadata={"max_seq_length": length} if length else {},
+        do_lower_case=text.rules.pop("do_lower_case", None),
+        metadata=text.rules | ({"max_seq_length": length} if length else {}),
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(
@@ -212,6 +212,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             *changes,
             *extra.notes,
         ),
+        tokenizer_differences=text.differences,
     )
 
 
@@ -327,7 +328,7 @@ def _write_text(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         )
     tokenizer_files.write(
         checkpoint.vocabulary,
-        checkpoint.do_lower_case,
+        checkpoint.rules(),
         checkpoint.metadata.get(
             "max_seq_length", checkpoint.config.max_position_embeddings
         ),

@@ -1,7 +1,7 @@
-"""Tokenizer files of a Hugging Face folder <-> vocab.txt, do_lower_case.
+"""Tokenizer files of a Hugging Face folder <-> vocab.txt, rules for text.
 
 They are `vocab.txt`, `tokenizer.json` (of the `tokenizers` library) and
-`tokenizer_config.json`. Notes report settings that our tokenizer ignores.
+`tokenizer_config.json`.
 """
 
 import os
@@ -12,6 +12,7 @@ from bert_tf.conversion import vocabularies
 from bert_tf.conversion.hugging_face import config_json
 from tfrecords.io import json_files
 from tfrecords.options import quoted
+from tfrecords.text import vocab
 
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
@@ -23,21 +24,36 @@ _ADDED = "added_tokens.json"
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
 
+# Rule -> its name in a BertNormalizer.
+_OF_NORMALIZER = {
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+# Part of tokenizer.json -> BERT's.
+_PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
+
 # Kinds of what is read of the files, see `json_files.check`.
+_CLASS = {"tokenizer_class?": str}
 _SETTINGS = {
     "do_lower_case?": bool,
     "strip_accents?": bool,
     "tokenize_chinese_chars?": bool,
-    "tokenizer_class?": str,
+    **_CLASS,
+    "do_basic_tokenize?": bool,
+    "added_tokens_decoder?": dict,
+    "additional_special_tokens?": [object],
     "model_max_length?": float,
 }
 _TOKENIZER = {
     "model": dict,
     "normalizer?": {
+        "type?": str,
         "lowercase?": bool,
         "strip_accents?": bool,
         "handle_chinese_chars?": bool,
+        "clean_text?": bool,
     },
+    "pre_tokenizer?": {"type?": str},
     "added_tokens?": [{"content": str}],
 }
 
@@ -49,8 +65,9 @@ class Metadata(NamedTuple):
     """
 
     vocabulary: bytes | None
-    do_lower_case: bool | None
+    rules: dict[str, bool]  # See `vocab.rules_of`.
     notes: tuple[str, ...]
+    differences: tuple[str, ...] = ()
     max_seq_length: int | None = None
 
 
@@ -105,13 +122,17 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     return content
 
 
-def _normalizer(tokenizer: dict) -> tuple[dict, list[str]]:
-    """Returns the settings of a BertNormalizer; of any other, {} and a note."""
+def _normalizer(tokenizer: dict) -> dict:
+    """Returns the settings of a BertNormalizer, {} of another."""
     normalizer = tokenizer.get("normalizer") or {}
-    kind = normalizer.get("type")
-    if not tokenizer or kind == "BertNormalizer":
-        return normalizer, []
-    return {}, [f"{TOKENIZER} normalizes with {kind}, unlike BERT"]
+    return normalizer if normalizer.get("type") == "BertNormalizer" else {}
+
+
+def _disagreement(what: str, name: str, used: bool | None) -> str:
+    return (
+        f"{SETTINGS} and {TOKENIZER} disagree on {what}; {name}={used} is "
+        "used, as in transformers"
+    )
 
 
 def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
@@ -122,53 +143,66 @@ def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
     used = given[1] if given[0] is None else given[0]
     if None in given or given[0] == given[1]:
         return used, []
-    note = (
-        f"{SETTINGS} and {TOKENIZER} disagree on lower case; "
-        f"do_lower_case={used} is used, as in transformers"
-    )
-    return used, [note]
+    return used, [_disagreement("lower case", "do_lower_case", used)]
 
 
-def _other_rules(
-    settings: dict, normalizer: dict, do_lower_case: bool | None
+def _rules(
+    settings: dict, normalizer: dict
+) -> tuple[dict[str, bool], list[str]]:
+    """Returns transformers' values of the rules; notes if files disagree."""
+    case, notes = _case(settings, normalizer)
+    other = {n: normalizer.get(theirs) for n, theirs in _OF_NORMALIZER.items()}
+    files = [settings, other]
+    # BERT's own classes have defaults, whatever tokenizer.json says.
+    if settings.get("tokenizer_class") in _GENERIC_CLASSES and normalizer:
+        files.reverse()
+    rules = vocab.rules_of(files[0] | {"do_lower_case": case})
+    used = vocab.all_rules_of({"do_lower_case": True} | rules)
+    notes += [
+        _disagreement(name, name, used[name])
+        for name in _OF_NORMALIZER
+        if files[1].get(name) not in (None, used[name])
+    ]
+    return rules, notes
+
+
+def _added(
+    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
 ) -> list[str]:
-    """Returns notes on settings that our tokenizer does not support."""
-    notes = []
-    strips = settings.get("strip_accents", normalizer.get("strip_accents"))
-    if strips is not None and strips != bool(do_lower_case):
-        notes.append(
-            f"strip_accents={strips} with do_lower_case={do_lower_case}: our "
-            "tokenizer strips accents only when it lower-cases, so the tokens "
-            "of text with accents differ"
-        )
-    spaced = settings.get(
-        "tokenize_chinese_chars", normalizer.get("handle_chinese_chars", True)
-    )
-    if spaced is False:
-        notes.append(
-            "handle_chinese_chars=false: our tokenizer always splits Chinese "
-            "characters, so the tokens of such text differ"
+    """Returns the tokens added to the vocabulary."""
+    listed = [
+        *(tokenizer.get("added_tokens") or ()),
+        *(settings.get("added_tokens_decoder") or {}).values(),
+        *(settings.get("additional_special_tokens") or ()),
+        *config_json.read_object(folder, _ADDED),
+    ]
+    names = [x.get("content") if isinstance(x, dict) else x for x in listed]
+    lines = vocabulary.decode("utf-8", "replace").split("\n")
+    entries = {line.removesuffix("\r") for line in lines}
+    return [x for x in dict.fromkeys(map(str, names)) if x not in entries]
+
+
+def _differences(
+    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
+) -> tuple[str, ...]:
+    """Returns what the files ask of a tokenizer and ours does not do."""
+    found = []
+    for part, kind in _PARTS.items():
+        own = (tokenizer.get(part) or {}).get("type")
+        if tokenizer and own != kind:
+            found.append(f"{TOKENIZER} has the {part} {own}; BERT's is {kind}")
+    if _normalizer(tokenizer).get("clean_text") is False:
+        found.append(f"clean_text is false in {TOKENIZER}; BERT drops controls")
+    if settings.get("do_basic_tokenize") is False:
+        found.append(
+            f"do_basic_tokenize is false in {SETTINGS}; BERT splits punctuation"
         )
     name = settings.get("tokenizer_class")
     if name not in (None, *_CLASSES):
-        notes.append(
-            f"tokenizer_class is {name}; our tokenizer is BERT's, so tokens "
-            "may differ"
-        )
-    return notes
-
-
-def _added(folder: str, tokenizer: dict) -> list[str]:
-    """Returns a note on tokens added to the vocabulary, if any."""
-    listed = [x.get("content") for x in tokenizer.get("added_tokens") or ()]
-    vocabulary = tokenizer["model"]["vocab"] if tokenizer else {}
-    added = [x for x in listed if x not in vocabulary]
-    more = config_json.read_object(folder, _ADDED)
-    added += [x for x in more if x not in vocabulary]
-    if not added:
-        return []
-    names = ", ".join(dict.fromkeys(map(str, added)))
-    return [f"tokens added to the vocabulary are ignored: {names}"]
+        found.append(f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}")
+    if added := _added(folder, settings, tokenizer, vocabulary):
+        found.append(f"tokens are added to the vocabulary: {', '.join(added)}")
+    return tuple(found)
 
 
 def read(folder: str, config: bert_config.BertConfig) -> Metadata:
@@ -180,11 +214,14 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     """
     tokenizer = config_json.read_object(folder, TOKENIZER, _TOKENIZER)
     settings = config_json.read_object(folder, SETTINGS, _SETTINGS)
+    if settings.get("tokenizer_class") is None:
+        model = config_json.read_object(folder, config_json.CONFIG, _CLASS)
+        settings["tokenizer_class"] = model.get("tokenizer_class")
     vocabulary = _vocabulary(folder, tokenizer)
-    normalizer, notes = _normalizer(tokenizer)
-    do_lower_case, disagreement = _case(settings, normalizer)
-    notes += disagreement + _other_rules(settings, normalizer, do_lower_case)
-    notes += _added(folder, tokenizer)
+    rules, notes = _rules(settings, _normalizer(tokenizer))
+    differences: tuple[str, ...] = ()
+    if vocabulary is not None:
+        differences = _differences(folder, settings, tokenizer, vocabulary)
     count = vocabularies.count_entries(vocabulary)
     if count > config.vocab_size:
         raise ValueError(
@@ -203,21 +240,20 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     is_limit = 0 < length <= positions and length == int(length)
     return Metadata(
         vocabulary,
-        do_lower_case,
+        rules,
         tuple(notes),
+        differences,
         int(length) if is_limit else None,
     )
 
 
 def write(
-    vocabulary: bytes, do_lower_case: bool | None, max_tokens: int, folder: str
+    vocabulary: bytes, rules: dict[str, bool], max_tokens: int, folder: str
 ) -> None:
     """Writes vocab.txt and tokenizer_config.json."""
     vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
-    settings: dict = {
+    settings = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": max_tokens,
     }
-    if do_lower_case is not None:
-        settings["do_lower_case"] = do_lower_case
-    json_files.write(os.path.join(folder, SETTINGS), settings)
+    json_files.write(os.path.join(folder, SETTINGS), settings | rules)

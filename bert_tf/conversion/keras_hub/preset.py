@@ -141,8 +141,9 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         weights.pop(name, None)
     notes = [*metadata.notes, *extra.notes]
     is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
+    case = metadata.rules.pop("do_lower_case", None)
     if is_case_inferred:
-        notes += [vocabularies.case_note(metadata.do_lower_case)]
+        notes += [vocabularies.case_note(case)]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
@@ -154,10 +155,12 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         vocabulary=vocabularies.read(
             os.path.join(path, preset_json.VOCABULARY)
         ),
-        do_lower_case=metadata.do_lower_case,
+        do_lower_case=case,
         is_case_inferred=is_case_inferred,
         unused=tuple(unused),
+        metadata=metadata.rules,
         notes=tuple(notes),
+        tokenizer_differences=metadata.tokenizer_differences,
     )
 
 
@@ -189,17 +192,17 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
     task = checkpoint.task
     if not any(name.startswith(f"{_HEAD}/") for name in theirs):
         task = None
-    lower, is_case_inferred = checkpoint.do_lower_case, False
+    rules, is_case_inferred = checkpoint.rules(), False
     if checkpoint.vocabulary is None:
-        lower = None
-    elif lower is not None:
+        rules = None
+    elif "do_lower_case" in rules:
         is_case_inferred = checkpoint.is_case_inferred
     else:
         # KerasHub's tokenizer requires a value.
         lower = vocabularies.infer_lower_case(checkpoint.vocabulary)
-        is_case_inferred = True
+        rules["do_lower_case"], is_case_inferred = lower, True
     classes = 1 if task == "regression" else len(labels)
-    preset_json.write(folder, config, task, classes, lower)
+    preset_json.write(folder, config, task, classes, rules)
     weight_files.write(
         {n: x.astype(np.float32) for n, x in theirs.items()}, folder
     )

@@ -1,4 +1,4 @@
-"""JSON files of a KerasHub preset <-> BertConfig, task and do_lower_case.
+"""JSON files of a KerasHub preset <-> BertConfig, task and rules for text.
 
 They are serialized Keras objects, as keras_hub 0.32 writes them. Only BERT's
 classes are read.
@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from tfrecords.io import json_files
+from tfrecords.text import vocab
 
 CONFIG = "config.json"
 TASK = "task.json"
@@ -30,6 +31,15 @@ _SIZES = {
     "max_sequence_length": "max_position_embeddings",
     "num_segments": "type_vocab_size",
 }
+# Kinds of a tokenizer's settings, and BERT's values of some.
+_TOKENIZER = {
+    "lowercase?": bool,
+    "strip_accents?": bool,
+    "split_on_cjk?": bool,
+    "split?": bool,
+    "suffix_indicator?": str,
+}
+_OF_BERT = {"split": True, "suffix_indicator": "##"}
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
@@ -43,8 +53,9 @@ class Metadata(NamedTuple):
     config: bert_config.BertConfig
     task: str
     num_classes: int
-    do_lower_case: bool | None
+    rules: dict[str, bool]  # See `vocab.rules_of`.
     notes: tuple[str, ...]
+    tokenizer_differences: tuple[str, ...]
 
 
 def _read(folder: str, file: str, kinds=dict) -> dict | None:
@@ -128,20 +139,30 @@ def read(folder: str) -> Metadata:
     """
     config = _read_config(folder)
     task, num_classes, notes = _read_task(folder)
-    kinds = {"lowercase?": bool, "strip_accents?": bool}
-    tokenizer = _read(folder, TOKENIZER, kinds)
-    do_lower_case = None
+    tokenizer = _read(folder, TOKENIZER, _TOKENIZER)
+    rules, differences = {}, []
     if tokenizer is not None:
         given = tokenizer["config"]
-        do_lower_case = bool(given.get("lowercase"))
-        strip_accents = bool(given.get("strip_accents"))
-        if strip_accents != do_lower_case:
+        rules = vocab.rules_of(
+            {
+                "do_lower_case": bool(given.get("lowercase")),
+                "strip_accents": bool(given.get("strip_accents")),
+                "tokenize_chinese_chars": given.get("split_on_cjk"),
+            }
+        )
+        if "strip_accents" in rules:
             notes += [
-                f"KerasHub's tokenizer has lowercase={do_lower_case} and "
-                f"strip_accents={strip_accents}; BERT strips accents if and "
-                "only if it lower-cases"
+                f"strip_accents={rules['strip_accents']}, as in KerasHub's "
+                "tokenizer; BERT strips accents if and only if it lower-cases"
             ]
-    return Metadata(config, task, num_classes, do_lower_case, tuple(notes))
+        differences = [
+            f"KerasHub's tokenizer has {name}={given[name]}; BERT's {value}"
+            for name, value in _OF_BERT.items()
+            if given.get(name) not in (None, value)
+        ]
+    return Metadata(
+        config, task, num_classes, rules, tuple(notes), tuple(differences)
+    )
 
 
 def _layer(
@@ -164,16 +185,18 @@ def _layer(
 
 
 def _text_files(
-    config: bert_config.BertConfig, task: str | None, do_lower_case: bool
+    config: bert_config.BertConfig, task: str | None, rules: dict[str, bool]
 ) -> dict[str, dict]:
     """Returns the JSON files of a tokenizer and its preprocessor."""
     tokenizer = {
         "config_file": TOKENIZER,
         "vocabulary": None,
-        "lowercase": do_lower_case,
+        "lowercase": rules["do_lower_case"],
         # KerasHub's default keeps accents; BERT strips them.
-        "strip_accents": do_lower_case,
+        "strip_accents": rules.get("strip_accents", rules["do_lower_case"]),
     }
+    if "tokenize_chinese_chars" in rules:
+        tokenizer["split_on_cjk"] = rules["tokenize_chinese_chars"]
     tokenizer = _layer("bert_tokenizer", "BertTokenizer", tokenizer, "int32")
     values = {
         "tokenizer": tokenizer,
@@ -196,7 +219,7 @@ def write(
     config: bert_config.BertConfig,
     task: str | None,
     num_classes: int,
-    do_lower_case: bool | None,
+    rules: dict[str, bool] | None,
 ) -> None:
     """Writes config.json, and the files of the head and the tokenizer if any.
 
@@ -205,15 +228,15 @@ def write(
       config: sizes; KerasHub has a single dropout rate.
       task: None for a backbone without a head.
       num_classes: number of classes of a classifier.
-      do_lower_case: None for no tokenizer.
+      rules: of the tokenizer, with `do_lower_case`; None for no tokenizer.
     """
     ours = config.to_dict()
     sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
     dropout = {"dropout": config.hidden_dropout_prob}
     backbone = _layer("bert_backbone", _BACKBONE, sizes | dropout)
     files = {CONFIG: backbone}
-    if do_lower_case is not None:
-        files |= _text_files(config, task, do_lower_case)
+    if rules is not None:
+        files |= _text_files(config, task, rules)
     parts = {"backbone": backbone, "preprocessor": files.get(PREPROCESSOR)}
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)

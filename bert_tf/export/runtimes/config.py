@@ -17,6 +17,7 @@ MODULES = {
 _SHARED = (
     *("model_dir", "export_dir", "overwrite", "kind", "max_seq_length"),
     *("precision", "license", *kinds.APPLIES_TO),
+    "accept_tokenizer_differences",
 )
 # Format -> its further modules for --quantize.
 QUANTIZERS = {"openvino": ("nncf",)}

@@ -72,7 +72,9 @@ def export(config: RuntimeConfig) -> None:
         config.export_dir, config.overwrite, **_marks(config.format)
     )
     with (
-        formats.open_model_folder(config.model_dir) as folder,
+        formats.open_model_folder(
+            config.model_dir, config.accept_tokenizer_differences
+        ) as folder,
         tempfile.TemporaryDirectory() as work,
     ):
         _export_folder(config, folder, work)
@@ -185,7 +187,8 @@ def find_settings(
         "format": config.format,
         "file": _MODULES[config.format].FILE,
         "inputs": list(networks.input_names(kind)),
-        "do_lower_case": metadata.get("do_lower_case", True),
+        "do_lower_case": True,
+        **vocab.rules_of(metadata),
         "max_seq_length": max_seq_length,
         "weights": "float16" if config.half else "float32",
     }
@@ -241,7 +244,9 @@ def _encode(texts, target: str, settings) -> list[dict[str, np.ndarray]]:
     """Returns the inputs of the network for texts, [1, s] int32 each."""
     vocab_file = os.path.join(target, "vocab.txt")
     kept = (vocab.MASK,) if settings["kind"] == "fill_mask" else ()
-    words = tokenizer.Tokenizer(vocab_file, settings["do_lower_case"], kept)
+    words = tokenizer.Tokenizer(
+        vocab_file, kept_tokens=kept, **vocab.rules_of(settings)
+    )
     encoded = [
         row
         for x in texts

@@ -197,6 +197,10 @@ class Model:
             os.path.join(folder, "vocab.txt"),
             self.settings["do_lower_case"],
             ("[MASK]",) if self.kind == "fill_mask" else (),
+            strip_accents=self.settings.get("strip_accents"),
+            tokenize_chinese_chars=self.settings.get(
+                "tokenize_chinese_chars", True
+            ),
         )
 
     @property

@@ -113,15 +113,17 @@ def _is_space(character):
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _clean(word, do_lower_case):
+def _clean(word, do_lower_case, strip_accents):
     """Returns a word lower-cased and without accents, if so set."""
-    if not do_lower_case:
+    if do_lower_case:
+        word = word.lower()
+    if not strip_accents:
         return word
-    letters = unicodedata.normalize("NFD", word.lower())
+    letters = unicodedata.normalize("NFD", word)
     return "".join(c for c in letters if unicodedata.category(c) != "Mn")
 
 
-def _words(text, do_lower_case):
+def _words(text, do_lower_case, strip_accents, tokenize_chinese_chars):
     """Returns the words of a text, cleaned and split at punctuation."""
     spaced = []
     for character in text:
@@ -129,12 +131,12 @@ def _words(text, do_lower_case):
             continue
         if _is_space(character):
             character = " "
-        elif _is_chinese(character):
+        elif tokenize_chinese_chars and _is_chinese(character):
             character = f" {character} "
         spaced.append(character)
     words = []
     for word in "".join(spaced).split():
-        cleaned = _clean(word, do_lower_case)
+        cleaned = _clean(word, do_lower_case, strip_accents)
         if cleaned.isalnum() and cleaned.isascii():
             words.append(cleaned)
             continue
@@ -143,7 +145,7 @@ def _words(text, do_lower_case):
     return words
 
 
-def _spans(text, do_lower_case):
+def _spans(text, do_lower_case, strip_accents):
     """Returns (start, end) in the text of each character of its words.
 
     A stripped accent belongs to the character before it.
@@ -155,7 +157,7 @@ def _spans(text, do_lower_case):
         if _is_space(character):
             cleaned = " "
         else:
-            cleaned = _clean(character, do_lower_case)
+            cleaned = _clean(character, do_lower_case, strip_accents)
         if cleaned:
             groups.append([cleaned, offset, offset + 1])
         elif groups:
@@ -176,6 +178,8 @@ class Tokenizer:
       do_lower_case: whether to lower-case and strip accents, as the model's
         training did.
       kept_tokens: entries that are not split, such as ("[MASK]",).
+      strip_accents: whether to strip accents; None: as `do_lower_case`.
+      tokenize_chinese_chars: whether each Chinese character is a word.
 
     Attributes:
       entries: the vocabulary, in the order of the ids.
@@ -185,12 +189,23 @@ class Tokenizer:
       ValueError: if the vocabulary lacks a special token.
     """
 
-    def __init__(self, vocab_file, do_lower_case=True, kept_tokens=()):
+    def __init__(
+        self,
+        vocab_file,
+        do_lower_case=True,
+        kept_tokens=(),
+        *,
+        strip_accents=None,
+        tokenize_chinese_chars=True,
+    ):
         with open(vocab_file, encoding="utf-8-sig", newline="\n") as file:
             lines = file.read().removesuffix("\n").split("\n")
         self.entries = [line.strip(" \t\r") for line in lines]
         self.ids = {entry: i for i, entry in enumerate(self.entries)}
-        self.do_lower_case = do_lower_case
+        if strip_accents is None:
+            strip_accents = do_lower_case
+        self._cleaning = do_lower_case, strip_accents
+        self._tokenize_chinese_chars = tokenize_chinese_chars
         self.kept_tokens = tuple(kept_tokens)
         for token in ("[UNK]", "[CLS]", "[SEP]", *self.kept_tokens):
             if token not in self.ids:
@@ -224,7 +239,7 @@ class Tokenizer:
             if part in self.kept_tokens:
                 ids.append(self.ids[part])
                 continue
-            for word in _words(part, self.do_lower_case):
+            for word in self._words(part):
                 ids += [piece for piece, _ in self._pieces(word)]
         return ids
 
@@ -239,6 +254,9 @@ class Tokenizer:
             offset += len(part)
         return tokens
 
+    def _words(self, text):
+        return _words(text, *self._cleaning, self._tokenize_chinese_chars)
+
     def _around_kept(self, text):
         """Splits a text before and after each kept token."""
         if not self.kept_tokens:
@@ -249,9 +267,9 @@ class Tokenizer:
 
     def _locate(self, text, offset):
         """Returns the Tokens of a text that begins at `offset`."""
-        spans = _spans(text, self.do_lower_case)
+        spans = _spans(text, *self._cleaning)
         tokens, first = [], 0
-        for word in _words(text, self.do_lower_case):
+        for word in self._words(text):
             for piece, length in self._pieces(word):
                 start, end = spans[first][0], spans[first + length - 1][1]
                 tokens.append(Token(piece, offset + start, offset + end))

@@ -116,7 +116,8 @@ def check_examples(
             entries,
             made_with=made_with.get("do_lower_case"),
             is_uncased=vocabularies.infer_lower_case(
-                vocabularies.read(vocab_file)
+                vocabularies.read(vocab_file),
+                vocab_lib.rules_of(made_with).get("strip_accents", True),
             ),
         )
     return diagnostics, statistics

@@ -39,7 +39,10 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         from bert_tf.conversion import convert
 
         checkpoint, unread = attempt(
-            "checkpoint", convert.read, config.init_checkpoint
+            "checkpoint",
+            convert.read,
+            config.init_checkpoint,
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
         )
         diagnostics += unread
     vocab_file = config.vocab_file or _sidecar_vocabulary(config)
@@ -57,9 +60,8 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     }
     diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
     vocabulary = records.manifest.vocabulary if records.manifest else {}
-    made_with = vocabulary.get("do_lower_case")
     _, contradicted = attempt(
-        "case", model_source.find_case, config.do_lower_case, made_with
+        "case", model_source.find_rules, config, vocabulary
     )
     diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
@@ -219,7 +221,7 @@ def check_checkpoint(
       checkpoint: checkpoint to initialize from.
       bert_config: config of the model.
       task: task of the model.
-      vocabulary: `sha256` and `do_lower_case` of the records; may be empty.
+      vocabulary: `sha256` and rules of the records; may be empty.
     """
     weights = checkpoint_lib.coverage(checkpoint, bert_config, task)
     loaded = len(weights.loaded)
@@ -248,17 +250,20 @@ def check_checkpoint(
                 "again with the vocab.txt of the checkpoint."
             )
             diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
-    made_with = vocabulary.get("do_lower_case")
-    if None not in (made_with, checkpoint.do_lower_case):
-        if made_with != checkpoint.do_lower_case:
+    made_with = vocab.all_rules_of(vocabulary)
+    trained_with = model_source.rules_of_model(
+        checkpoint_lib.metadata_of(checkpoint)
+    )
+    for name, value in trained_with.items():
+        if made_with.get(name) not in (None, value):
             text = (
-                "the checkpoint was trained with do_lower_case="
-                f"{checkpoint.do_lower_case}, the records were made with "
-                f"{made_with}. Make the records again with "
-                f"--do_lower_case={str(checkpoint.do_lower_case).lower()}."
+                f"the checkpoint was trained with {name}={value}, the records "
+                f"were made with {made_with[name]}. Make the records again "
+                f"with --{name}={str(value).lower()}."
             )
             severity = WARNING if checkpoint.is_case_inferred else ERROR
             diagnostics.append(Diagnostic(severity, "case", text))
+            break  # Another case has other accents, too.
     return diagnostics
 
 

@@ -2,6 +2,8 @@
 
 import math
 import os
+import types
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bert_tf.config import BertConfig
@@ -10,6 +12,7 @@ from bert_tf.workflows.configs import PretrainingConfig
 from tfrecords.io import records as records_lib
 from tfrecords.io import stored_folders
 from tfrecords.reading import batches
+from tfrecords.text import vocab
 
 
 class PretrainingData(NamedTuple):
@@ -59,21 +62,24 @@ def _folders(config: PretrainingConfig) -> list[str]:
 
 
 class RecordsVocabulary(NamedTuple):
-    """Vocabulary of records, from their manifests; None where unknown."""
+    """Vocabulary of records, from their manifests; None where unknown.
+
+    `rules` are those of `vocab.all_rules_of`.
+    """
 
     size: int | None = None
     sha256: str | None = None
-    do_lower_case: bool | None = None
+    rules: Mapping[str, bool] = types.MappingProxyType({})
 
 
 def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
-    """Returns the vocabulary of the first records, and the case of all.
+    """Returns the vocabulary of the first records, and the rules of all.
 
     Args:
       config: reads `do_train`, `input_file`, `do_eval`, `eval_input_file`.
 
     Raises:
-      ValueError: if some records are lower-cased and others are not.
+      ValueError: if records differ in a rule, such as lower case.
     """
     paths = _folders(config) if config.do_train else []
     if config.do_eval and config.eval_input_file:
@@ -83,21 +89,21 @@ def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
         if os.path.isdir(path):  # The manifest only: shards are opened later.
             made_with = records_lib.Manifest.read(path).vocabulary
             found[path] = RecordsVocabulary(
-                *(made_with.get(name) for name in RecordsVocabulary._fields)
+                made_with.get("size"),
+                made_with.get("sha256"),
+                vocab.all_rules_of(made_with),
             )
-    cases = {
-        path: made.do_lower_case
-        for path, made in found.items()
-        if made.do_lower_case is not None
-    }
-    if len(set(cases.values())) > 1:
-        listed = "; ".join(f"{path}: {case}" for path, case in cases.items())
-        raise ValueError(
-            f"Records differ in do_lower_case ({listed}). Make all of them "
-            "with the same."
-        )
+    known = {path: made.rules for path, made in found.items() if made.rules}
+    for name in vocab.RULES:
+        values = {path: rules[name] for path, rules in known.items()}
+        if len(set(values.values())) > 1:
+            listed = "; ".join(f"{path}: {x}" for path, x in values.items())
+            raise ValueError(
+                f"Records differ in {name} ({listed}). Make all of them with "
+                "the same."
+            )
     first = found.get(paths[0], RecordsVocabulary())
-    return first._replace(do_lower_case=next(iter(cases.values()), None))
+    return first._replace(rules=next(iter(known.values()), first.rules))
 
 
 def open_data(

@@ -1,7 +1,7 @@
 """PretrainingConfig -> a pre-trained model and its held-out metrics."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import tensorflow as tf
@@ -80,8 +80,8 @@ def _train_and_evaluate(
 ) -> None:
     """Trains and evaluates, or only evaluates the model in `model_dir`."""
     made_with = data_lib.find_vocabulary_of_records(given)
-    vocab_file, do_lower_case = model_source.find_vocabulary(
-        given, model_dir, made_with.do_lower_case
+    vocab_file, rules = model_source.find_vocabulary(
+        given, model_dir, made_with.rules
     )
     sha256 = atomic_files.digest(vocab_file) if vocab_file else made_with.sha256
     bert_config = _find_config(given, model_dir, vocab_file, made_with.size)
@@ -100,7 +100,7 @@ def _train_and_evaluate(
         max_seq_length=_max_length(phases),
         vocab_file=vocab_file,
         vocabulary_sha256=sha256,
-        do_lower_case=do_lower_case,
+        rules=rules,
     )
     if given.train_hours is not None:
         config = _fit_steps(given, phases, bert_config, teacher, strategy)
@@ -111,11 +111,11 @@ def _train_and_evaluate(
     is_chief = strategies.is_chief(strategy)
     _check_folder(config, settings, is_chief)
     if checkpoints.newest_step(config.output_dir):
-        vocab_file, do_lower_case = model_source.find_vocabulary(
+        vocab_file, rules = model_source.find_vocabulary(
             config,
             # Not best/, which is replaced if it is damaged.
             checkpoints.find_newest(config.output_dir),
-            made_with.do_lower_case,
+            made_with.rules,
         )
     if is_chief:
         # With the number of steps instead of hours, to repeat the run.
@@ -136,7 +136,7 @@ def _train_and_evaluate(
         strategy=strategy,
         settings=settings,
         vocab_file=vocab_file,
-        do_lower_case=do_lower_case,
+        rules=rules,
         evaluate=evaluate,
     )
     # A finished run may be evaluated later, or on other records.
@@ -357,7 +357,7 @@ def _train(
     teacher: keras.Model | None,
     *,
     vocab_file: str | None,
-    do_lower_case: bool,
+    rules: Mapping[str, bool],
     evaluate: HeldOutEvaluation | None,
     **keywords,
 ) -> None:
@@ -365,7 +365,7 @@ def _train(
     task = phases[0].task
     metadata = {
         "task": task.name,
-        "do_lower_case": do_lower_case,
+        **rules,
         "max_seq_length": _max_length(phases),
         **task.metadata(),
     }

@@ -74,6 +74,50 @@ def test_configs_that_other_formats_cannot_express_are_not_written(
     assert convert.read(str(tmp_path / "copy")).config == config
 
 
+def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, given):
+    folder = write(given, tmp_path / "hf", "hugging_face")
+    (tmp_path / "hf" / "added_tokens.json").write_text('{"<e>": 7}')
+    difference = "tokens are added to the vocabulary: <e>"
+    message = f"^{folder}: {difference}. The .* Pass --accept_tokenizer_diffe"
+    target = str(tmp_path / "ours")
+    with pytest.raises(ValueError, match=message):
+        convert.convert(folder, "bert_tf", target)
+    with pytest.raises(ValueError, match=message):
+        formats.as_model_folder(folder, target)
+    with pytest.raises(ValueError, match=message):
+        with formats.open_model_folder(folder):
+            pass
+    with formats.open_model_folder(folder, True) as opened:
+        assert checkpoint.read(opened).vocabulary == given.vocabulary
+    report = convert.convert(
+        folder, "bert_tf", target, accept_tokenizer_differences=True
+    )
+    assert f"note on the source: {difference}" in report
+    assert formats.as_model_folder(folder, target) == target  # Once accepted.
+
+
+@pytest.mark.parametrize("name", ["google", "model_garden"])
+def test_rules_that_no_file_of_a_format_holds_are_refused(
+    tmp_path, make_checkpoint, name
+):
+    given = make_checkpoint(
+        *("pretraining", ["masked_lm", "next_sentence"]),
+        vocabulary=VOCABULARY,
+        do_lower_case=True,
+        metadata={"strip_accents": False},
+    )
+    folder = write(given, tmp_path / "hf", "hugging_face")
+    target = str(tmp_path / "theirs")
+    message = f"has strip_accents=False, which no file of the format {name} "
+    with pytest.raises(ValueError, match=message):
+        convert.convert(folder, name, target)
+    assert os.listdir(tmp_path) == ["hf"]
+    report = convert.convert(
+        folder, name, target, compare=False, accept_tokenizer_differences=True
+    )
+    assert "not kept by this format: strip_accents False" in report
+
+
 def test_the_report_lists_paths_losses_notes_and_peers(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = str(tmp_path / "google")

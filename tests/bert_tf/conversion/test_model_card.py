@@ -193,6 +193,23 @@ def test_windows_case_and_new_weights_are_limits(tiny_config):
     assert "no such weights: tagging/bias." in text
 
 
+@pytest.mark.parametrize(
+    ("rules", "line"),
+    [
+        ({}, "Capitals and accents are removed from every text."),
+        ({"strip_accents": False}, "Capitals are removed from every text."),
+        (
+            {"do_lower_case": False, "strip_accents": True},
+            "Accents are removed from every text.",
+        ),
+    ],
+)
+def test_the_card_says_what_is_removed_from_texts(tiny_config, rules, line):
+    text = model_card.text(facts_of(tiny_config, metadata=rules))
+    assert line in text
+    assert all(f"| {name} | {value} |" in text for name, value in rules.items())
+
+
 def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
     name = "<img src=x onerror=alert(1)> [a](http://b) **c** `d`\n# e"
     text = model_card.text(

@@ -112,6 +112,9 @@ def test_less_than_one_percent_of_such_entries_is_ignored():
     assert vocabularies.infer_lower_case(few) is True
     assert vocabularies.infer_lower_case(few + "ö\nü\n".encode()) is False
     assert vocabularies.infer_lower_case(None) is None
+    accents = "é\nö\nü\n".encode()
+    assert vocabularies.infer_lower_case(accents) is False
+    assert vocabularies.infer_lower_case(accents, strip_accents=False) is True
 
 
 @pytest.mark.parametrize("module", [google, tf2_checkpoint, preset])

@@ -15,6 +15,8 @@ from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
 
+UNCASED, CASED = {"do_lower_case": True}, {"do_lower_case": False}
+
 
 def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
     """Writes a TF1 checkpoint of a BertPretrainer with different weights."""
@@ -77,8 +79,10 @@ def test_a_checkpoint_of_another_format_is_converted_once(
     assert converted.config == tiny_config
     for name, tensor in written.tensors.items():
         np.testing.assert_array_equal(converted.tensors[name], tensor)
-    vocab_file, do_lower_case = model_source.find_vocabulary(source, folder)
-    assert vocab_file == f"{folder}/vocab.txt" and do_lower_case is True
+    assert model_source.find_vocabulary(source, folder) == (
+        f"{folder}/vocab.txt",
+        {"do_lower_case": True},
+    )
     weights = tmp_path / "run" / "init_checkpoint" / "model.safetensors"
     before = weights.stat().st_mtime_ns
     assert model_source.find_init_checkpoint(source, output_dir, True) == folder
@@ -108,7 +112,7 @@ def test_a_run_with_checkpoints_keeps_its_initial_model(
 
 def test_without_init_checkpoint_there_is_no_initial_model():
     assert model_source.find_init_checkpoint(ModelSource(), "run", True) is None
-    assert model_source.find_vocabulary(ModelSource(), None) == (None, True)
+    assert model_source.find_rules(ModelSource(), {}) == {"do_lower_case": True}
 
 
 # Errors.
@@ -153,11 +157,11 @@ def test_a_flag_overrides_an_inferred_case(tiny_config, tmp_path, caplog):
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
-    assert model_source.find_vocabulary(source, folder)[1] is False
+    assert model_source.find_rules(source, {}, folder) == CASED
     assert "using do_lower_case" not in caplog.text
     source = dataclasses.replace(source, do_lower_case=True)
     with caplog.at_level(python_logging.WARNING, logger="absl"):
-        assert model_source.find_vocabulary(source, folder)[1] is True
+        assert model_source.find_rules(source, {}, folder) == UNCASED
     assert "using do_lower_case=True; that of " in caplog.text
 
 
@@ -167,24 +171,24 @@ def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     output_dir = str(tmp_path / "run")
     folder = model_source.find_init_checkpoint(source, output_dir, True)
-    assert model_source.find_vocabulary(source, folder)[1] is False
+    assert model_source.find_rules(source, {}, folder) == CASED
     # As if the source had specified the case.
     path = tmp_path / "run" / "init_checkpoint" / "model.json"
     metadata = json.loads(path.read_text())
     assert metadata.pop("do_lower_case_inferred") is True
     path.write_text(json.dumps(metadata))
     source = dataclasses.replace(source, do_lower_case=True)
-    with pytest.raises(ValueError, match="with False. Use one case: omit the"):
+    with pytest.raises(ValueError, match="=False. Use one value: omit the"):
         model_source.find_vocabulary(source, folder)
 
 
 def test_the_case_of_records_is_the_default_and_is_not_overridden():
     source = ModelSource()
-    assert model_source.find_vocabulary(source, None, False) == (None, False)
+    assert model_source.find_vocabulary(source, None, CASED) == (None, CASED)
     source = ModelSource(do_lower_case=True)
-    assert model_source.find_vocabulary(source, None, None) == (None, True)
-    with pytest.raises(ValueError, match="were made with False. Use one case"):
-        model_source.find_vocabulary(source, None, False)
+    assert model_source.find_vocabulary(source, None) == (None, UNCASED)
+    with pytest.raises(ValueError, match="made with do_lower_case=False. Use"):
+        model_source.find_vocabulary(source, None, CASED)
 
 
 def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
@@ -192,16 +196,46 @@ def test_records_of_another_case_than_the_model_are_rejected(tmp_path):
         '{"task": "spans", "do_lower_case": true}'
     )
     path = str(tmp_path)
-    message = "^the records were made with False, but .* was trained with True"
-    with pytest.raises(ValueError, match=f"{message}. Use one case: make them"):
-        model_source.find_vocabulary(ModelSource(), path, False)
+    message = "made with do_lower_case=False, but .* with do_lower_case=True. "
+    with pytest.raises(ValueError, match=f"{message}Use one value: make them"):
+        model_source.find_vocabulary(ModelSource(), path, CASED)
     # Both corrections are named at once.
+    cased = ModelSource(do_lower_case=False)
     message = "^--do_lower_case=False, but .*: omit the flag, or make them ag"
     with pytest.raises(ValueError, match=f"{message}ain, or correct .*.json"):
-        model_source.find_case(False, False, path)
-    message = "^--do_lower_case=False, but .* with True and .* with True. Use"
+        model_source.find_rules(cased, CASED, path)
+    message = "^--do_lower_case=False, but .*=True and .* with .*=True. Use"
     with pytest.raises(ValueError, match=message):
-        model_source.find_case(False, True, path)
+        model_source.find_rules(cased, UNCASED, path)
+
+
+def test_accents_and_chinese_characters_have_the_values_of_all(tmp_path):
+    (tmp_path / "model.json").write_text(
+        '{"task": "spans", "do_lower_case": true, "strip_accents": false}'
+    )
+    path = str(tmp_path)
+    accents = UNCASED | {"strip_accents": False}
+    assert model_source.find_rules(ModelSource(), {}, path) == accents
+    source = ModelSource(strip_accents=False, tokenize_chinese_chars=True)
+    assert model_source.find_rules(source, accents, path) == accents
+    # What records or a model do not mention has the original's value.
+    message = "made with strip_accents=True, but .* with strip_accents=False. "
+    with pytest.raises(ValueError, match=message):
+        model_source.find_rules(ModelSource(), UNCASED, path)
+    source = ModelSource(tokenize_chinese_chars=False)
+    message = "^--tokenize_chinese_chars=False, but .* was trained with token"
+    with pytest.raises(ValueError, match=message):
+        model_source.find_rules(source, {}, path)
+    assert model_source.find_rules(source, {}) == UNCASED | {
+        "tokenize_chinese_chars": False
+    }
+    # Of a case that was inferred, nothing more is known.
+    (tmp_path / "model.json").write_text(
+        '{"task": "spans", "do_lower_case": false, '
+        '"do_lower_case_inferred": true}'
+    )
+    source = ModelSource(do_lower_case=True, strip_accents=False)
+    assert model_source.find_rules(source, {}, path) == accents
 
 
 def test_a_vocabulary_may_lack_its_last_newline(tiny_config, tmp_path):

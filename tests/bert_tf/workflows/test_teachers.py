@@ -42,7 +42,7 @@ def load(path, task=None, student=None, max_seq_length=16, **changes):
         strategies.make_strategy("one_device"),
         max_seq_length=max_seq_length,
         vocab_file=vocab_file,
-        do_lower_case=lower,
+        rules={"do_lower_case": lower},
     )
 
 

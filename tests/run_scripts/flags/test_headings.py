@@ -15,6 +15,7 @@ DOC = """This -> that.
 
 More text, with --do_lower_case.
 """
+RULES = ["strip_accents", "tokenize_chinese_chars"]
 
 
 def make_flags():
@@ -29,7 +30,7 @@ def test_the_first_command_gives_the_flags_to_set_first():
     names = {x: [flag.name for flag in grouped[x]] for x in grouped}
     assert list(names.items()) == [
         (headings.FIRST, ["vocab_file", "speed"]),
-        ("Vocabulary and length", ["do_lower_case"]),
+        ("Vocabulary and length", ["do_lower_case", *RULES]),
         ("Training", ["seed"]),
         ("Stores", ["cache_dir"]),
         (headings.OTHER, ["wheels"]),
@@ -53,7 +54,7 @@ def test_help_has_the_flags_under_headings_without_names_of_classes():
     ]
     names = re.findall(r"^ *--(?:\[no\])?(\w+):", text, re.MULTILINE)
     assert names == [
-        *("speed", "vocab_file", "do_lower_case", "seed", "cache_dir"),
+        *("speed", "vocab_file", "do_lower_case", *RULES, "seed", "cache_dir"),
         *("wheels", "flagfile", "undefok"),
     ]
     assert "VocabularyOptions" not in text

@@ -56,14 +56,14 @@ def test_a_changed_file_gets_a_new_token_file(text, tmp_path):
 
 
 def test_other_options_give_other_token_files(text, tmp_path, tiny_vocab_file):
-    cased = corpus.Corpus(
-        input_file=text.input_file,
-        vocab_file=tiny_vocab_file,
-        do_lower_case=False,
-    )
-    assert text.describe([]) != cased.describe([])
     one = tokenize(text, tmp_path / "work")
-    assert not set(one) & set(tokenize(cased, tmp_path / "work"))
+    for rule in ("do_lower_case", "strip_accents", "tokenize_chinese_chars"):
+        other = dataclasses.replace(text, **{rule: False})
+        assert text.describe([]) != other.describe([])
+        assert not set(one) & set(tokenize(other, tmp_path / "work"))
+    # BERT's own values are not mentioned.
+    same = dataclasses.replace(text, strip_accents=True)
+    assert text.describe([]) == same.describe([])
 
 
 def test_a_file_that_grows_while_it_is_read_raises(text, tmp_path, monkeypatch):

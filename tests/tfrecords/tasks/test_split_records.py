@@ -88,6 +88,15 @@ def test_complete_records_are_not_written_again(tmp_path):
     assert len(records.Records.open(folder)) == 2
 
 
+def test_records_of_another_rule_raise(tmp_path):
+    accents = VOCABULARY | {"strip_accents": False}
+    for made, wanted in ((accents, VOCABULARY), (VOCABULARY, accents)):
+        folder = str(tmp_path / str(len(made)))
+        split_records.make([split("dev", [0])], made, folder)
+        with pytest.raises(ValueError, match="strip_accents .* there, .* now"):
+            split_records.make([split("dev", [0])], wanted, folder)
+
+
 def test_a_file_may_be_renamed(tmp_path):
     for name in ("train.tsv", "all.tsv"):
         made = [split("dev", [0], source=name)]

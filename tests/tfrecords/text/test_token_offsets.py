@@ -31,9 +31,9 @@ def vocab_file(tmp_path_factory):
     return str(path)
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+@pytest.fixture(scope="module", params=tokenizer_cases.RULES, ids=str)
 def ours(request, vocab_file):
-    found = tokenizer.BertTokenizer(vocab_file, request.param)
+    found = tokenizer.BertTokenizer(vocab_file, **request.param)
     found.locate = compile(found.tokenize_with_offsets)
     found.tokenize = compile(found)
     return found
@@ -41,7 +41,7 @@ def ours(request, vocab_file):
 
 @pytest.fixture(scope="module")
 def keeping(ours, vocab_file):
-    found = tokenizer.BertTokenizer(vocab_file, ours.do_lower_case, KEPT)
+    found = tokenizer.BertTokenizer(vocab_file, kept_tokens=KEPT, **ours.rules)
     found.locate = compile(found.tokenize_with_offsets)
     found.tokenize = compile(found)
     return found
@@ -63,7 +63,7 @@ def located(ours, texts):
 def expected(ours, texts):
     entries = set(ours.vocab)
     return [
-        reference.tokenize_with_offsets(text, entries, ours.do_lower_case)
+        reference.tokenize_with_offsets(text, entries, **ours.rules)
         for text in texts
     ]
 
@@ -71,7 +71,7 @@ def expected(ours, texts):
 def expected_around(ours, texts):
     entries = set(ours.vocab)
     return [
-        reference.tokenize_around(text, KEPT, entries, ours.do_lower_case)
+        reference.tokenize_around(text, KEPT, entries, **ours.rules)
         for text in texts
     ]
 
@@ -183,11 +183,11 @@ def test_random_texts_with_kept_tokens_equal_the_reference(keeping, texts):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", ["uncased", "cased"])
-def test_offsets_of_all_of_unicode_equal_the_reference(shared_data, case):
+@pytest.mark.parametrize("rules", tokenizer_cases.RULES, ids=str)
+def test_offsets_of_all_of_unicode_equal_the_reference(shared_data, rules):
+    case = "uncased" if rules["do_lower_case"] else "cased"
     ours = tokenizer.BertTokenizer(
-        str(shared_data / "vocab" / f"bert-base-{case}-vocab.txt"),
-        do_lower_case=case == "uncased",
+        str(shared_data / "vocab" / f"bert-base-{case}-vocab.txt"), **rules
     )
     ours.locate = compile(ours.tokenize_with_offsets)
     ours.tokenize = compile(ours)
@@ -196,7 +196,8 @@ def test_offsets_of_all_of_unicode_equal_the_reference(shared_data, case):
         rows = [json.loads(line) for line in f]
     found = located(ours, [row["text"] for row in rows])
     ids = {entry: i for i, entry in enumerate(ours.vocab)}
-    assert [[ids[token] for token, _, _ in row] for row in found] == [
+    golden = [[ids[token] for token, _, _ in row] for row in found] == [
         row["ids"] for row in rows
     ]
+    assert golden is (len(rules) == 1)  # Of the original's rules alone.
     assert found == expected(ours, [row["text"] for row in rows])

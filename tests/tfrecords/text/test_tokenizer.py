@@ -15,11 +15,11 @@ from tfrecords.text import tokenizer, vocab
 from tfrecords.text import words as words_lib
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+@pytest.fixture(scope="module", params=tokenizer_cases.RULES, ids=str)
 def ours(request, tmp_path_factory):
     path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
     vocab.write(ENTRIES, str(path))
-    found = tokenizer.BertTokenizer(str(path), do_lower_case=request.param)
+    found = tokenizer.BertTokenizer(str(path), **request.param)
     # Many random examples run faster in the graph.
     found.graph = tf.function(
         found, [tf.TensorSpec([None], tf.string)], autograph=False
@@ -34,9 +34,7 @@ def tokens(ours, texts, tokenize=None):
 
 def expected(ours, texts):
     entries = set(ours.vocab)
-    return [
-        reference.tokenize(text, entries, ours.do_lower_case) for text in texts
-    ]
+    return [reference.tokenize(text, entries, **ours.rules) for text in texts]
 
 
 def test_ids_are_ragged_int32(ours):
@@ -50,7 +48,7 @@ def test_ids_are_ragged_int32(ours):
 def test_entries_are_as_good_as_their_file(ours, tmp_path):
     path = str(tmp_path / "vocab.txt")
     vocab.write(ENTRIES, path)
-    made = tokenizer.BertTokenizer(ENTRIES, ours.do_lower_case)
+    made = tokenizer.BertTokenizer(ENTRIES, **ours.rules)
     assert list(made.vocab) == list(ours.vocab)
     assert made.sha256 == atomic_files.digest(path)
     assert made(TRICKY).to_list() == ours(TRICKY).to_list()
@@ -103,8 +101,8 @@ def test_order_of_plain_and_other_strings_is_kept(ours):
 )
 def test_random_unicode_is_split_as_by_the_original(ours, texts):
     assert tokens(ours, texts, ours.graph) == expected(ours, texts)
-    words = words_lib.split_words(texts, ours.do_lower_case).to_list()
-    wanted = [reference.split_words(text, ours.do_lower_case) for text in texts]
+    words = words_lib.split_words(texts, **ours.rules).to_list()
+    wanted = [reference.split_words(text, **ours.rules) for text in texts]
     assert [[word.decode() for word in row] for row in words] == wanted
 
 
@@ -143,9 +141,20 @@ print([ragged.to_list() for ragged in pieces])
 
 
 @pytest.mark.slow
-def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
+@pytest.mark.parametrize(
+    ("locale", "rules"),
+    [
+        ("tr_TR", {}),
+        ("tr_TR", {"strip_accents": False}),
+        ("lt_LT", {"strip_accents": False}),
+    ],
+)
+def test_saved_model_needs_only_tensorflow_and_text(
+    locale, rules, tiny_vocab_file, tmp_path
+):
+    entries = [*vocab.read(tiny_vocab_file), "ì", "í", "ĩ", "į", "i\u0307"]
     ours = tokenizer.BertTokenizer(
-        tiny_vocab_file, kept_tokens=vocab.SPECIAL_TOKENS
+        entries, kept_tokens=vocab.SPECIAL_TOKENS, **rules
     )
     module = tf.Module()
     module.tokenizer = ours
@@ -154,16 +163,17 @@ def test_saved_model_needs_only_tensorflow_and_text(tiny_vocab_file, tmp_path):
         [tf.TensorSpec([None], tf.string)],
         autograph=False,
     )
-    texts = TRICKY + MARKS
+    texts = [*TRICKY, *MARKS, "Ì", "Í", "Ĩ", "Į", "İ"]
     tf.saved_model.save(module, str(tmp_path / "model"))
     (tmp_path / "texts").write_bytes(
         b"|end|".join(text.encode() for text in texts)
     )
-    # In Turkish the lower case of I differs; the locale must not matter.
+    # In Turkish the lower case of I differs, in Lithuanian that of I with an
+    # accent; the locale must not matter.
     loaded = subprocess.run(
         [sys.executable, "-c", LOAD, "model", "texts"],
         cwd=tmp_path,
-        env={"LC_ALL": "tr_TR.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "2"},
+        env={"LC_ALL": f"{locale}.UTF-8", "TF_CPP_MIN_LOG_LEVEL": "2"},
         stdout=subprocess.PIPE,
         check=True,
     )

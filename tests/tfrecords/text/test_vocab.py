@@ -197,3 +197,25 @@ def test_a_full_disk_leaves_the_old_vocabulary(tmp_path, monkeypatch):
 def test_a_slash_after_the_name_loses_nothing(tmp_path):
     vocab.write([*vocab.SPECIAL_TOKENS, "a"], f"{tmp_path}/new/")
     assert vocab.read(f"{tmp_path}/new")[-1] == "a"
+
+
+def test_rules_leave_out_the_values_of_the_original():
+    assert vocab.rules_of({"size": 3, "do_lower_case": None}) == {}
+    cased = {"do_lower_case": False}
+    for others in (
+        {"strip_accents": None, "tokenize_chinese_chars": None},
+        {"strip_accents": False, "tokenize_chinese_chars": True},
+    ):
+        assert vocab.rules_of(cased | others) == cased
+    changed = {"strip_accents": True, "tokenize_chinese_chars": False}
+    assert vocab.rules_of(cased | changed) == cased | changed
+    assert vocab.rules_of({"strip_accents": False}) == {"strip_accents": False}
+
+
+def test_all_rules_are_known_if_the_case_is():
+    assert vocab.all_rules_of({"strip_accents": False}) == {}
+    others = {"strip_accents": True, "tokenize_chinese_chars": True}
+    assert (
+        vocab.all_rules_of({"do_lower_case": True})
+        == {"do_lower_case": True} | others
+    )

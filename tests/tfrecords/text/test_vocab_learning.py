@@ -36,6 +36,13 @@ def test_first_entries_are_those_of_the_released_vocabulary(shared_data):
     assert tuple(released[:104]) == vocab_learning.FIRST_ENTRIES
 
 
+def test_words_are_those_of_the_tokenizers_rules():
+    words = vocab_learning.count_words(
+        ["Été 漢字"], True, strip_accents=False, tokenize_chinese_chars=False
+    )
+    assert words == {"été": 1, "漢字": 1}
+
+
 def test_entries_are_unique_and_as_many_as_requested():
     entries = learn()
     assert len(entries) == len(set(entries)) == 170

@@ -11,8 +11,8 @@ from tfrecords.text import words
 reference = tokenizer_cases.reference
 
 
-def split(texts, do_lower_case):
-    rows = words.split_words(tf.constant(texts), do_lower_case).to_list()
+def split(texts, **rules):
+    rows = words.split_words(tf.constant(texts), **rules).to_list()
     return [[word.decode() for word in row] for row in rows]
 
 
@@ -26,28 +26,43 @@ def assigned_characters():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("do_lower_case", [True, False])
-def test_every_assigned_character_is_split_as_in_the_original(do_lower_case):
+@pytest.mark.parametrize("rules", tokenizer_cases.RULES, ids=str)
+def test_every_assigned_character_is_split_as_in_the_original(rules):
     characters = list(assigned_characters())
     # Inside a word, alone and at the end.
     texts = [f"a{c}b {c} B{c}" for c in characters]
     wrong = [
         f"U+{ord(character):04X}"
         for character, text, found in zip(
-            characters, texts, split(texts, do_lower_case), strict=True
+            characters, texts, split(texts, **rules), strict=True
         )
-        if found != reference.split_words(text, do_lower_case)
+        if found != reference.split_words(text, **rules)
     ]
     assert len(characters) > 140_000
     assert not wrong
 
 
 def test_capitals_of_unicode_14_have_small_letters():
-    assert split(["xA\ua7c0 \u2c2f\n", "\U00010570\U0001057b"], True) == [
+    texts = ["xA\ua7c0 \u2c2f\n", "\U00010570\U0001057b"]
+    assert split(texts, do_lower_case=True) == [
         ["xa\ua7c1", "\u2c5f"],
         ["\U00010597\U0001057b"],
     ]
-    assert split(["\ua7c0"], False) == [["\ua7c0"]]
+    assert split(["\ua7c0"], do_lower_case=False) == [["\ua7c0"]]
+
+
+def test_accents_and_runs_of_chinese_characters_can_be_kept():
+    texts = ["Élan e\u0301Σ, İI", "漢字 a漢"]
+    assert split(texts, do_lower_case=True, strip_accents=False) == [
+        ["élan", "e\u0301ς", ",", "i\u0307i"],
+        ["漢", "字", "a", "漢"],
+    ]
+    assert split(
+        texts,
+        do_lower_case=False,
+        strip_accents=True,
+        tokenize_chinese_chars=False,
+    ) == [["Elan", "eΣ", ",", "II"], ["漢字", "a漢"]]
 
 
 def test_only_invalid_bytes_and_non_text_characters_are_dropped():
@@ -73,6 +88,7 @@ def test_plain_strings_are_only_lower_cased_by_cleaning():
     texts = [text.encode() for text in [*plain, *other]] + [b"a\xff", b"\xe4"]
     found = words.is_plain(tf.constant(texts)).numpy().tolist()
     assert found == [True] * len(plain) + [False] * (len(texts) - len(plain))
+    assert not words.is_plain(plain[1:], tokenize_chinese_chars=False)[0]
     cleaned = words.clean(tf.constant(plain), True).numpy().tolist()
     assert cleaned == tf.strings.lower(plain).numpy().tolist()
 

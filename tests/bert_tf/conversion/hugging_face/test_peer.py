@@ -3,12 +3,14 @@ import os
 
 import numpy as np
 import pytest
+import tokenizer_cases
 from checkpoint_folders import write
 
 from bert_tf.conversion import parity
 from bert_tf.conversion.hugging_face import pretrained
 from bert_tf.model import models
 from tfrecords.text import tokenizer as our_tokenizer
+from tfrecords.text import vocab
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -250,26 +252,22 @@ def test_transformers_loads_a_folder_without_a_pooler_if_told_so(
     assert not any(report.values()), report
 
 
+@pytest.mark.parametrize("rules", tokenizer_cases.RULES, ids=str)
 def test_the_written_tokenizer_gives_the_same_ids(
-    tmp_path, make_checkpoint, tiny_vocab_file
+    tmp_path, make_checkpoint, rules
 ):
-    with open(tiny_vocab_file, "rb") as file:
-        vocabulary = file.read()
-    for do_lower_case in (True, False):
-        folder = write(
-            make_checkpoint(
-                "pretraining",
-                vocabulary=vocabulary,
-                do_lower_case=do_lower_case,
-            ),
-            tmp_path / f"{do_lower_case}",
-            "hugging_face",
-        )
-        theirs = transformers.AutoTokenizer.from_pretrained(folder)
-        ours = our_tokenizer.BertTokenizer(tiny_vocab_file, do_lower_case)
-        text = "The Cat sat on the stone, and there was a river."
-        assert theirs.model_max_length == 64
-        assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
+    given = make_checkpoint(
+        "pretraining",
+        vocabulary=vocab.to_bytes(tokenizer_cases.ENTRIES),
+        do_lower_case=rules["do_lower_case"],
+        metadata={n: x for n, x in rules.items() if n != "do_lower_case"},
+    )
+    folder = write(given, tmp_path / "ours", "hugging_face")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = our_tokenizer.BertTokenizer(tokenizer_cases.ENTRIES, **rules)
+    text = "Able TION, İ éß e\u0301 漢漢a can't. ş \xa0字漢"
+    assert theirs.model_max_length == 64
+    assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
 
 
 def test_a_tokenizer_saved_by_transformers_is_read(
@@ -277,11 +275,14 @@ def test_a_tokenizer_saved_by_transformers_is_read(
 ):
     peer("BertModel", tiny_config).save_pretrained(tmp_path)
     transformers.BertTokenizerFast.from_pretrained(
-        os.path.dirname(tiny_vocab_file), do_lower_case=False
+        os.path.dirname(tiny_vocab_file),
+        do_lower_case=False,
+        strip_accents=True,
     ).save_pretrained(tmp_path)
     # transformers 4 writes both files, 5 only tokenizer.json.
     (tmp_path / "vocab.txt").unlink(missing_ok=True)
     found = pretrained.read(str(tmp_path))
     with open(tiny_vocab_file, "rb") as file:
         assert found.vocabulary == file.read()
-    assert found.do_lower_case is False
+    assert found.rules() == {"do_lower_case": False, "strip_accents": True}
+    assert not found.tokenizer_differences

@@ -22,6 +22,7 @@ def tokenizer(entries=ENTRIES, model=None, **normalizer):
         | (model or {}),
         "normalizer": {"type": "BertNormalizer", "lowercase": True}
         | normalizer,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
         "added_tokens": [{"id": 0, "content": "[PAD]", "special": True}],
     }
 
@@ -34,6 +35,9 @@ def put(folder, vocabulary=None, **files):
     return tokenizer_files.read(str(folder), CONFIG)
 
 
+UNCASED, CASED = {"do_lower_case": True}, {"do_lower_case": False}
+
+
 def test_vocab_txt_is_kept_unchanged(tmp_path):
     content = CONTENT.replace(b"\n", b"\r\n")
     assert put(tmp_path, content).vocabulary == content
@@ -44,23 +48,22 @@ def test_vocab_txt_is_kept_unchanged(tmp_path):
 def test_the_vocabulary_of_tokenizer_json_is_sorted_by_id(tmp_path):
     found = put(tmp_path, tokenizer=tokenizer())
     assert found.vocabulary == CONTENT
-    assert found.do_lower_case is True
-    assert not found.notes
+    assert found.rules == UNCASED
+    assert not found.notes and not found.differences
 
 
 def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
-    assert put(tmp_path) == (None, None, (), None)
+    assert put(tmp_path) == (None, {}, (), (), None)
 
 
-def test_a_round_trip_keeps_vocabulary_and_case(tmp_path):
-    for case in (True, False, None):
-        tokenizer_files.write(CONTENT, case, 63, str(tmp_path))
-        assert tokenizer_files.read(str(tmp_path), CONFIG) == (
-            CONTENT,
-            case,
-            (),
-            63,
-        )
+def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path):
+    for rules in (
+        *(UNCASED, CASED, {}, {"strip_accents": False}),
+        CASED | {"strip_accents": True, "tokenize_chinese_chars": False},
+    ):
+        tokenizer_files.write(CONTENT, rules, 63, str(tmp_path))
+        found = tokenizer_files.read(str(tmp_path), CONFIG)
+        assert found == (CONTENT, rules, (), (), 63)
 
 
 @pytest.mark.parametrize("length", [None, 513, 1e30, 7.5, 0])
@@ -130,9 +133,9 @@ def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
 def test_the_case_is_the_one_that_transformers_uses(tmp_path):
     settings = {"tokenizer_class": "BertTokenizer"}
     found = put(tmp_path, tokenizer_config=settings | {"do_lower_case": False})
-    assert found.do_lower_case is False
+    assert found.rules == CASED
     found = put(tmp_path, tokenizer=tokenizer())
-    assert found.do_lower_case is False
+    assert found.rules == CASED
     assert "disagree on lower case; do_lower_case=False" in found.notes[0]
     found = put(
         tmp_path,
@@ -141,51 +144,74 @@ def test_the_case_is_the_one_that_transformers_uses(tmp_path):
             "do_lower_case": False,
         },
     )
-    assert found.do_lower_case is True
+    assert found.rules == UNCASED
     found = put(tmp_path, tokenizer_config=settings)
-    assert (found.do_lower_case, found.notes) == (True, ())
+    assert (found.rules, found.notes) == (UNCASED, ())
+
+
+def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
+    settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}
+    rules = {"strip_accents": False, "tokenize_chinese_chars": False}
+    found = put(tmp_path, CONTENT, tokenizer_config=settings | rules)
+    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    found = put(tmp_path, tokenizer_config=settings | {"strip_accents": True})
+    assert found.rules == UNCASED
+    found = put(tmp_path, tokenizer_config=CASED | {"strip_accents": True})
+    assert found.rules == CASED | {"strip_accents": True}
+    # Values seen in transformers 5.24: of BERT's classes, those of
+    # tokenizer_config.json and defaults; of others, those of tokenizer.json.
+    other = tokenizer(strip_accents=False, handle_chinese_chars=False)
+    found = put(tmp_path, tokenizer=other, tokenizer_config=settings)
+    assert found.rules == UNCASED and len(found.notes) == 2
+    assert "disagree on strip_accents; strip_accents=True is" in found.notes[0]
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    found = put(tmp_path, tokenizer_config=settings)
+    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    other = tokenizer(strip_accents=True, handle_chinese_chars=True)
+    assert not put(tmp_path, tokenizer=other).notes
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("files", "message"),
     [
         (
-            {"strip_accents": False},
-            "strip_accents=False with do_lower_case=True",
+            {"tokenizer_config": {"tokenizer_class": "BertJapaneseTokenizer"}},
+            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
         ),
-        ({"tokenize_chinese_chars": False}, "always splits Chinese characters"),
         (
-            {"tokenizer_class": "BertJapaneseTokenizer"},
-            "tokenizer_class is BertJapaneseTokenizer",
+            {"config": {"tokenizer_class": "BertJapaneseTokenizer"}},
+            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
+        ),
+        (
+            {"tokenizer_config": {"do_basic_tokenize": False}},
+            "do_basic_tokenize is false in tokenizer_config.json",
+        ),
+        (
+            {"tokenizer": tokenizer() | {"normalizer": None}},
+            "tokenizer.json has the normalizer None; BERT's is BertNormalizer",
+        ),
+        (
+            {"tokenizer": tokenizer() | {"pre_tokenizer": {"type": "Punctu"}}},
+            "has the pre_tokenizer Punctu; BERT's is BertPreTokenizer",
+        ),
+        ({"tokenizer": tokenizer(clean_text=False)}, "clean_text is false in"),
+        (
+            {
+                "tokenizer": tokenizer()
+                | {"added_tokens": [{"content": "<e>"}]},
+                "added_tokens": {"<e>": 7, "the": 5},
+                "tokenizer_config": {
+                    "additional_special_tokens": ["<f>", {"content": "the"}],
+                    "added_tokens_decoder": {"8": {"content": "<g>"}},
+                },
+            },
+            "tokens are added to the vocabulary: <e>, <g>, <f>",
         ),
     ],
 )
-def test_unsupported_settings_are_noted(tmp_path, settings, message):
-    settings = {"do_lower_case": True} | settings
-    found = put(tmp_path, CONTENT, tokenizer_config=settings)
-    assert len(found.notes) == 1
-    assert message in found.notes[0]
-
-
-def test_unsupported_settings_of_tokenizer_json_are_noted(tmp_path):
-    found = put(
-        tmp_path,
-        tokenizer=tokenizer(strip_accents=True, handle_chinese_chars=True),
-    )
-    assert not found.notes
-    found = put(
-        tmp_path,
-        tokenizer=tokenizer(strip_accents=False, handle_chinese_chars=False),
-    )
-    assert len(found.notes) == 2
-    found = put(tmp_path, tokenizer=tokenizer() | {"normalizer": None})
-    assert found.notes == ("tokenizer.json normalizes with None, unlike BERT",)
-
-
-def test_added_tokens_are_noted(tmp_path):
-    content = tokenizer()
-    content["added_tokens"].append({"id": 7, "content": "<e>"})
-    found = put(tmp_path, tokenizer=content, added_tokens={"<e>": 7, "<f>": 8})
-    assert found.notes == (
-        "tokens added to the vocabulary are ignored: <e>, <f>",
-    )
+def test_what_another_tokenizer_does_is_a_difference(tmp_path, files, message):
+    (found,) = put(tmp_path, CONTENT, **files).differences
+    assert message in found
+    (tmp_path / "vocab.txt").unlink()
+    if "tokenizer" not in files:  # Without a vocabulary, there is no text.
+        assert not put(tmp_path).differences

@@ -146,7 +146,24 @@ def test_differences_by_design_are_noted(masked_lm):
     folder, _ = masked_lm
     assert "masked_lm_logits differ slightly" in preset.read(folder).notes[0]
     change_json(folder, "tokenizer.json", strip_accents=False)
-    assert "strip_accents=False" in preset.read(folder).notes[1]
+    found = preset.read(folder)
+    assert "strip_accents=False" in found.notes[1]
+    assert found.rules() == {"do_lower_case": True, "strip_accents": False}
+
+
+def test_rules_of_the_tokenizer_are_kept(tmp_path, make_checkpoint):
+    given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
+    rules = {"strip_accents": True, "tokenize_chinese_chars": False}
+    given = dataclasses.replace(given, do_lower_case=False, metadata=rules)
+    folder = write(given, tmp_path / "preset", "keras_hub")
+    found = preset.read(folder)
+    assert found.metadata == rules and found.do_lower_case is False
+    assert not found.tokenizer_differences
+    change_json(folder, "tokenizer.json", split=False, suffix_indicator="@@")
+    assert preset.read(folder).tokenizer_differences == (
+        "KerasHub's tokenizer has split=False; BERT's True",
+        "KerasHub's tokenizer has suffix_indicator=@@; BERT's ##",
+    )
 
 
 def test_the_softmax_of_a_classifier_is_noted(tmp_path, make_checkpoint):

@@ -25,14 +25,14 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["uncased", "cased"])
+@pytest.fixture(scope="module", params=tokenizer_cases.RULES, ids=str)
 def both(request, tmp_path_factory):
     """Ours and the plain one, with the same vocabulary."""
     path = str(tmp_path_factory.mktemp("vocab") / "vocab.txt")
     vocab.write(ENTRIES, path)
     return (
-        BertTokenizer(path, request.param),
-        plain_tokenizer.Tokenizer(path, request.param),
+        BertTokenizer(path, **request.param),
+        plain_tokenizer.Tokenizer(path, **request.param),
     )
 
 

@@ -91,3 +91,5 @@ def test_another_case_is_an_error_unless_it_was_inferred(given):
     assert text.endswith("with --do_lower_case=true.")
     inferred = dataclasses.replace(given, is_case_inferred=True)
     assert check(inferred, do_lower_case=False)[1][0] == "warning"
+    _, (_, _, text) = check(given, do_lower_case=True, strip_accents=False)
+    assert text.endswith("with --strip_accents=true.")
