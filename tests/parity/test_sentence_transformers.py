@@ -63,6 +63,26 @@ def test_every_pooling_without_normalization(
     check(library, folder)
 
 
+def test_lower_case_of_a_cased_tokenizer_keeps_accents(
+    library, source, tmp_path
+):
+    folder = tmp_path / "copy"
+    shutil.copytree(source, folder)
+    path = folder / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["normalizer"] |= {"lowercase": False, "strip_accents": None}
+    path.write_text(json.dumps(content))
+    (folder / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "BertTokenizer", "do_lower_case": false}'
+    )
+    (folder / "sentence_bert_config.json").write_text(
+        '{"max_seq_length": 64, "do_lower_case": true}'
+    )
+    check(library, folder)
+    _, tokenizer = bert_tf.load(folder)
+    assert tokenizer.rules == {"do_lower_case": True, "strip_accents": False}
+
+
 def test_dense_layers_and_a_folder_written_back(library, source, tmp_path):
     import torch
     from sentence_transformers import models

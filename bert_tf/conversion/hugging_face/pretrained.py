@@ -19,6 +19,7 @@ from bert_tf.conversion.hugging_face import (
     tokenizer_files,
     weight_files,
 )
+from tfrecords.text import vocab
 
 PEER = "transformers (pip install transformers torch)"
 WRITES = (
@@ -188,6 +189,11 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     )
     text = tokenizer_files.read(folder, metadata.config)
     length = modules.max_seq_length or text.max_seq_length
+    rules = text.rules
+    if modules.do_lower_case and rules.get("do_lower_case") is False:
+        strips = vocab.all_rules_of(rules)["strip_accents"]
+        lower = {"do_lower_case": True, "strip_accents": strips}
+        rules = vocab.rules_of(rules | lower)
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
     if length:
@@ -201,8 +207,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=extra.slots,
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
-        do_lower_case=text.rules.pop("do_lower_case", None),
-        metadata=text.rules | ({"max_seq_length": length} if length else {}),
+        do_lower_case=rules.pop("do_lower_case", None),
+        metadata=rules | ({"max_seq_length": length} if length else {}),
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(

@@ -69,12 +69,15 @@ class Modules(NamedTuple):
       folder: folder of the BERT: the folder itself, or one in it.
       embedding: the steps after the BERT; None if the folder has no modules.
       max_seq_length: tokens of a text; None if it is not specified.
+      do_lower_case: whether texts are lower-cased before the tokenizer, which
+        then leaves their accents.
       notes: for the user: what is not kept.
     """
 
     folder: str
     embedding: SentenceEmbedding | None = None
     max_seq_length: int | None = None
+    do_lower_case: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -129,6 +132,7 @@ def read(path: str) -> Modules:
             tuple(step for step in steps if step),
         ),
         settings.get("max_seq_length"),
+        bool(settings.get("do_lower_case")),
         _read_notes(path),
     )
 

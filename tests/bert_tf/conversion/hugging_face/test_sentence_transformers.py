@@ -149,7 +149,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
 
 def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
     folder = put(tmp_path, module("Transformer", ""))
-    assert sentence_transformers.read(folder) == (folder, None, None, ())
+    assert sentence_transformers.read(folder).embedding is None
 
 
 def test_prompts_are_a_note(tmp_path):
