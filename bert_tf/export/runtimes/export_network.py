@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -73,7 +72,7 @@ def export(config: RuntimeConfig) -> None:
     )
     with (
         formats.open_model_folder(config.model_dir) as folder,
-        tempfile.TemporaryDirectory() as work,
+        atomic_files.temporary_folder() as work,
     ):
         _export_folder(config, folder, work)
     logging.info(
