@@ -800,7 +800,9 @@ def parse_lines(lines, kind, input_format):
 
 def _find_flags(words):
     flags = argparse.ArgumentParser(
-        description=__doc__.split("\n", 1)[0], allow_abbrev=False
+        # Without docstrings with -OO.
+        description=(__doc__ or "").partition("\n")[0],
+        allow_abbrev=False,
     )
     flags.add_argument("--input_file", default="-", help="default: stdin")
     flags.add_argument(
