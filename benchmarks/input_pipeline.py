@@ -116,7 +116,7 @@ def write_records(
         schema_name=schema_name,
         sizes=dict(sizes),
         flags={},
-        vocabulary={"size": _VOCAB_SIZE},
+        vocabulary={},
         statistics={},
         shards=written,
     ).write(folder)

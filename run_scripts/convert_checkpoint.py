@@ -30,7 +30,7 @@ from absl import flags
 
 from bert_tf.conversion import formats
 from run_scripts.flags import common_flags
-from tfrecords.options import REQUIRED, option
+from tfrecords.options import REQUIRED, check_path, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,7 @@ def main(argv: list[str]) -> None:
     from tfrecords.io import stored_folders
 
     config = common_flags.config(ConvertConfig, FLAGS)
+    check_path("--from", FLAGS["from"].value)
     report = convert.convert(
         stored_folders.fetch(FLAGS["from"].value), **dataclasses.asdict(config)
     )

@@ -13,6 +13,7 @@ Each split gets a folder. A rerun writes only what is missing.
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.glue_tables import GlueData
@@ -28,14 +29,15 @@ def main(argv: list[str]) -> None:
 
     data = common_flags.config(GlueData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
-    folders = glue_examples.make_records(
-        data.find_task(),
-        data.data_dir or "",
-        config.output_dir,
-        split_records.open_tokenizer(config),
-        max_seq_length=config.max_seq_length or 128,
-        dev_share=data.dev_share,
-    )
+    with run_folder.lock_records(config.output_dir):
+        folders = glue_examples.make_records(
+            data.find_task(),
+            data.data_dir or "",
+            config.output_dir,
+            split_records.open_tokenizer(config),
+            max_seq_length=config.max_seq_length or 128,
+            dev_share=data.dev_share,
+        )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 

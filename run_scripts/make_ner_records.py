@@ -15,6 +15,7 @@ import functools
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.ner_files import NerData
@@ -33,18 +34,21 @@ def main(argv: list[str]) -> None:
     files = data.find_files()
     labels = data.find_labels(files)
     types = ner_files.types_of(*labels)
-    folders = ner_examples.make_records(
-        files,
-        config.output_dir,
-        split_records.open_tokenizer(config),
-        read=functools.cache(
-            lambda split: data.read(split, files[split], types, labels.scheme)
-        ),
-        labels=labels.tags,
-        max_seq_length=config.max_seq_length or 128,
-        doc_stride=data.doc_stride,
-        columns=data.columns(),
-    )
+    with run_folder.lock_records(config.output_dir):
+        folders = ner_examples.make_records(
+            files,
+            config.output_dir,
+            split_records.open_tokenizer(config),
+            read=functools.cache(
+                lambda split: data.read(
+                    split, files[split], types, labels.scheme
+                )
+            ),
+            labels=labels.tags,
+            max_seq_length=config.max_seq_length or 128,
+            doc_stride=data.doc_stride,
+            columns=data.columns(),
+        )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 

@@ -20,6 +20,7 @@ in memory: use it for small corpora and for comparisons.
 
 from absl import flags
 
+from bert_tf.training import run_folder
 from run_scripts.flags import common_flags, engine_flags
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
@@ -42,12 +43,11 @@ def main(argv: list[str]) -> None:
     argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
     output = common_flags.config(records.Output, FLAGS)
-    records.make(
-        common_flags.config(corpus.Corpus, FLAGS),
-        common_flags.config(settings.Settings, FLAGS),
-        output,
-        engine_flags.engine(FLAGS, beam_flags, output),
-    )
+    source = common_flags.config(corpus.Corpus, FLAGS)
+    made_with = common_flags.config(settings.Settings, FLAGS)
+    with run_folder.lock_records(output.output_dir):
+        engine = engine_flags.engine(FLAGS, beam_flags, output)
+        records.make(source, made_with, output, engine)
 
 
 run = common_flags.command(main)

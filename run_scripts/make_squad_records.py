@@ -12,6 +12,7 @@ Each split gets a folder. A rerun writes only what is missing.
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.squad_files import SquadData
@@ -34,14 +35,14 @@ def main(argv: list[str]) -> None:
         "version_2_with_negative": data.version_2_with_negative,
         "answer_alignment": data.answer_alignment,
     }
-    folders = squad_examples.make_records(
-        data.find_files(),
-        config.output_dir,
-        split_records.open_tokenizer(config),
-        squad_examples.Settings(
-            **{n: value for n, value in settings.items() if value is not None}
-        ),
-    )
+    settings = {n: x for n, x in settings.items() if x is not None}
+    with run_folder.lock_records(config.output_dir):
+        folders = squad_examples.make_records(
+            data.find_files(),
+            config.output_dir,
+            split_records.open_tokenizer(config),
+            squad_examples.Settings(**settings),
+        )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 

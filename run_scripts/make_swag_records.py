@@ -8,6 +8,7 @@ Each split gets a folder. A rerun writes only what is missing.
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.swag_files import SwagData
@@ -23,12 +24,13 @@ def main(argv: list[str]) -> None:
 
     data = common_flags.config(SwagData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
-    folders = swag_examples.make_records(
-        data.find_files(),
-        config.output_dir,
-        split_records.open_tokenizer(config),
-        max_seq_length=config.max_seq_length or 128,
-    )
+    with run_folder.lock_records(config.output_dir):
+        folders = swag_examples.make_records(
+            data.find_files(),
+            config.output_dir,
+            split_records.open_tokenizer(config),
+            max_seq_length=config.max_seq_length or 128,
+        )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 
 

@@ -61,9 +61,13 @@ def write(folder, vocab_file=None, **changes):
         schema.serialize(row, schema.PRETRAINING, SIZES) for row in EXAMPLES
     ]
     path = os.path.join(folder, "train-00000-of-00001.tfrecord")
-    vocabulary = {"size": len(ENTRIES)}
+    vocabulary = {}
     if vocab_file:
-        vocabulary["sha256"] = atomic_files.digest(vocab_file)
+        vocabulary = {
+            "size": len(ENTRIES),
+            "sha256": atomic_files.digest(vocab_file),
+            "do_lower_case": True,
+        }
     manifest = records.Manifest(
         schema_name="pretraining",
         sizes=SIZES,

@@ -30,6 +30,11 @@ def check():
                 *sys.version_info
             )
         )
+    if sys.flags.optimize > 1:
+        raise ImportError(
+            "TensorFlow Text needs its docstrings, which PYTHONOPTIMIZE=2 and "
+            "python -OO remove. Unset it, or use PYTHONOPTIMIZE=1."
+        )
     tensorflow = version("tensorflow")
     # TensorFlow of another name, such as tensorflow-tpu, is not checked.
     if not tensorflow:

@@ -9,7 +9,9 @@ from each field, so that each setting's name, default and help are defined once:
 """
 
 import dataclasses
+import errno
 import math
+import os
 import re
 import reprlib
 import types
@@ -68,8 +70,9 @@ class Options:
       ValueError: for a value that is not an allowed choice or is out of bounds,
         a number that is not finite, an address of a store for an output that
         must be on a disk, a string instead of a tuple of strings, a required
-        string that is empty, or a required tuple without a string or with an
-        empty one.
+        string that is empty, a tuple without a string that is required or by
+        default None, a required one with an empty string, or a path as in
+        `check_path`.
     """
 
     def __post_init__(self):
@@ -89,7 +92,8 @@ class Options:
                         f"--{field.name}={','.join(value)} has an empty entry. "
                         "Give one or more, separated by commas."
                     )
-            if value == "" and field.default is REQUIRED:
+            is_omitted = field.default is None and value == ()
+            if is_omitted or value == "" and field.default is REQUIRED:
                 raise ValueError(
                     f"--{field.name} is empty. Give a value; in a shell, the "
                     "variable that should hold it may not be set."
@@ -103,6 +107,8 @@ class Options:
                 check_on_disk(field.name, value)
             if known["reads"] or known["writes"]:
                 _check_local(field.name, value)
+            if _is_path(field):
+                check_path(f"--{field.name}", value)
             least, most = known["at_least"], known["at_most"]
             if types_of[field.name] is int:
                 least = -MAX_INTEGER if least is None else least
@@ -122,6 +128,39 @@ class Options:
 def is_address(path: str) -> bool:
     """Returns whether a path is an address of a store, such as gs://bucket."""
     return bool(_ADDRESS.match(path))
+
+
+def _is_path(field: dataclasses.Field) -> bool:
+    """Returns whether the value of an option is a path, or several."""
+    known = field.metadata
+    is_marked = known["reads"] or known["writes"] or known["on_disk"]
+    return is_marked or field.name.endswith(("_file", "_dir"))
+
+
+def check_path(name: str, value: str | tuple[str, ...]) -> None:
+    """Raises ValueError for a path with ~, or that is a loop of links.
+
+    A shell replaces ~ only where a word begins, and not in `--flag=~/path`.
+
+    Args:
+      name: what has the value, such as --output_dir.
+      value: a path, or several, separated by commas if it is a string.
+    """
+    for path in value.split(",") if isinstance(value, str) else value:
+        home = os.path.expanduser(path)
+        if home != path:
+            raise ValueError(
+                f"{name}={path}: no shell has replaced the ~, and nothing here "
+                f"does. Give {home}, or ./{path} if this is its name."
+            )
+        try:
+            os.stat(path)
+        except OSError as error:  # Whoever reads or writes it reports others.
+            if error.errno == errno.ELOOP:
+                raise ValueError(
+                    f"{name}={path} is a loop of symbolic links. Correct the "
+                    "link, or give another path."
+                ) from None
 
 
 def check_on_disk(name: str, path: str) -> None:

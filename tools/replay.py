@@ -22,7 +22,6 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
@@ -30,7 +29,7 @@ from absl import flags, logging
 from bert_tf.training import checkpoints, checksums, run_folder, stopping
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags
-from tfrecords.io import json_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.text import vocab
 
 FLAGS = flags.FlagValues()
@@ -171,7 +170,7 @@ def fresh_folder(run_dir: str, begin: int) -> Iterator[str]:
       ValueError: if the run has removed it.
     """
     above = os.path.dirname(os.path.abspath(run_dir))
-    with tempfile.TemporaryDirectory(prefix=".replay-", dir=above) as folder:
+    with atomic_files.temporary_folder(f"{above}/replay") as folder:
         if begin:
             source = run_history.checkpoint(run_dir, begin)
             linked = run_history.checkpoint(folder, begin)

@@ -21,14 +21,13 @@ import hashlib
 import importlib
 import os
 import re
-import tempfile
 import types
 from collections.abc import Iterator
 from typing import NoReturn
 
 from absl import logging
 
-from tfrecords.io import json_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.options import Options, option
 
 OURS = "bert_tf"
@@ -329,7 +328,7 @@ def open_model_folder(
       ValueError: as in `convert.convert`.
     """
     source = path if os.path.isdir(path) else os.path.dirname(path)
-    with tempfile.TemporaryDirectory() as parent:
+    with atomic_files.temporary_folder() as parent:
         converted = os.path.join(parent, "model")
         try:
             yield as_model_folder(

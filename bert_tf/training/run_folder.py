@@ -11,7 +11,7 @@ import filelock
 from absl import logging
 
 from bert_tf.training import stopping
-from tfrecords.io import json_files
+from tfrecords.io import json_files, leases, storage
 
 LOCK = "run.lock"
 FILE = "run.json"
@@ -105,6 +105,35 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
             _remove_if_empty(output_dir)
         raise
     finally:
+        held.release()
+
+
+@contextlib.contextmanager
+def lock_records(output_dir: str) -> Iterator[None]:
+    """Locks a folder while records are made in it, on a disk or in a store.
+
+    `run.lock` is removed at the end, as records are copied and published.
+
+    Args:
+      output_dir: folder or address; created if missing.
+
+    Raises:
+      ValueError, OSError: as `lock` and `leases.hold`.
+    """
+    storage.check_writable(output_dir)
+    if not storage.is_local(output_dir):
+        with leases.hold(output_dir.rstrip("/")):
+            yield
+        return
+    is_new = not os.path.isdir(output_dir)
+    held = _take(output_dir)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(output_dir, LOCK))
+            if is_new:
+                os.rmdir(output_dir)  # If nothing was written.
         held.release()
 
 

@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import math
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -44,6 +43,7 @@ from bert_tf.workflows import (
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
+from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
 from tfrecords.reading import batches, static_lengths
 
@@ -447,7 +447,7 @@ def _predictions_folder(output_dir: str, is_chief: bool) -> Iterator[str]:
     if is_chief:
         yield os.path.join(output_dir, PREDICTIONS)
         return
-    with tempfile.TemporaryDirectory() as folder:
+    with atomic_files.temporary_folder() as folder:
         yield folder
 
 

@@ -183,6 +183,7 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
     _check_text(values)
     if _CACHE in values and values[_CACHE].value:
         options.check_on_disk(_CACHE, values[_CACHE].value)
+        options.check_path(f"--{_CACHE}", values[_CACHE].value)
         # A variable, since child processes need it too.
         os.environ[_CACHE_VARIABLE] = values[_CACHE].value
 

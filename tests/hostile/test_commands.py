@@ -1,5 +1,8 @@
 """Wrong input of every script: one line, status 1, and no file is changed."""
 
+import fcntl
+import os
+
 import pytest
 from hostile import (
     commands,
@@ -36,3 +39,18 @@ def test_wrong_input_gets_one_line(case, folder, monkeypatch, capfd, caplog):
     assert len(errors) == bool(case.code), printed
     assert case.message in (errors[0] if errors else printed)
     assert commands.digests(folder, case.left) == before
+
+
+@pytest.mark.parametrize(
+    "task", ["pretraining", "glue", "squad", "swag", "ner"]
+)
+def test_records_are_made_by_one_process(task, folder, monkeypatch, capfd):
+    case = commands.Case(f"make_{task}_records", "", "")
+    os.mkdir("out")
+    with open("out/run.lock", "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert commands.run(case, monkeypatch) == 1
+        error = capfd.readouterr().err
+        assert "error: out is in use by another run, which has just" in error
+    assert commands.run(case, monkeypatch) == 0
+    assert "run.lock" not in os.listdir("out")

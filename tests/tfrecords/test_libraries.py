@@ -133,3 +133,16 @@ def test_a_command_says_it_in_one_line(tmp_path):
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: TensorFlow 2.2")
     assert "2.19.0 is installed. pip install 'tensorflow-text==2.2" in line
+
+
+def test_what_removes_docstrings_is_named():
+    done = subprocess.run(
+        [sys.executable, "-m", "run_scripts.make_vocab", "--help"],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONOPTIMIZE": "2"},
+        capture_output=True,
+        text=True,
+    )
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1 and not done.stdout
+    assert line.startswith("error: TensorFlow Text needs its docstrings, which")

@@ -25,6 +25,8 @@ class Example(Options):
     kind: str = option("a", "Which.", choices=("a", "b"))
     names: tuple[str, ...] = option(("x",), "Whose.")
     is_on: bool = option(False, "Whether.")
+    parts: tuple[str, ...] | None = option(None, "Which parts.")
+    text_file: str | None = option(None, "A file.", reads=True)
 
 
 def parse(*words, **defaults):
@@ -126,3 +128,29 @@ def test_numbers_are_finite(rate):
         Outputs(rate=rate)
     with pytest.raises(ValueError, match="--count=.* should be at most"):
         Outputs(count=10**30)
+
+
+def test_an_empty_list_does_not_switch_its_option_off():
+    with pytest.raises(ValueError, match="--parts is empty. Give a value"):
+        parse("--folder=f", "--parts=")
+
+
+def test_a_tilde_is_named(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ann")
+    for path in ("~/a.txt", "b,~/a.txt"):
+        with pytest.raises(ValueError) as raised:
+            parse("--folder=f", f"--text_file={path}")
+        assert str(raised.value) == (
+            "--text_file=~/a.txt: no shell has replaced the ~, and nothing "
+            "here does. Give /home/ann/a.txt, or ./~/a.txt if this is its name."
+        )
+    for path in ("./~/a", "a~", "~$a.txt"):
+        assert parse("--folder=f", f"--text_file={path}").text_file == path
+
+
+def test_a_loop_of_links_is_named(tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    for path in (tmp_path / "a", tmp_path / "b" / "text"):
+        with pytest.raises(ValueError, match=f"={path} is a loop of symbolic"):
+            parse("--folder=f", f"--text_file={path}")

@@ -1,6 +1,7 @@
 """Jobs -> results, in processes on one machine."""
 
 import concurrent.futures
+import concurrent.futures.process  # Otherwise imported at the first use.
 import contextlib
 import multiprocessing
 import os

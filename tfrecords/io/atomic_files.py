@@ -2,18 +2,25 @@
 
 Implemented here because no available library syncs files and their folders to
 the disk, keeps the umask and replaces a folder atomically.
+
+A process that is killed leaves its temporary file or folder. While it lives it
+locks it, with flock(2); the next writer of the same path removes those that
+nobody locks. It removes none on file systems without locks of folders, such as
+NFS.
 """
 
 import contextlib
 import ctypes
 import errno
+import fcntl
 import functools
 import hashlib
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from typing import IO
 
 from tfrecords.io import streams
@@ -53,10 +60,11 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
     encoding = None if "b" in mode else "utf-8"
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
-    with naming(path, aside):
+    _remove_dead(target)
+    with naming(path, aside), contextlib.ExitStack() as stack:
         try:
-            # "x" never opens an existing file.
-            with open(aside, mode.replace("w", "x"), encoding=encoding) as file:
+            stack.enter_context(_locked_new(aside, _make_file))
+            with open(aside, mode, encoding=encoding) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -79,7 +87,8 @@ def atomic_folder(path: str) -> Iterator[str]:
 
     On file systems that cannot exchange two names atomically (some network
     file systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if
-    the writer is killed then, `remove_leftovers` restores it.
+    the writer is killed then, the next writer or `remove_leftovers` restores
+    it.
 
     Args:
       path: path of the folder; an existing one is replaced. If it is a
@@ -90,9 +99,10 @@ def atomic_folder(path: str) -> Iterator[str]:
     """
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
-    with naming(path, aside):
+    with naming(path, aside), contextlib.ExitStack() as stack:
         try:
-            _make_folders(aside)
+            _remove_dead(target)
+            stack.enter_context(_locked_new(aside, _make_folders))
             yield aside
             for folder, _, names in os.walk(aside):
                 for name in names:
@@ -102,6 +112,27 @@ def atomic_folder(path: str) -> Iterator[str]:
         except BaseException:
             shutil.rmtree(aside, ignore_errors=True)
             raise
+
+
+@contextlib.contextmanager
+def temporary_folder(path: str | None = None) -> Iterator[str]:
+    """Yields a folder that is removed after the body, like that of tempfile.
+
+    If the process is killed, the next call with this path removes it.
+
+    Args:
+      path: the folder is `.<name>.<16 hex digits>.tmp` beside it. Default: in
+        the folder of the system for temporary files.
+    """
+    target = os.path.join(tempfile.gettempdir(), "bert_tf")
+    target = os.path.realpath(path or target)
+    _remove_dead(target)
+    aside = _sibling(target, "tmp")
+    try:
+        with _locked_new(aside, _make_private_folder):
+            yield aside
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def append(path: str, text: str) -> None:
@@ -154,6 +185,51 @@ def _make_folders(path: str) -> None:
     _sync(above)
 
 
+def _make_private_folder(path: str) -> None:
+    os.makedirs(path, 0o700, exist_ok=True)
+
+
+def _make_file(path: str) -> None:
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Locks an existing file or folder, for `_remove_dead`.
+
+    Raises:
+      BlockingIOError: if another process has locked it.
+      FileNotFoundError: if it is removed at this moment.
+      OSError: if the file system has no such locks.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    handle = os.open(path, flags)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(handle), os.lstat(path)):
+            raise FileNotFoundError(path)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def _locked_new(path: str, make: Callable[[str], None]) -> Iterator[None]:
+    """Makes a file or folder, and locks it if the file system can."""
+    with contextlib.ExitStack() as stack:
+        is_ours = False
+        while not is_ours:
+            make(path)
+            try:
+                stack.enter_context(_locked(path))
+            except (BlockingIOError, FileNotFoundError):
+                continue  # Another process removes it, as it was not locked.
+            except OSError:
+                pass
+            is_ours = True
+        yield
+
+
 def _replace(aside: str, target: str) -> None:
     """Renames `aside` to `target` and removes the folder that it replaces."""
     if not os.path.isdir(target):
@@ -164,14 +240,18 @@ def _replace(aside: str, target: str) -> None:
         shutil.rmtree(aside, ignore_errors=True)
         return
     old = _sibling(target, "old")
-    try:
-        os.rename(target, old)
-        move(aside, target)
-    except BaseException:
-        if not os.path.isdir(target):
-            os.rename(old, target)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        # So that no other writer takes it for that of a killed one.
+        with contextlib.suppress(OSError):
+            stack.enter_context(_locked(target))
+        try:
+            os.rename(target, old)
+            move(aside, target)
+        except BaseException:
+            if not os.path.isdir(target):
+                os.rename(old, target)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
 
 @functools.cache
@@ -218,21 +298,44 @@ def remove_leftovers(folder: str, prefix: str = "") -> None:
         need not exist.
       prefix: start of the names of the files and folders that were written.
     """
-    pattern = re.compile(
-        rf"\.({re.escape(prefix)}.*)\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.(tmp|old)"
-    )
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        path = os.path.join(folder, name)
-        match = pattern.fullmatch(name)
-        if not match:
-            continue
-        target = os.path.join(folder, match[1])
-        if match[2] == "old" and not os.path.lexists(target):
-            move(path, target)
-        elif os.path.isdir(path):
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            os.remove(path)
+    for path, target in _leftovers(folder, f"{re.escape(prefix)}.*"):
+        _remove_leftover(path, target)
+
+
+def _remove_dead(target: str) -> None:
+    """Removes what killed writers of a path have left, see `remove_leftovers`.
+
+    What another process writes at this moment is locked, and stays.
+    """
+    folder, name = os.path.split(target)
+    with contextlib.suppress(OSError):  # A folder that cannot be listed.
+        for path, _ in _leftovers(folder, re.escape(name)):
+            with contextlib.suppress(OSError), _locked(path):
+                _remove_leftover(path, target)
+
+
+def _leftovers(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """Yields temporary paths in a folder, and the paths that they were for.
+
+    Args:
+      folder: the folder, which need not exist.
+      name: pattern of the names that were written.
+    """
+    digits = f"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
+    pattern = re.compile(rf"\.({name})\.{digits}\.(?:tmp|old)")
+    for found in os.listdir(folder) if os.path.isdir(folder) else ():
+        if match := pattern.fullmatch(found):
+            yield os.path.join(folder, found), os.path.join(folder, match[1])
+
+
+def _remove_leftover(path: str, target: str) -> None:
+    """Removes a temporary file or folder, or restores that of `target`."""
+    if path.endswith(".old") and not os.path.lexists(target):
+        move(path, target)
+    elif os.path.isdir(path):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        os.remove(path)
 
 
 def _sync(path: str) -> None:

@@ -7,7 +7,6 @@ that a run of hours loses at most one part when it is killed.
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
@@ -101,7 +100,7 @@ def _parts_folder(path: str, settings: dict) -> Iterator[str]:
     with contextlib.ExitStack() as stack:
         folder, name = os.path.split(os.path.realpath(path))
         if streams.is_stream(path):  # No parts in /dev.
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            folder = stack.enter_context(atomic_files.temporary_folder())
         parts_dir = os.path.join(folder, f".{name}.parts")
         settings_file = os.path.join(parts_dir, _SETTINGS)
         made_with = None

@@ -76,17 +76,16 @@ class Manifest:
         path = os.path.join(folder, MANIFEST_NAME)
         try:
             with storage.open_bytes(path) as file:
-                content = json_files.parse(
-                    file.read(), path, _CONTENT | {"libraries?": dict}
-                )
+                content = json_files.parse(file.read(), path, _CONTENT)
         except FileNotFoundError:
             raise ValueError(
                 f"{folder!r} has no {MANIFEST_NAME}: its records were never "
                 "finished, or they are in a subfolder. Rerun the command that "
                 "makes them; it resumes where it stopped."
             ) from None
-        fields = {name: content[name] for name in _CONTENT}
-        fields["libraries"] = content.get("libraries") or {}
+        _check_names(content, path)
+        fields = {f.name: content.get(f.name) for f in dataclasses.fields(cls)}
+        fields["libraries"] = fields["libraries"] or {}
         _check(fields, path)
         fields["shards"] = list(map(shard_info, fields["shards"]))
         return cls(**fields)
@@ -113,16 +112,54 @@ _CONTENT = {
         "mask_mix?": [str],
         "labels?": [str],
     },
-    "vocabulary": {
-        "sha256?": str,
-        "size?": int,
-        "do_lower_case?": bool,
-        "strip_accents?": bool,
-        "tokenize_chinese_chars?": bool,
-    },
+    "vocabulary": dict,
     "statistics": {"examples?": int, "rows?": int},
     "shards": [SHARD],
+    "libraries?": dict,
 }
+# Of `vocabulary`, unless it is empty, as of records of another origin.
+_VOCABULARY = {
+    "sha256": str,
+    "size": int,
+    "do_lower_case": bool,
+    "strip_accents?": bool,
+    "tokenize_chinese_chars?": bool,
+}
+_SUMS = {"num_examples", "digest"}  # Of all shards, for users.
+# Flags of make_pretraining_records; it writes all since the first version.
+_MADE_WITH = ("version", "compat")  # One of both is there.
+_OF_PRETRAINING = (
+    *("dupe_factor", "masked_lm_prob", "max_predictions_per_seq"),
+    *("random_seed", "pairs", "masking", "masking_time", "mask_mix"),
+)
+
+
+def _check_names(content: Mapping, path: str) -> None:
+    """Raises ValueError for entries with other names than a writer gives.
+
+    What is missing is not compared with the model, so that a wrong name would
+    switch a comparison off.
+    """
+    known = {name.removesuffix("?") for name in _CONTENT} | _SUMS
+    found = [name for name in content if name not in known]
+    if content["vocabulary"]:
+        json_files.check(content, {"vocabulary": _VOCABULARY}, path, entry="")
+        entries = {name.removesuffix("?") for name in _VOCABULARY}
+        unknown = content["vocabulary"].keys() - entries
+        found += [f"vocabulary.{name}" for name in sorted(unknown)]
+    if found:
+        raise ValueError(
+            f"{path}: {found[0]} is unknown: its name is wrong, or a later "
+            "version made the records. Make them again, or copy the file again."
+        )
+    flags = content["flags"]
+    if not flags.keys().isdisjoint(_MADE_WITH):
+        for name in _OF_PRETRAINING:
+            if name not in flags:
+                raise ValueError(
+                    f"{path}: flags.{name} is missing. Make the records again, "
+                    "or copy the file again."
+                )
 
 
 def _check(fields: Mapping, path: str) -> None:

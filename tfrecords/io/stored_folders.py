@@ -26,6 +26,7 @@ from typing import NamedTuple
 from absl import logging
 from tqdm import tqdm
 
+from tfrecords import options
 from tfrecords.io import atomic_files, json_files, leases, storage
 
 CACHE_VARIABLE = "BERT_TF_CACHE_DIR"
@@ -53,7 +54,9 @@ class _ChangedError(OSError):
 def cache_dir() -> str:
     """Returns the folder for local copies: $BERT_TF_CACHE_DIR, or a default."""
     default = os.path.join(os.path.expanduser("~"), ".cache", "bert_tf")
-    return os.path.abspath(os.environ.get(CACHE_VARIABLE) or default)
+    given = os.environ.get(CACHE_VARIABLE, "")
+    options.check_path(f"${CACHE_VARIABLE}", given)
+    return os.path.abspath(given or default)
 
 
 def _copy_path(kind: str, address: str) -> str:

@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 
 import numpy as np
@@ -75,7 +74,7 @@ def export(config: RuntimeConfig) -> None:
         formats.open_model_folder(
             config.model_dir, config.accept_tokenizer_differences
         ) as folder,
-        tempfile.TemporaryDirectory() as work,
+        atomic_files.temporary_folder() as work,
     ):
         _export_folder(config, folder, work)
     logging.info(

@@ -27,16 +27,148 @@ Shapes: N rows, S tokens of the longest row, C classes, P masks, k candidates.
 import argparse
 import contextlib
 import csv
+import errno
 import hashlib
 import json
+import math
 import os
+import signal
+import stat
 import sys
 
-import numpy as np
-import tokenizer as tokenizer_lib
+if __name__ == "__main__":
+    # Ctrl-C, also in the middle of an import. Not if the caller ignores it.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(
+            signal.SIGINT,
+            lambda *_: (os.write(2, b"stopped\n"), os._exit(130)),
+        )
+try:
+    import numpy as np
+    import tokenizer as tokenizer_lib
+except ImportError as error:
+    if __name__ != "__main__":
+        raise
+    sys.exit(
+        f"error: {error}. It needs NumPy (pip install numpy), and tokenizer.py "
+        "beside it."
+    )
 
 _MOST_CHARACTERS = 100  # Of a line that is quoted.
 _MAX_CELL = 1 << 24  # The csv module's limit is less than a long passage.
+# 128 + SIGPIPE: status of a process that writes to a closed pipe.
+_CLOSED_PIPE_EXIT_CODE = 141
+_COPY = "Copy the whole folder again."
+# Entries of model.json -> their types; [type] is a list that is not empty, an
+# integer is positive, and None may be null. Those of every kind, then the
+# others.
+_ENTRIES = {
+    "file": str,
+    "inputs": [str],
+    "outputs": [str],
+    "do_lower_case": bool,
+    "max_seq_length": int,
+}
+_ENTRIES_OF = {
+    "classification": {"labels": [str]},
+    "regression": {},
+    "question_answering": {
+        "doc_stride": int,
+        "max_query_length": int,
+        "n_best_size": int,
+        "max_answer_length": int,
+        "version_2_with_negative": bool,
+        "null_score_diff_threshold": float,
+    },
+    "multiple_choice": {},
+    "tagging": {"labels": [str], "doc_stride": (int, None)},
+    "fill_mask": {},
+    "sentence_embedding": {},
+    "encoder": {},
+}
+# Exports of earlier versions have none of these.
+_OF_VOCABULARY = {"vocab_size": int, "vocab_sha256": str}
+_TYPES = {
+    str: "a string",
+    bool: "true or false",
+    int: "a positive integer",
+    float: "a finite number",
+}
+# Outputs of the network that an answer is made of.
+_READS = {
+    "classification": ("logits", "probabilities"),
+    "regression": ("score",),
+    "question_answering": ("start_logits", "end_logits"),
+    "multiple_choice": ("logits",),
+    "tagging": ("logits",),
+    "fill_mask": ("token_ids", "probabilities"),
+    "sentence_embedding": ("embedding",),
+    "encoder": (),
+}
+_MIN_LENGTH = 3  # [CLS], a token and [SEP].
+
+
+def _is_of(value, wanted):
+    """Returns whether a value of JSON is of a type of `_ENTRIES`."""
+    if isinstance(wanted, tuple):
+        return value is None or _is_of(value, wanted[0])
+    if isinstance(wanted, list):
+        is_full = isinstance(value, list) and value != []
+        return is_full and all(_is_of(item, wanted[0]) for item in value)
+    if wanted is int:
+        return type(value) is int and value > 0
+    if wanted is float:
+        return type(value) in (int, float) and math.isfinite(value)
+    return isinstance(value, wanted)
+
+
+def read_settings(folder):
+    """Returns the content of model.json.
+
+    Raises:
+      ValueError: if it is not JSON, an entry is missing or of another type, or
+        the kind or the format is unknown.
+      OSError: if it cannot be read.
+    """
+    path = os.path.join(folder, "model.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            settings = json.load(file)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is not JSON ({error}). {_COPY}") from error
+    if not isinstance(settings, dict):
+        raise ValueError(
+            f"{path} has {_quoted(settings)}; expected an object. {_COPY}"
+        )
+    for name, known in (("kind", _ENTRIES_OF), ("format", _RUNTIMES)):
+        if settings.get(name) not in list(known):
+            raise ValueError(
+                f"{path}: {name} is {_quoted(settings.get(name))}; expected "
+                f"one of {', '.join(known)}. {_COPY}"
+            )
+    entries = _ENTRIES | _ENTRIES_OF[settings["kind"]]
+    if not settings.keys().isdisjoint([*_OF_VOCABULARY, "num_classes"]):
+        entries |= _OF_VOCABULARY
+        entries |= {"num_classes": int} if "labels" in entries else {}
+    for name, wanted in entries.items():
+        if name not in settings or not _is_of(settings[name], wanted):
+            shown = _quoted(settings[name]) if name in settings else "missing"
+            first = wanted[0] if isinstance(wanted, (list, tuple)) else wanted
+            a_list = "a list, each " if isinstance(wanted, list) else ""
+            raise ValueError(
+                f"{path}: {name} is {shown}; expected {a_list}{_TYPES[first]}. "
+                f"{_COPY}"
+            )
+    if settings["max_seq_length"] < _MIN_LENGTH or (
+        settings["kind"] == "question_answering"
+        and settings["max_query_length"] + _MIN_LENGTH
+        >= settings["max_seq_length"]
+    ):
+        raise ValueError(
+            f"{path}: max_seq_length is {settings['max_seq_length']}, which is "
+            f"too few. {_COPY}"
+        )
+    return settings
 
 
 def check_vocabulary(folder, settings):
@@ -53,11 +185,10 @@ def check_vocabulary(folder, settings):
     path = os.path.join(folder, "vocab.txt")
     size, sha256 = (settings.get(n) for n in ("vocab_size", "vocab_sha256"))
     if sha256 is None:
-        print(
+        _say(
             f"note: {folder}/model.json is of an earlier version, without the "
             "sha256 of vocab.txt, which is not checked. Export the model again "
-            "to add it.",
-            file=sys.stderr,
+            "to add it."
         )
         return
     with open(path, "rb") as file:
@@ -69,7 +200,7 @@ def check_vocabulary(folder, settings):
             f"{path} has {entries} entries and the sha256 "
             f"{found[:8]}..., but the model was exported with {size} and "
             f"{sha256[:8]}...: it is the vocabulary of another model, or was "
-            "copied in part. Copy the whole folder again."
+            f"copied in part. {_COPY}"
         )
 
 
@@ -87,9 +218,10 @@ def check_classes(folder, settings, run):
     Raises:
       ValueError: if there are more or fewer.
     """
-    wanted = settings.get("num_classes")
-    if wanted is None:  # No classes; or an export of an earlier version.
+    if "labels" not in settings:
         return
+    # An export of an earlier version has only the labels.
+    wanted = settings.get("num_classes", len(settings["labels"]))
     inputs = {name: np.ones((1, 1), np.int32) for name in settings["inputs"]}
     found = {
         "labels in model.json": len(settings["labels"]),
@@ -99,8 +231,7 @@ def check_classes(folder, settings, run):
         if number != wanted:
             raise ValueError(
                 f"{folder} has {number} {what}, but the model was exported "
-                f"with {wanted} classes: files of two models are mixed. Copy "
-                "the whole folder again."
+                f"with {wanted} classes: files of two models are mixed. {_COPY}"
             )
 
 
@@ -113,19 +244,48 @@ class Network:
 
     Attributes:
       settings: content of model.json.
-      run: dict of inputs, [N, S] int32 -> dict of outputs, see model.json.
+
+    Raises:
+      ValueError: if model.json or the model's file is damaged.
+      OSError: if one of them cannot be read.
+      ImportError: if the runtime is not installed.
     """
 
     def __init__(self, folder, num_threads=None):
-        with open(os.path.join(folder, "model.json"), encoding="utf-8") as file:
-            self.settings = json.load(file)
-        runtimes = {
-            "litert": _open_litert,
-            "onnx": _open_onnx,
-            "openvino": _open_openvino,
-        }
-        path = os.path.join(folder, self.settings["file"])
-        self.run = runtimes[self.settings["format"]](path, num_threads)
+        self.settings = read_settings(folder)
+        self._path = os.path.join(folder, self.settings["file"])
+        with open(self._path, "rb"):  # Runtimes say less of a missing file.
+            pass
+        package, open_model = _RUNTIMES[self.settings["format"]]
+        try:
+            self._run = open_model(self._path, num_threads)
+        except ImportError as error:
+            raise ImportError(f"{error}. pip install {package}") from error
+        except Exception as error:  # Each runtime has its own.
+            raise self._error("opened", error) from error
+
+    def run(self, inputs):
+        """Returns the outputs for a dict of inputs, [N, S] int32.
+
+        Raises:
+          ValueError: if the file is not of this model.json.
+        """
+        try:
+            outputs = self._run(inputs)
+        except Exception as error:
+            raise self._error("run", error) from error
+        for name in _READS[self.settings["kind"]]:
+            if name not in outputs:
+                raise self._error("used", f"it has no output {name}")
+        return outputs
+
+    def _error(self, what, reason):
+        reason = str(reason).strip().partition("\n")[0]
+        reason = _quoted(reason.replace(self._path, self.settings["file"]))
+        return ValueError(
+            f"{self._path} cannot be {what} ({reason}): it is damaged, of "
+            f"another model, or was copied in part. {_COPY}"
+        )
 
 
 def _open_litert(path, num_threads):
@@ -142,6 +302,7 @@ def _open_onnx(path, num_threads):
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads or 0
+    options.log_severity_level = 4  # Its errors are raised, too.
     session = onnxruntime.InferenceSession(
         path, options, providers=["CPUExecutionProvider"]
     )
@@ -174,6 +335,14 @@ def _open_openvino(path, num_threads):
     return run
 
 
+# Format -> the package of its runtime, and a function that opens a file.
+_RUNTIMES = {
+    "litert": ("ai-edge-litert", _open_litert),
+    "onnx": ("onnxruntime", _open_onnx),
+    "openvino": ("openvino", _open_openvino),
+}
+
+
 class Model:
     """The network with its tokenizer: texts to answers.
 
@@ -183,7 +352,10 @@ class Model:
       batch_size: maximum number of rows in one call of the network.
 
     Raises:
-      ValueError: if vocab.txt, labels or network are of another export.
+      ValueError: if a file is damaged, or vocab.txt, labels or network are of
+        another export.
+      OSError: if a file cannot be read.
+      ImportError: if the runtime is not installed.
     """
 
     def __init__(self, folder, num_threads=None, batch_size=16):
@@ -449,6 +621,12 @@ def _to_answer(nbest, chosen):
     return {**answers.get(chosen, none), "nbest": list(answers.values())}
 
 
+def _say(line):
+    """Prints a line to stderr, which may be closed or on a full disk."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr)
+
+
 def _quoted(value):
     """Returns a value for a message, cut to 100 characters."""
     text = repr(value)
@@ -626,7 +804,9 @@ def parse_lines(lines, kind, input_format):
 
 def _find_flags(words):
     flags = argparse.ArgumentParser(
-        description=__doc__.split("\n", 1)[0], allow_abbrev=False
+        # Without docstrings with -OO.
+        description=(__doc__ or "").partition("\n")[0],
+        allow_abbrev=False,
     )
     flags.add_argument("--input_file", default="-", help="default: stdin")
     flags.add_argument(
@@ -645,6 +825,24 @@ def _find_flags(words):
     return flags.parse_args(words)
 
 
+def _lines(file, name):
+    """Yields the lines of a file, as bytes; errors name it.
+
+    Raises:
+      ValueError: for a device without an end, such as /dev/zero.
+      OSError: if it cannot be read.
+    """
+    try:
+        device = os.fstat(file.fileno())
+        is_null = device.st_rdev == os.stat(os.devnull).st_rdev
+        if stat.S_ISCHR(device.st_mode) and not (is_null or file.isatty()):
+            raise ValueError(f"{name} is a device, and not a file.")
+        yield from file
+    except OSError as error:
+        error.filename = error.filename or name
+        raise
+
+
 def _decoded(lines, name):
     """Yields lines as text; the first byte that is no UTF-8 is named.
 
@@ -661,10 +859,9 @@ def _decoded(lines, name):
             yield line.decode("utf-8")
         except UnicodeDecodeError as error:
             if not is_named:
-                print(
+                _say(
                     f"warning: {name}:{number}: byte {line[error.start]:#04x} "
-                    "is not UTF-8; such bytes are replaced",
-                    file=sys.stderr,
+                    "is not UTF-8; such bytes are replaced"
                 )
             is_named = True
             yield line.decode("utf-8", "replace")
@@ -679,10 +876,9 @@ def _noted(lines, kind):
             except ValueError:
                 pass  # It is no row of JSON.
             else:
-                print(
+                _say(
                     "note: line 1 is JSON, but is read as text. For its fields "
-                    "give --input_format=jsonl, or a file named .jsonl.",
-                    file=sys.stderr,
+                    "give --input_format=jsonl, or a file named .jsonl."
                 )
         yield line
 
@@ -716,12 +912,14 @@ def read(flags, kind):
             "Give --input_format=jsonl."
         )
     # Bytes, not the encoding and the line ends of the system.
+    if path == "-" and sys.stdin is None:
+        raise ValueError("stdin is closed. Give --input_file.")
     if path == "-":
         name, file = "stdin", contextlib.nullcontext(sys.stdin.buffer)
     else:
         name, file = path, open(path, "rb")
     with file as content:
-        lines = _decoded(content, name)
+        lines = _decoded(_lines(content, name), name)
         if is_table:
             columns = find_columns(words, kind)
             yield from parse_table(lines, columns, input_format == "csv")
@@ -731,16 +929,52 @@ def read(flags, kind):
             yield from parse_lines(lines, kind, input_format)
 
 
+def _open_closed():
+    """Opens the standard streams that the caller closed (`<&-`, `2>&-`).
+
+    Otherwise the next file that is opened gets the number of the stream, and
+    what libraries print is written into it. `sys.stdin` and `sys.stdout` remain
+    None.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
+
+
+def _write(answer):
+    """Prints an answer; a pipe that is closed, as by `| head`, ends silently.
+
+    Raises:
+      SystemExit: if it cannot be written.
+    """
+    try:
+        print(json.dumps(answer, ensure_ascii=False), flush=True)
+    except OSError as error:
+        # Otherwise Python's flush at exit would fail, too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            sys.exit(_CLOSED_PIPE_EXIT_CODE)
+        sys.exit(f"error: stdout: {error.strerror}; the output is incomplete.")
+
+
 def main(words=None):
     """Answers the rows of a file or of stdin.
 
     Args:
       words: flags; None for those of the command line.
     """
+    _open_closed()
     flags = _find_flags(words)
+    if sys.stdout is None:
+        sys.exit("error: stdout is closed. Redirect it, such as with > FILE.")
     try:
         model = Model(os.path.dirname(os.path.abspath(__file__)))
-    except ValueError as error:
+    except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
     if model.kind == "encoder" and not model.has_pooler:
         sys.exit(
@@ -754,12 +988,12 @@ def main(words=None):
         for number, fields in read(flags, model.kind):
             if isinstance(fields, ValueError):
                 answer = {"error": f"line {number}: {fields}"}
-                print(answer["error"], file=sys.stderr)
+                _say(answer["error"])
             else:
                 (answer,) = model.answer([fields])
             count += 1
             num_bad += "error" in answer
-            print(json.dumps(answer, ensure_ascii=False), flush=True)
+            _write(answer)
     except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")
     if num_bad:

@@ -186,7 +186,7 @@ class Tokenizer:
       ids: entry -> id.
 
     Raises:
-      ValueError: if the vocabulary lacks a special token.
+      ValueError: if the vocabulary is not UTF-8, or lacks a special token.
     """
 
     def __init__(
@@ -198,8 +198,11 @@ class Tokenizer:
         strip_accents=None,
         tokenize_chinese_chars=True,
     ):
-        with open(vocab_file, encoding="utf-8-sig", newline="\n") as file:
-            lines = file.read().removesuffix("\n").split("\n")
+        try:
+            with open(vocab_file, encoding="utf-8-sig", newline="\n") as file:
+                lines = file.read().removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{vocab_file} is not UTF-8 ({error}).") from error
         self.entries = [line.strip(" \t\r") for line in lines]
         self.ids = {entry: i for i, entry in enumerate(self.entries)}
         if strip_accents is None:

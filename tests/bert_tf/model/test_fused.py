@@ -263,3 +263,9 @@ def test_compiled_inside_a_compiled_function(monkeypatch):
     monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
     x = normal(4, 5)
     check(trained_gelu, fused.gelu_tanh, [x], 3e-6, compiled=True)
+
+
+def test_a_masked_token_with_a_large_score_has_no_weight():
+    query, key = tf.fill([1, 1, 1, 1], 60.0), tf.constant([[[[0.0], [60.0]]]])
+    weights = fused.attention_weights(query, key, tf.constant([[1, 0]]))
+    assert weights.numpy().tolist() == [[[[1.0, 0.0]]]]

@@ -45,6 +45,14 @@ def test_spans_are_marked_and_the_rest_is_kept():
     assert page.marks == [["first", "Ann"], ['a "title"', "Köln LOC"]]
 
 
+def test_text_around_spans_is_escaped():
+    text = f"{HOSTILE} cat {HOSTILE}"
+    span = marked_text.Span(len(HOSTILE) + 1, len(HOSTILE) + 4, "red", "")
+    page = Page(marked_text.mark(text, [span]))
+    assert page.tags == ["div", "mark", "/mark"]
+    assert page.text == text
+
+
 def attribution(name, text, word, value):
     begin = text.index(word)
     end = begin + len(word)

@@ -72,6 +72,27 @@ def test_the_loss_without_masked_tokens_is_zero(tiny_config, make_batch):
     assert loss.value().numpy() == 0.0
 
 
+def test_the_weights_of_masked_tokens_have_the_original_epsilon(
+    tiny_config, make_batch
+):
+    batch = make_batch(tiny_config)
+    rng = np.random.default_rng(3)
+    logits = rng.normal(size=(4, 3, tiny_config.vocab_size))
+    outputs = {
+        "masked_lm_logits": tf.constant(logits, tf.float32),
+        "next_sentence_logits": tf.zeros([4, 2]),
+    }
+    found = []
+    for weight in (1.0, 1e-5):  # In all, 1 and as much as the epsilon.
+        weights = np.zeros((4, 3), np.float32)
+        weights[0, 0] = weight
+        terms = pretraining.TASK.losses(
+            outputs, batch | {"masked_lm_weights": weights}
+        )
+        found.append(terms["masked_lm_loss"].value().numpy())
+    np.testing.assert_allclose(found[1], found[0] / 2, rtol=1e-4)
+
+
 def test_losses_and_accuracies_ignore_padding_rows(tiny_config, make_batch):
     keras.utils.set_random_seed(1)
     model = bert_tf.BertPretrainer(tiny_config)

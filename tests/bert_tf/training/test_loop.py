@@ -576,3 +576,14 @@ def test_the_description_of_a_step_has_its_batch_within_the_phase(step, words):
 
     described = loop._describe(make_phases(10, 7), Saved(), step)
     assert described == f"{words}. Hint."
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_the_final_sha256_is_that_of_the_averages(
+    tmp_path, tiny_config, batches
+):
+    changes = {"num_train_steps": 2, "ema_decay": 0.5}
+    digest, model = run(tiny_config, batches, tmp_path / "ema", **changes)
+    assert digest == model_folders.digest(model)
+    raw, _ = run(tiny_config, batches, tmp_path / "raw", num_train_steps=2)
+    assert digest != raw

@@ -81,6 +81,15 @@ def test_a_metadata_server_makes_the_request(
     ]
 
 
+@pytest.mark.parametrize(
+    "answer", [b"", b"NONE", b"TRUE or FALSE", b"<html>TRUE</html>", b"false"]
+)
+def test_only_true_announces_a_preemption(metadata_server, answer):
+    address, answers = metadata_server
+    answers["/computeMetadata/v1/instance/preempted"] = answer
+    assert not stopping.is_preempted(address)
+
+
 def test_a_file_notifies_other_threads(tmp_path, monkeypatch):
     monkeypatch.setattr(stopping, "_POLL_SECONDS", 0.05)
     notified, file = threading.Event(), tmp_path / "preempted"

@@ -3,6 +3,8 @@
 import math
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -27,6 +29,23 @@ def test_no_jobs_give_no_results():
 def test_an_error_of_a_job_is_raised():
     with pytest.raises(ValueError, match="math domain error"):
         run(1, math.sqrt, [4, -1])
+
+
+def test_an_error_of_the_first_job_is_not_hidden():
+    """In a process that has not yet imported what other processes need."""
+    code = """
+import math
+from tfrecords.engines import processes
+with processes.Workers(1) as workers:
+    list(workers.run(math.sqrt, [-1], [1], name="n", unit="u"))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stderr.splitlines()[-1] == "ValueError: math domain error"
 
 
 def take_all_memory(job):

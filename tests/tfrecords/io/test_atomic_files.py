@@ -1,5 +1,6 @@
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -295,7 +296,10 @@ while code == 1:
     code = run_until(lines)
     if how == "raise" or exchanges:
         seen.add(tuple(content()))
-    atomic_files.remove_leftovers(above)
+    if how == "exit":
+        atomic_files._remove_dead(place)
+    else:
+        atomic_files.remove_leftovers(above)
     found = content()
     seen.add(tuple(found))
     assert os.listdir(above) == [name], (lines, os.listdir(above))
@@ -312,7 +316,7 @@ print(lines)
 def test_a_writer_stopped_before_any_line_leaves_old_or_new(
     tmp_path, how, exchanges
 ):
-    """With plain renames, after `remove_leftovers`, which a restart calls."""
+    """With plain renames, after what a restart or the next writer calls."""
     place = tmp_path / "above" / "model"
     done = subprocess.run(
         [sys.executable, "-c", _KILLER, str(place), how, exchanges],
@@ -494,6 +498,99 @@ def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
     assert len(os.listdir(killed)) == 2
     atomic_files.remove_leftovers(str(killed), "f")
     assert not os.listdir(killed)
+
+
+# Begins to write a path, says so, and waits.
+_WRITER = """
+import sys
+from tfrecords.io import atomic_files
+path, kind = sys.argv[1:]
+if kind == "temporary_folder":
+    import tempfile
+    tempfile.tempdir = path
+    context = atomic_files.temporary_folder()
+else:
+    context = getattr(atomic_files, kind)(path)
+with context:
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def start_writer(tmp_path):
+    """Starts a process that writes tmp_path/model and waits; returns it."""
+    processes = []
+
+    def start(kind):
+        path = tmp_path if kind == "temporary_folder" else tmp_path / "model"
+        process = subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(path), kind],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        processes.append(process)
+        assert process.stdout.readline() == b"\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    "kind", ["atomic_file", "atomic_folder", "temporary_folder"]
+)
+def test_only_what_a_killed_writer_left_is_removed_by_the_next(
+    tmp_path, start_writer, kind
+):
+    living = start_writer(kind)
+    (of_living,) = os.listdir(tmp_path)
+    killed = start_writer(kind)
+    (left,) = set(os.listdir(tmp_path)) - {of_living}
+    killed.kill()
+    killed.wait()
+    next_one = start_writer(kind)
+    found = set(os.listdir(tmp_path))
+    assert len(found) == 2 and of_living in found and left not in found
+    next_one.communicate()
+    assert os.listdir(tmp_path).count(of_living) == 1
+    living.communicate()
+    done = [] if kind == "temporary_folder" else ["model"]
+    assert living.returncode == 0 and os.listdir(tmp_path) == done
+
+
+def test_nothing_is_removed_where_nothing_can_be_locked(tmp_path, monkeypatch):
+    left = tmp_path / f".model.{'0' * 16}.tmp"
+    left.mkdir()
+
+    def flock(handle, operation):
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with atomic_files.atomic_folder(str(tmp_path / "model")):
+        pass
+    assert sorted(os.listdir(tmp_path)) == [left.name, "model"]
+
+
+def test_a_new_folder_that_was_taken_for_a_dead_one_is_made_again(
+    tmp_path, monkeypatch
+):
+    path = str(tmp_path / "model")
+    make, made = atomic_files._make_folders, []
+
+    def make_and_lose(aside):
+        make(aside)
+        made.append(aside)
+        if len(made) == 1:
+            atomic_files._remove_dead(path)
+
+    monkeypatch.setattr(atomic_files, "_make_folders", make_and_lose)
+    with atomic_files.atomic_folder(path) as folder:
+        (pathlib.Path(folder) / "weights").touch()
+    assert len(made) == 2 and os.listdir(path) == ["weights"]
 
 
 def test_the_digest_is_the_sha256_of_all_bytes(tmp_path):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tfrecords import schema
 from tfrecords.io import records
+from tfrecords.pretraining import settings
 
 SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
@@ -43,6 +44,39 @@ def test_a_manifest_that_names_no_libraries_is_read(folder):
     assert content.pop("libraries") == {"tensorflow-text": "2.20.1"}
     path.write_text(json.dumps(content))
     assert records.Manifest.read(folder).libraries == {}
+
+
+@pytest.mark.parametrize(
+    ("of", "name", "message"),
+    [
+        (None, "libraries", "librarie is unknown"),
+        (None, "digest", "diges is unknown"),
+        ("vocabulary", "sha256", "vocabulary.sha256 is missing"),
+        ("vocabulary", "size", "vocabulary.size is missing"),
+        ("vocabulary", "do_lower_case", "vocabulary.do_lower_case is missing"),
+        ("flags", "pairs", "flags.pairs is missing"),
+        ("flags", "masking", "flags.masking is missing"),
+    ],
+)
+def test_a_renamed_entry_switches_no_comparison_off(
+    folder, samples, of, name, message
+):
+    flags = settings.Settings().describe() | {"version": 2}
+    samples.write_folder(folder, flags=flags)
+    path = pathlib.Path(folder) / "manifest.json"
+    content = json.loads(path.read_text())
+    entries = content[of] if of else content
+    entries[name[:-1]] = entries.pop(name)
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=f"{path}: {message}"):
+        records.Records.open(folder)
+
+
+def test_an_unknown_entry_of_the_vocabulary_is_refused(folder):
+    path = pathlib.Path(folder) / "manifest.json"
+    path.write_text(path.read_text().replace('"size"', '"size": 1, "sizes"'))
+    with pytest.raises(ValueError, match="vocabulary.sizes is unknown"):
+        records.Manifest.read(folder)
 
 
 def test_the_manifest_is_readable_json(folder):

@@ -99,6 +99,29 @@ def test_pairs_are_those_of_plain_loops(number):
     ] == expected
 
 
+class Constant:
+    """Draws one number again and again, and the smallest integer."""
+
+    def __init__(self, number):
+        self.random = lambda: number
+
+    def randint(self, least, most):
+        return least
+
+
+@pytest.mark.parametrize(
+    "cut", [sentence_pairs.pair, sentence_pairs.sentence_order_pairs]
+)
+def test_half_of_the_pairs_are_random_or_swapped(cut):
+    documents = make_documents([[3, 3], [3, 3]])
+    bounds = documents.sentence_bounds, documents.document_bounds
+    labels = [
+        next(cut(*bounds, 0, MAX_NUM_TOKENS, 0.0, Constant(number)))[4]
+        for number in (0.0, 0.4999, 0.5, 0.9999)
+    ]
+    assert labels == [1, 1, 0, 0]
+
+
 def order_rows(documents, number, seed=0, short_seq_prob=0.0):
     """Returns pairs of adjacent segments of a document, [N, 6]."""
     rows = sentence_pairs.rows(

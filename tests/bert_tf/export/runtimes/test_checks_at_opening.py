@@ -1,71 +1,11 @@
 """predict.py refuses an export of which some files belong to another.
 
-The runtime is replaced by a module with the same functions, which is imported
-from the folder of the export.
+See `conftest.folder` for its runtime.
 """
 
-import hashlib
 import json
-import pathlib
-import shutil
 import subprocess
 import sys
-
-import pytest
-
-from bert_tf.export.runtimes import tokenizer
-
-ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "fine"]
-# Logits of class 1 for each text; the number of classes is in the "model".
-RUNTIME = """
-import numpy as np
-
-class SessionOptions:
-    pass
-
-class InferenceSession:
-    def __init__(self, path, options, providers):
-        with open(path) as file:
-            self.num_classes = int(file.read())
-
-    def get_outputs(self):
-        class Output:
-            def __init__(self, name):
-                self.name = name
-        return [Output("logits"), Output("probabilities")]
-
-    def run(self, names, inputs):
-        rows = len(inputs["input_word_ids"])
-        logits = np.eye(self.num_classes, dtype=np.float32)[[1] * rows]
-        return [logits, logits]
-"""
-
-
-@pytest.fixture
-def folder(tmp_path):
-    """An export of a classifier, without the weights."""
-    own = pathlib.Path(tokenizer.__file__).parent
-    for name in ("predict.py", "tokenizer.py"):
-        shutil.copy(own / name, tmp_path)
-    content = "".join(f"{entry}\n" for entry in ENTRIES).encode()
-    (tmp_path / "vocab.txt").write_bytes(content)
-    (tmp_path / "onnxruntime.py").write_text(RUNTIME)
-    (tmp_path / "model.onnx").write_text("2")
-    settings = {
-        "kind": "classification",
-        "format": "onnx",
-        "file": "model.onnx",
-        "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
-        "do_lower_case": True,
-        "max_seq_length": 8,
-        "labels": ["bad", "good"],
-        "num_classes": 2,
-        "vocab_size": 8,
-        "vocab_sha256": hashlib.sha256(content).hexdigest(),
-        "outputs": ["logits", "probabilities"],
-    }
-    (tmp_path / "model.json").write_text(json.dumps(settings))
-    return tmp_path
 
 
 def change(folder, **changes):
@@ -106,7 +46,8 @@ def test_a_vocabulary_that_was_copied_in_part_is_refused(folder):
     path.write_bytes(path.read_bytes()[:-6])  # Without most of "film\nfine\n".
     # ... and one of as many entries, in another order.
     refused(folder, str(path), "has 6 entries", "was exported with 8 and")
-    path.write_text("".join(f"{entry}\n" for entry in reversed(ENTRIES)))
+    entries = path.read_text().splitlines() + ["fine"]
+    path.write_text("".join(f"{entry}\n" for entry in reversed(entries)))
     refused(folder, str(path), "has 8 entries", "was exported with 8 and")
 
 

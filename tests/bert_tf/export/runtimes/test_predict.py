@@ -1,5 +1,6 @@
 """Answers of the shipped predict.py equal those of the model in TensorFlow."""
 
+import importlib
 import json
 import os
 import pathlib
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.export.runtimes import config
+from bert_tf.export.runtimes import config, tokenizer
 from tfrecords.text import segments
 
 CLOSE = dict(abs=2e-5, rel=2e-5)
@@ -331,6 +332,23 @@ def test_a_line_of_text_is_not_enough_for_several_inputs():
     process = echo("question_answering", b"who?", "--input_format=text")
     assert process.returncode == 1
     assert b"not enough for question, context" in process.stderr
+
+
+def test_an_answer_has_at_most_the_longest_length(monkeypatch):
+    monkeypatch.syspath_prepend(pathlib.Path(config.__file__).parent)
+    predict = importlib.import_module("predict")
+    for name in ("predict", "tokenizer"):  # As it is here without its folder.
+        monkeypatch.delitem(sys.modules, name)
+    window = tokenizer.Window(
+        row={"input_mask": [1] * 7},
+        tokens=[tokenizer.Token(5, i, i + 1) for i in range(4)],
+        offset=2,
+        has_max_context=[True] * 4,
+    )
+    logits = {name: np.zeros(7) for name in ("start_logits", "end_logits")}
+    settings = {"n_best_size": 7, "max_answer_length": 2}
+    spans = predict._find_spans([window], [logits], settings)
+    assert {end - start for _, start, end in spans} == {1, 2}
 
 
 @pytest.mark.parametrize("name", FORMATS)
