@@ -187,17 +187,10 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         source=source,
         config=config_path,
     )
-    text = tokenizer_files.read(folder, metadata.config)
-    length = modules.max_seq_length or text.max_seq_length
-    rules = text.rules
-    if modules.do_lower_case and rules.get("do_lower_case") is False:
-        strips = vocab.all_rules_of(rules)["strip_accents"]
-        lower = {"do_lower_case": True, "strip_accents": strips}
-        rules = vocab.rules_of(rules | lower)
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
-    if length:
-        length = min(length, metadata.config.max_position_embeddings)
+    text = tokenizer_files.read(folder, metadata.config)
+    settings = _text_settings(modules, text, metadata.config)
     return checkpoint_lib.Checkpoint(
         source=source,
         config=metadata.config,
@@ -207,8 +200,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=extra.slots,
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
-        do_lower_case=rules.pop("do_lower_case", None),
-        metadata=rules | ({"max_seq_length": length} if length else {}),
+        do_lower_case=settings.pop("do_lower_case", None),
+        metadata=settings,
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(
@@ -220,6 +213,23 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         ),
         tokenizer_differences=text.differences,
     )
+
+
+def _text_settings(
+    modules: sentence_transformers.Modules,
+    text: tokenizer_files.Metadata,
+    config: bert_config.BertConfig,
+) -> dict[str, object]:
+    """Returns the entries of model.json on texts: rules and length."""
+    settings: dict[str, object] = dict(text.rules)
+    if modules.do_lower_case and settings.get("do_lower_case") is False:
+        strips = vocab.all_rules_of(settings)["strip_accents"]
+        lower = {"do_lower_case": True, "strip_accents": strips}
+        settings = vocab.rules_of(settings | lower)
+    if length := modules.max_seq_length or text.max_seq_length:
+        length = min(length, config.max_position_embeddings)
+        settings["max_seq_length"] = length
+    return settings
 
 
 def _complete_parts(checkpoint: checkpoint_lib.Checkpoint) -> list[str]:
