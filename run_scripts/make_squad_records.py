@@ -34,6 +34,7 @@ def main(argv: list[str]) -> None:
         "max_query_length": data.max_query_length,
         "version_2_with_negative": data.version_2_with_negative,
         "answer_alignment": data.answer_alignment,
+        "skip_misplaced_answers": data.skip_misplaced_answers,
     }
     settings = {n: x for n, x in settings.items() if x is not None}
     with run_folder.lock_records(config.output_dir):

@@ -109,6 +109,7 @@ class Squad(FineTuningTask):
             max_query_length=self.data.max_query_length,
             version_2_with_negative=self.data.version_2_with_negative,
             answer_alignment=self.data.answer_alignment,
+            skip_misplaced_answers=self.data.skip_misplaced_answers,
         )
         # Each reads its file at its first call.
         self._answer = {
@@ -246,13 +247,6 @@ class Answerer:
             )
             begin = end
             _add(answered, chunk.questions, answers, is_version_2)
-        if len(answered.best) < len(self.questions):
-            logging.warning(
-                "%s: %d questions have the id of another question; the answer "
-                "to the last one is kept.",
-                self.path,
-                len(self.questions) - len(answered.best),
-            )
         return answered
 
 

@@ -59,19 +59,18 @@ def read_answers(
         ) from None
     version = _find_version(path, content.get("version"), version)
     answers: dict[str, list[str]] = {}
-    questions = (
+    questions = [
         question
         for article in content["data"]
         for paragraph in article["paragraphs"]
         for question in paragraph["qas"]
-    )
-    for question in questions:
-        name = squad_files.question_id(question, f"{path}, a question")
-        if name in answers:
-            raise ValueError(
-                f"{path}: two questions have the id {quoted(name)}. Give each "
-                "question a different id."
-            )
+    ]
+    names = [
+        squad_files.question_id(question, f"{path}, a question")
+        for question in questions
+    ]
+    squad_files.check_ids(names, path)
+    for name, question in zip(names, questions, strict=True):
         if not question["answers"] and version == "1.1":
             raise ValueError(
                 f"{path}: question {quoted(name)} has no answer, and in SQuAD "

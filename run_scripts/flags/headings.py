@@ -19,7 +19,7 @@ HEADINGS = {
         *("text_column", "text_a_column", "text_b_column", "label_column"),
         *("test_has_tags", "word_column", "tag_column", "comment_prefix"),
         *("tag_scheme", "entity_types", "version_2_with_negative"),
-        "answer_alignment",
+        *("answer_alignment", "skip_misplaced_answers"),
         *("records", "num_records", "first", "run_dirs", "data_file"),
         *("predictions_file", "na_prob_file"),
     ),

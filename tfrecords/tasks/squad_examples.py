@@ -37,12 +37,14 @@ class Settings:
     max_query_length: int = 64  # Maximum number of tokens of a question.
     version_2_with_negative: bool = False  # Questions may have no answer.
     answer_alignment: str = "original"  # See `squad_files.SquadData`.
+    skip_misplaced_answers: bool = False
 
     def flags(self, is_training: bool) -> dict:
-        """Returns what records depend on; older ones name no alignment."""
+        """Returns what records depend on; older ones lack the last two."""
         flags = dataclasses.asdict(self)
-        if not is_training or self.answer_alignment == "original":
-            del flags["answer_alignment"]
+        for name in ("answer_alignment", "skip_misplaced_answers"):
+            if not is_training or flags[name] == getattr(Settings, name):
+                del flags[name]
         return flags
 
 
@@ -67,7 +69,9 @@ def make_records(
 
     The manifest's statistics list the questions whose answer is not found among
     the passage's words (`answers_not_found`; they are skipped, as in the
-    original) and those whose answer is not completely inside any window
+    original), those whose answer is not at its answer_start
+    (`answers_misplaced`; skipped with that setting, otherwise an error) and
+    those whose answer is not completely inside any window
     (`answers_in_no_window`; all their windows are labelled as without answer).
 
     Args:
@@ -146,6 +150,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
             path,
             version_2_with_negative=settings.version_2_with_negative,
             is_training=is_training,
+            skip_misplaced_answers=settings.skip_misplaced_answers,
         )
 
     def count():
@@ -169,6 +174,8 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         }
         if is_training and settings.answer_alignment == "exact":
             counts |= {"answers_exact": 0, "answers_not_exact": 0}
+        if is_training and settings.skip_misplaced_answers:
+            counts["answers_misplaced"] = []
         for chunk in make_chunks(questions()):
             too_long = chunk.query_lengths > settings.max_query_length
             counts["truncated_questions"] += int(too_long.sum())
@@ -245,6 +252,10 @@ def _labels(
         (rows,) = np.nonzero(chunk.windows.question == number)
         if question.is_impossible:
             positions = [(0, 0)] * len(rows)
+        elif squad_files.is_misplaced(question):
+            counts["answers_misplaced"].append(question.id)
+            labels += [None] * len(rows)
+            continue
         else:
             passage, starts = chunk.passages[number], chunk.starts[number]
             span = None
@@ -391,9 +402,10 @@ def _split_words(passage: str) -> tuple[list[str], np.ndarray]:
 def _warn_of_lost(path: str, counts: dict) -> None:
     for name, problem in (
         ("answers_not_found", "answers are not among the passage's words"),
+        ("answers_misplaced", "answers are not at their answer_start; skipped"),
         ("answers_in_no_window", "answers are not completely in any window"),
     ):
-        if ids := counts[name]:
+        if ids := counts.get(name):
             more = ["..."] * (len(ids) > _MOST_NAMED)
             some = ", ".join(ids[:_MOST_NAMED] + more)
             logging.warning(

@@ -1,7 +1,8 @@
 """SQuAD 1.1 or 2.0 JSON -> checked questions with their passages."""
 
+import collections
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.io import json_files
@@ -9,6 +10,8 @@ from tfrecords.options import Options, option, quoted
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
+# Maximum number of answers, or ids, in an error message.
+_MOST_NAMED = 100
 # Kind of a question, see `json_files.check`.
 _QUESTION = {
     "question": str,
@@ -62,6 +65,12 @@ class SquadData(Options):
         "last character, where there are such, also within a word, as in Thai, "
         "Japanese and German compounds; otherwise as original.",
         choices=("original", "exact"),
+    )
+    skip_misplaced_answers: bool = option(
+        False,
+        "Skip and count training questions whose answer is not at its "
+        "answer_start, as run_squad.py does, instead of an error that lists "
+        "them.",
     )
     version_2_with_negative: bool | None = option(
         None,
@@ -132,7 +141,11 @@ class Question(NamedTuple):
 
 
 def read_questions(
-    path: str, *, version_2_with_negative: bool, is_training: bool
+    path: str,
+    *,
+    version_2_with_negative: bool,
+    is_training: bool,
+    skip_misplaced_answers: bool = False,
 ) -> list[Question]:
     """Returns the questions of a file, in its order.
 
@@ -145,7 +158,10 @@ def read_questions(
         may have no answer.
       is_training: whether each question must have exactly one answer, at its
         `answer_start`, or none if it is impossible. Otherwise answers may be
-        missing, and `answer_start` is not checked: scores compare texts.
+        missing, `answer_start` is not checked, since scores compare texts,
+        and each question must have an id of its own.
+      skip_misplaced_answers: whether the caller skips training questions for
+        which `is_misplaced` is true; otherwise they are an error.
 
     Raises:
       ValueError: naming file, article, question and value, if the file is of
@@ -159,7 +175,68 @@ def read_questions(
     ]
     if not questions:
         raise ValueError(f"{path} has no questions; copy it again.")
+    if not is_training:
+        check_ids((question.id for question in questions), path)
+    elif not skip_misplaced_answers:
+        _check_places(questions, path)
     return questions
+
+
+def check_ids(names: Iterable[str], path: str) -> None:
+    """Raises ValueError if two questions of a file have the same id."""
+    counts = collections.Counter(names)
+    repeated = [quoted(name) for name in counts if counts[name] > 1]
+    if repeated:
+        more = ["..."] * (len(repeated) > _MOST_NAMED)
+        raise ValueError(
+            f"{path}: {len(repeated)} ids are those of several questions: "
+            f"{', '.join(repeated[:_MOST_NAMED] + more)}. Give each question "
+            "a different id; it is the key of its predictions."
+        )
+
+
+def is_misplaced(question: Question) -> bool:
+    """Returns whether a training question's answer is not at its start."""
+    return any(_at_start(question, x) != x.text for x in question.answers)
+
+
+def _at_start(question: Question, answer: Answer) -> str:
+    """Returns the text of the passage where the answer should be."""
+    if answer.start < 0:
+        return ""
+    return question.passage[answer.start : answer.start + len(answer.text)]
+
+
+def _check_places(questions: Sequence[Question], path: str) -> None:
+    """Raises ValueError that lists all answers not at their answer_start."""
+    misplaced = list(filter(is_misplaced, questions))
+    if not misplaced:
+        return
+    lines = []
+    for question in misplaced[:_MOST_NAMED]:
+        (answer,) = question.answers
+        place = question.passage.find(answer.text)
+        lines.append(
+            f"  {question.source.removeprefix(f'{path}: ')}: at answer_start "
+            f"{answer.start} the passage has "
+            f"{quoted(_at_start(question, answer))}, not the answer "
+            f"{quoted(answer.text)}, which is "
+            + ("not in the passage" if place < 0 else f"first at {place}")
+        )
+    if len(misplaced) > _MOST_NAMED:
+        lines.append(f"  and {len(misplaced) - _MOST_NAMED} more")
+    raise ValueError(
+        "\n".join(
+            [
+                f"{path}: {len(misplaced)} of {len(questions)} questions have "
+                "an answer that is not at its answer_start, which counts "
+                "characters, not bytes, from 0:",
+                *lines,
+                "Correct them, or skip these questions with "
+                "--skip_misplaced_answers.",
+            ]
+        )
+    )
 
 
 def _load(path: str) -> dict:
@@ -240,7 +317,7 @@ def _question(
     if is_version_2 and (given is not None or "is_impossible" in entry):
         is_impossible = _is_impossible(entry, answers, source)
     if is_training and not is_impossible:
-        _check_answer(answers, passage, source)
+        _check_answer(answers, source)
     return Question(
         name, entry["question"], passage, answers, is_impossible, source
     )
@@ -278,8 +355,8 @@ def _is_impossible(entry, answers, source) -> bool:
     return entry["is_impossible"]
 
 
-def _check_answer(answers, passage, source) -> None:
-    """Raises ValueError unless there is one answer, at its answer_start."""
+def _check_answer(answers, source) -> None:
+    """Raises ValueError unless there is one answer, with its answer_start."""
     if len(answers) != 1:
         raise ValueError(
             f"{source}: {len(answers)} answers; a training question has "
@@ -296,12 +373,4 @@ def _check_answer(answers, passage, source) -> None:
             f"{source}: the answer {quoted(answer.text)} has no "
             "'answer_start'; training needs it. Add it, in characters counted "
             "from 0."
-        )
-    start, end = answer.start, answer.start + len(answer.text)
-    found = passage[start:end] if start >= 0 else ""
-    if found != answer.text:
-        raise ValueError(
-            f"{source}: at answer_start {start} the passage has "
-            f"{quoted(found)}, not the answer {quoted(answer.text)}. Correct "
-            "answer_start; it counts characters, not bytes, from 0."
         )

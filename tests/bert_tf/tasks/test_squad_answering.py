@@ -174,15 +174,3 @@ def test_answers_are_written_as_json(path, squad_tokenizer, tmp_path):
     # Version 1.1 has no null odds.
     squad.write(found._replace(null_odds={}), 0.0, str(tmp_path / "1"))
     assert not (tmp_path / "1/null_odds.json").exists()
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_repeated_ids_are_logged(tmp_path, squad_tokenizer, caplog):
-    question = {"id": "q", "question": "Who?"}
-    path = tmp_path / "test.json"
-    path.write_text(
-        json.dumps(planted.article((PASSAGE, [question] * 3), version=None))
-    )
-    found = answer(str(path), squad_tokenizer, outputs())
-    assert found.best == {"q": "lived"}
-    assert "2 questions have the id of another question" in caplog.text

@@ -286,7 +286,7 @@ ONE = {"q": (["y"], "", 0.0)}
         (
             make_data("1.1", ONE) | {"data": 2 * make_data("1.1", ONE)["data"]},
             None,
-            "two questions have the id 'q'",
+            "1 ids are those of several questions: 'q'",
         ),
     ],
 )

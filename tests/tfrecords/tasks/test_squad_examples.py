@@ -113,6 +113,27 @@ def test_lost_answers_are_listed_and_logged(tmp_path, squad_tokenizer, caplog):
         )
 
 
+def test_misplaced_answers_are_skipped_and_listed(
+    tmp_path, squad_tokenizer, caplog
+):
+    right = planted.question("right", "Who?", PASSAGE, "painter")
+    wrong = planted.question("wrong", "Who?", PASSAGE, "painter")
+    wrong["answers"][0]["answer_start"] += 1
+    found = make(
+        tmp_path,
+        squad_tokenizer,
+        write(tmp_path, right, wrong, right),
+        max_seq_length=64,
+        skip_misplaced_answers=True,
+    )
+    assert len(found) == 2
+    assert found.manifest.statistics["questions"] == 3
+    assert found.manifest.statistics["answers_misplaced"] == ["wrong"]
+    assert "1 answers are not at their answer_start; skipped: wrong" in (
+        caplog.text
+    )
+
+
 def test_dev_records_have_no_labels(tmp_path, squad_tokenizer):
     path = write(tmp_path, {"id": "q", "question": "Who?"})
     found = make(tmp_path, squad_tokenizer, path, "dev")
@@ -168,3 +189,14 @@ def test_records_of_other_settings_raise(tmp_path, squad_tokenizer):
     make(tmp_path, squad_tokenizer, path)
     with pytest.raises(ValueError, match="doc_stride 4 there, 5 now"):
         make(tmp_path, squad_tokenizer, path, doc_stride=5)
+
+
+def test_only_training_records_depend_on_settings_of_answers(
+    tmp_path, squad_tokenizer
+):
+    path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
+    for split in ("train", "dev"):
+        make(tmp_path, squad_tokenizer, path, split, answer_alignment="exact")
+    make(tmp_path, squad_tokenizer, path, "dev")
+    with pytest.raises(ValueError, match="alignment 'exact' there, None now"):
+        make(tmp_path, squad_tokenizer, path)

@@ -66,6 +66,15 @@ def test_an_id_is_text_or_an_integer(tmp_path, name):
     check_message(tmp_path, content, "a question: id is .*; it should be a str")
 
 
+def test_ids_are_the_keys_of_predictions(tmp_path):
+    content = one("Zürich")
+    content["data"] *= 2
+    message = "1 ids are those of several questions: 'q1'. Give each"
+    check_message(tmp_path, content, message, is_training=False)
+    # Training predicts nothing; XQuAD has the same ids in all languages.
+    assert len(read(tmp_path, content)) == 2
+
+
 def test_a_question_has_passage_answers_and_source(tmp_path):
     (found,) = read(tmp_path, one("Zürich"))
     assert found == squad_files.Question(
@@ -125,22 +134,41 @@ def test_an_impossible_question_with_an_answer_raises(tmp_path):
     check_message(tmp_path, content, message, is_version_2=True)
 
 
-@pytest.mark.parametrize(
-    ("start", "found"), [(21, "ürich."), (-1, ""), (99, ""), (0, "The to")]
-)
-def test_an_answer_not_at_its_answer_start_raises(tmp_path, start, found):
-    content = one("Zürich")
-    paragraph = content["data"][0]["paragraphs"][0]
-    paragraph["qas"][0]["answers"][0]["answer_start"] = start
-    check_message(
-        tmp_path,
-        content,
-        rf"article 1 \('Invented'\), paragraph 1, question 'q1': at "
-        rf"answer_start {start} the passage has '{found}', not the answer "
-        "'Zürich'",
+def test_all_answers_not_at_their_answer_start_are_listed(tmp_path):
+    starts = {"right": 20, "off": 21, "before": -1, "after": 99, "first": 0}
+    qas = [
+        planted.question(name, "Where?", PASSAGE, "Zürich") for name in starts
+    ] + [planted.question("lost", "Where?", PASSAGE, "in")]
+    for entry, start in zip(qas, starts.values(), strict=False):
+        entry["answers"][0]["answer_start"] = start
+    qas[-1]["answers"][0]["text"] = "Rome"
+    content = planted.article((PASSAGE, qas))
+    with pytest.raises(ValueError) as raised:
+        read(tmp_path, content)
+    path = tmp_path / "file.json"
+    where = "  article 1 ('Invented'), paragraph 1, question "
+    lines = [
+        f"{where}{name!r}: at answer_start {start} the passage has {found!r}, "
+        "not the answer 'Zürich', which is first at 20"
+        for name, start, found in (
+            ("off", 21, "ürich."),
+            ("before", -1, ""),
+            ("after", 99, ""),
+            ("first", 0, "The to"),
+        )
+    ]
+    lines.append(
+        f"{where}'lost': at answer_start 17 the passage has 'in Z', not the "
+        "answer 'Rome', which is not in the passage"
     )
+    assert str(raised.value).split("\n") == [
+        f"{path}: 5 of 6 questions have an answer that is not at its "
+        "answer_start, which counts characters, not bytes, from 0:",
+        *lines,
+        "Correct them, or skip these questions with --skip_misplaced_answers.",
+    ]
     # It is not checked outside of training.
-    assert read(tmp_path, content, is_training=False)
+    assert len(read(tmp_path, content, is_training=False)) == 6
 
 
 @pytest.mark.parametrize("passage", ["", " \n\u00a0"])
