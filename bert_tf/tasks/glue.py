@@ -50,6 +50,7 @@ class Glue(FineTuningTask):
             schema.REGRESSION if self.is_regression else schema.CLASSIFICATION
         )
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N].
+        self.sources: dict[str, str] = {}  # Split -> name of its file.
         self.test_splits = ()
 
     @classmethod
@@ -112,6 +113,10 @@ class Glue(FineTuningTask):
 
     def open_splits(self, splits):
         """Reads the labels of the dev splits."""
+        self.sources = {
+            split: records.manifest.flags.get("source", split)
+            for split, records in splits.items()
+        }
         (name,) = set(self.schema) - set(self.inputs)
         self.labels = {
             split: records.read({name: self.schema[name]})[name]
@@ -147,9 +152,20 @@ class Glue(FineTuningTask):
 
         For regression, the constant is the mean score; its correlations are
         undefined, None.
+
+        Raises:
+          ValueError: for a dev split of less than two rows.
         """
         names, baseline = self.table.metrics, {}
         for split, labels in self.labels.items():
+            if len(labels) < metrics.MIN_EXAMPLES:
+                raise ValueError(
+                    f"{self.sources.get(split, split)}: {split} has "
+                    f"{len(labels)} labelled row; {', '.join(names)} "
+                    f"need{'s' * (len(names) == 1)} at least "
+                    f"{metrics.MIN_EXAMPLES}. Give a dev file of more rows, or "
+                    "omit --do_eval."
+                )
             guesses = (
                 [labels.mean()] if self.is_regression else np.unique(labels)
             )

@@ -11,6 +11,9 @@ import scipy.stats
 import sklearn.metrics
 from absl import logging
 
+# With one, correlations are undefined.
+MIN_EXAMPLES = 2
+
 
 def accuracy(predictions: np.ndarray, labels: np.ndarray) -> float:
     """Returns the fraction of correct predictions, in [0, 1]."""
@@ -91,9 +94,10 @@ def compute(
             f"Predictions have shape {predictions.shape} and labels "
             f"{labels.shape}; both should be [N], one value per example."
         )
-    if len(labels) < 2:
+    if len(labels) < MIN_EXAMPLES:
         raise ValueError(
-            f"Metrics need at least 2 labelled examples, not {len(labels)}."
+            f"Metrics need at least {MIN_EXAMPLES} labelled examples, not "
+            f"{len(labels)}."
         )
     unknown = sorted(set(names) - set(METRICS))
     if unknown:

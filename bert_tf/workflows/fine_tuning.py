@@ -392,7 +392,10 @@ def train_and_predict(
     """
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
-    source = run.source
+    source, baseline = run.source, {}
+    if config.do_eval:
+        # Before training, since it refuses a dev set that cannot be scored.
+        baseline = run.task.majority_baseline()
     if config.do_train:
         if source:
             model_folders.load_encoder(run.model, source)
@@ -419,8 +422,6 @@ def train_and_predict(
     predict = functools.cache(predict)
     scores = {}
     if config.do_eval:
-        # First, since it may read an invalid file.
-        baseline = run.task.majority_baseline()
         scores = _evaluate(run, predict)
         if is_chief:
             dev_results.write(

@@ -412,6 +412,16 @@ def test_bad_flags_are_refused(tmp_path, base_flags):
         "--do_eval",
         "--dev_share=0",
     )
+    (tmp_path / "CoLA/dev.tsv").write_text("gj04\t1\t\tthe cat\n")
+    mistake(
+        "dev.tsv: dev has 1 labelled row; matthews_correlation needs at least",
+        *data,
+        *base_flags,
+        "--do_train",
+        "--do_eval",
+        f"--records_dir={tmp_path / 'records'}",
+    )
+    assert not list((tmp_path / "run").glob("*.json*"))  # Nothing is trained.
 
 
 @pytest.mark.slow

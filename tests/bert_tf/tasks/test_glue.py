@@ -155,6 +155,17 @@ def test_the_baseline_of_a_regression_predicts_the_mean_score(open_splits):
     }
 
 
+def test_a_dev_set_of_one_row_is_refused_by_name(open_splits):
+    scores = np.array([2.5], np.float32)
+    sets = open_splits("regression", train=scores, dev=scores)
+    sets["dev"].manifest.flags["source"] = "mine.tsv"
+    task = tasks.regression("own", ["pearson", "spearman"])
+    task.open_splits(sets)
+    message = "mine.tsv: dev has 1 labelled row; pearson, spearman need at"
+    with pytest.raises(ValueError, match=message):
+        task.majority_baseline()
+
+
 def test_labels_of_all_records_are_read(open_splits, monkeypatch):
     monkeypatch.setattr(records, "_RECORDS_AT_ONCE", 2)
     labels = np.array([0, 1, 1, 0, 1], np.int32)
