@@ -69,7 +69,7 @@ def read(run_dir: str) -> Rows:
     if not os.path.isfile(path):
         raise ValueError(
             f"{run_dir} has no {run_folder.RESULTS}. Give the "
-            "--output_dir of a run_glue that had --do_eval."
+            "output folder of run_glue --do_eval."
         )
     results = trial_results.read_evaluation(run_dir)
     names = [task.name for task in glue_tables.GLUE_TASKS]

@@ -25,13 +25,13 @@ common_flags.require(FLAGS, "vocab_file")
 def main(argv: list[str]) -> None:
     """Writes the records."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from tfrecords.tasks import glue_examples, split_records
+    from tfrecords.tasks import glue_examples, glue_rows, split_records
 
     data = common_flags.config(GlueData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
     with run_folder.lock_records(config.output_dir):
         folders = glue_examples.make_records(
-            data.find_task(),
+            glue_rows.find_task(data),
             data.data_dir or "",
             config.output_dir,
             split_records.open_tokenizer(config),

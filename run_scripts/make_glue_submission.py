@@ -99,8 +99,8 @@ def find_predictions(run_dirs: Sequence[str]) -> dict[str, str]:
         files = [name for name in files if name.endswith(".tsv")]
         if not files:
             raise ValueError(
-                f"{run_dir} has no predictions/*.tsv. Give the --output_dir of "
-                "run_glue with --do_predict."
+                f"{run_dir} has no predictions/*.tsv. Give the output folder "
+                "of run_glue --do_predict."
             )
         for file in files:
             name, path = file.removesuffix(".tsv"), os.path.join(folder, file)

@@ -1,6 +1,7 @@
 """Encoder inputs -> EncoderOutputs: BERT without a head."""
 
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import keras
@@ -14,6 +15,17 @@ from tfrecords import schema
 _FLAGS = "trainable_parts"
 # Inputs of models that are integers.
 _INTEGERS = (*schema.PACKED_INPUTS, "masked_lm_positions")
+# Names of other libraries -> ours.
+_TRANSLATIONS = {
+    # Hugging Face.
+    "input_ids": "input_word_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "input_type_ids",
+    # KerasHub, and google-research/bert.
+    "token_ids": "input_word_ids",
+    "padding_mask": "input_mask",
+    "segment_ids": "input_type_ids",
+}
 
 
 class EncoderOutputs(NamedTuple):
@@ -88,6 +100,42 @@ def _parts(layer, prefix=""):
             yield from _parts(part, f"{prefix}{part.name}/")
 
 
+def _complete(inputs) -> dict[str, tf.Tensor]:
+    """Returns the inputs of the encoder, with segment A if types are omitted.
+
+    There is no default for `input_mask`: a guess would attend to padding.
+
+    Raises:
+      ValueError: if inputs are missing, or have names of other libraries.
+    """
+    ours = (
+        "a dict of input_word_ids, input_mask (1 for tokens, 0 for padding) "
+        "and, unless all are 0, input_type_ids, each [B, S] int32; "
+        "bert_tf.TextPreprocessor makes it from texts"
+    )
+    if not isinstance(inputs, Mapping):
+        kind = type(inputs).__name__
+        raise ValueError(f"The input is a {kind}. Give {ours}.")
+    renamed = {
+        name: _TRANSLATIONS[name]
+        for name in inputs
+        if _TRANSLATIONS.get(name, name) not in inputs
+    }
+    missing = {"input_word_ids", "input_mask"} - set(inputs)
+    if missing or renamed:
+        advice = "".join(
+            f" {theirs} is {name} here." for theirs, name in renamed.items()
+        )
+        raise ValueError(
+            f"The input has {', '.join(map(str, inputs)) or 'no entries'}. "
+            f"Give {ours}.{advice}"
+        )
+    if "input_type_ids" in inputs:
+        return inputs
+    ids = inputs["input_word_ids"]
+    return dict(inputs) | {"input_type_ids": keras.ops.zeros_like(ids)}
+
+
 class ConfiguredModel(keras.Model):
     """Keras model with a BertConfig, which is saved in `.keras` files.
 
@@ -109,6 +157,7 @@ class ConfiguredModel(keras.Model):
     """
 
     metadata = vocabulary = new_weights = sentence_embedding = None
+    reads_ids = True  # Whether the inputs are those of BertEncoder.
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
@@ -122,7 +171,13 @@ class ConfiguredModel(keras.Model):
         `keras.Input` makes them by default, and so does `fit` on several
         replicas before its first step. They become int32 before Keras casts
         them to the dtype of the model: bfloat16 has no integers above 256.
+
+        Raises:
+          ValueError: if inputs of the encoder are missing, or have the names
+            of other libraries.
         """
+        if self.reads_ids:
+            inputs = _complete(inputs)
         if isinstance(inputs, dict):
             inputs = {
                 name: keras.ops.cast(x, "int32")
@@ -177,11 +232,12 @@ class BertEncoder(ConfiguredModel):
 
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
-        each [B, S] int32. Packed rows, of up to E examples each, also have
-        `schema.PACKED_INPUTS`: `example_numbers` and `position_ids`, [B, S]
-        int32, and `cls_positions`, [B, E] int32. `word_vectors`, [B, S, H]
-        float, replace the word embeddings of the ids, for gradients with
-        respect to them. Other entries are ignored.
+        each [B, S] int32; the last may be omitted if all are 0. Packed rows,
+        of up to E examples each, also have `schema.PACKED_INPUTS`:
+        `example_numbers` and `position_ids`, [B, S] int32, and
+        `cls_positions`, [B, E] int32. `word_vectors`, [B, S, H] float,
+        replace the word embeddings of the ids, for gradients with respect to
+        them. Other entries are ignored.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`. Without it, as in
         Keras's `fit`, a Keras seed generator makes one for each call.

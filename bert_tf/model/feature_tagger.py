@@ -117,6 +117,8 @@ class FeatureTagger(encoder.ConfiguredModel):
       ValueError: as in `find_layers`, or if `num_classes` is below 2.
     """
 
+    reads_ids = False
+
     def __init__(
         self,
         config,

@@ -19,7 +19,7 @@ from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import FineTuningTask, SplitOutputs, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
-from tfrecords.tasks import glue_examples, glue_tables
+from tfrecords.tasks import glue_examples, glue_rows, glue_tables
 
 # Not --seed: runs with different seeds must be evaluated on the same rows.
 _DEV_SEED = 12345
@@ -58,9 +58,9 @@ class Glue(FineTuningTask):
         """Returns the task that the options select.
 
         Raises:
-          ValueError: as in `GlueData.find_task`.
+          ValueError: as in `glue_rows.find_task`.
         """
-        return cls(data.find_task(), data)
+        return cls(glue_rows.find_task(data), data)
 
     def build_model(self, config, dtype=None):
         """Returns a BertRegressor or a BertClassifier."""

@@ -177,7 +177,8 @@ def task_of(
         raise ValueError(
             f"The schema of {os.path.dirname(records.paths[0])} is {name}; a "
             "left-to-right model needs unmasked single segments. Make the "
-            "records with --pairs=none --masking_time=dynamic."
+            "records with make_pretraining_records --pairs=none "
+            "--masking_time=dynamic."
         )
     # No masks are needed, so records are read without masking.
     return LeftToRightTask(pairs, schema_of(records, on_disk=True))
@@ -194,12 +195,12 @@ def check_pairs(all_records: Sequence[records_lib.Records]) -> None:
     }
     if len(folders) > 1:
         made = " and ".join(
-            f"{folder} with --pairs={pairs}"
-            for pairs, folder in folders.items()
+            f"{folder} with pairs={pairs}" for pairs, folder in folders.items()
         )
         raise ValueError(
             f"The records were made differently: {made}. Make all records of a "
-            "run, for training and evaluation, with the same --pairs."
+            "run, for training and evaluation, with the same --pairs of "
+            "make_pretraining_records."
         )
 
 
@@ -217,8 +218,8 @@ def check_labels(
     evaluated = pairs_of(held_out)
     if evaluated not in ("none", trained):
         raise ValueError(
-            f"The model in {folder} was trained with --pairs={trained}, and "
-            f"{os.path.dirname(held_out.paths[0])} has the labels of --pairs="
-            f"{evaluated}. Evaluate on records of --pairs={trained} or "
-            "--pairs=none."
+            f"The model in {folder} was trained with pairs={trained}, and "
+            f"{os.path.dirname(held_out.paths[0])} has the labels of pairs="
+            f"{evaluated}. Evaluate on records of pairs={trained} or "
+            "pairs=none."
         )

@@ -88,8 +88,8 @@ def read_flags(run_dir: str) -> Source:
             lines = file.read().splitlines()
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
-            f"{run_dir} has no {FLAGS_FILE}. Give the --output_dir of a "
-            "training run."
+            f"{run_dir} has no {FLAGS_FILE}. Give the output folder of "
+            "a training run."
         ) from None
     first, second, *_ = [*lines, "", ""]
     script = first.removeprefix(_SCRIPT_LINE)
@@ -159,7 +159,7 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
     except FileNotFoundError:
         raise ValueError(
             f"{run_dir} has no log of steps: {path} is missing. Give the "
-            "--output_dir of a training run."
+            "output folder of a training run."
         ) from None
     return log
 

@@ -190,9 +190,9 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
         unused = (model_folders.POOLER, f"{_NEXT_SENTENCE}/")
     elif pairs != task.pairs:
         raise ValueError(
-            f"--teacher={path} was trained with --pairs={pairs}, the records "
-            f"have --pairs={task.pairs}. Use records of the teacher's kind, or "
-            "of --pairs=none."
+            f"--teacher={path} was trained with pairs={pairs}, the records "
+            f"have pairs={task.pairs}. Use records of the teacher's kind, or "
+            "of pairs=none."
         )
     missing = model_folders.find_newly_initialized(model.metadata, model.config)
     untrained = [name for name in missing if not name.startswith(unused)]
@@ -201,7 +201,7 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
             f"--teacher={path} has weights that were never trained: "
             f"{', '.join(sorted(untrained)[:3])}. Its predictions would be "
             "random; use a teacher with a trained head."
-            + " Or make records with --pairs=none."
+            + " Or make records of pairs=none."
             * (expected == _PRETRAINING)
         )
 

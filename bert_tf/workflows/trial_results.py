@@ -85,7 +85,7 @@ def read_evaluation(folder: str) -> dict:
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "
-            "the --output_dir of a run with --do_eval, or omit it."
+            "the output folder of run_... --do_eval, or omit it."
         )
     json_files.check(results, _EVALUATION, path)
     metric = results["best_metric"]
@@ -93,7 +93,7 @@ def read_evaluation(folder: str) -> dict:
     if not dev:
         raise ValueError(
             f"{path} has no scores of a dev set. Evaluate the run again with "
-            "--do_eval."
+            "run_... --do_eval."
         )
     for name, scores in dev.items():
         json_files.check(scores, dict, path, name)

@@ -3,6 +3,7 @@
 import hashlib
 import importlib
 import pathlib
+import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping
@@ -44,6 +45,8 @@ COMMANDS = {
     "predict": "--export_dir=export --input_file=text/one.txt "
     "--output_file=out",
 }
+# In messages; `run_...` is any of these.
+_COMMAND = r"\b(run|make|convert|export|extract|show|glue)_[a-z_.]+"
 
 
 class Case(NamedTuple):
@@ -99,10 +102,32 @@ def _matches(path: pathlib.Path, left: tuple[str, ...]) -> bool:
     return path.parts[0] in left or any(path.match(glob) for glob in left)
 
 
+def foreign_flags(case: Case, output: str) -> set[str]:
+    """Returns the flags in messages that the command does not have.
+
+    Those of another command are named after it: `make_vocab --overwrite`, or
+    `the --output_dir of run_glue`.
+    """
+    own = {"traceback", "help", "flagfile", *_module(case).FLAGS}
+    own |= {f"no{name}" for name in own}
+    text = re.sub(rf"{_COMMAND} (--\w+\S*[ ,]*)+", "", output)
+    text = re.sub(rf"--\w+ of {_COMMAND}", "", text)
+    # Those that were typed are repeated.
+    return set(re.findall(r"--(\w+)", text)) - own - _typed(case)
+
+
+def _typed(case: Case) -> set[str]:
+    return set(re.findall(r"--(\w+)", case.flags))
+
+
+def _module(case: Case):
+    package = "" if "." in case.script else "run_scripts."
+    return importlib.import_module(package + case.script)
+
+
 def run(case: Case, monkeypatch) -> int:
     """Runs the command of a case in this process; returns its exit status."""
-    package = "" if "." in case.script else "run_scripts."
-    module = importlib.import_module(package + case.script)
+    module = _module(case)
     words = shlex.split(f"{COMMANDS.get(case.script, '')} {case.flags}")
     monkeypatch.setattr(sys, "argv", [case.script, *words])
     level = logging.get_verbosity()

@@ -38,6 +38,7 @@ def test_wrong_input_gets_one_line(case, folder, monkeypatch, capfd, caplog):
     errors = [line for line in output.splitlines() if line[:7] == "error: "]
     assert len(errors) == bool(case.code), printed
     assert case.message in (errors[0] if errors else printed)
+    assert not commands.foreign_flags(case, output)
     assert commands.digests(folder, case.left) == before
 
 

@@ -56,6 +56,12 @@ _READERS = [
     ("make_swag_records", "", "swag/train.csv"),
     ("make_ner_records", "", "conll2003/eng.train"),
 ]
+_TRAINING_FILES = {
+    "run_glue": "glue/CoLA/train.tsv",
+    "run_squad": "squad/train-v1.1.json",
+    "run_swag": "swag/train.csv",
+    "run_ner": "conll2003/eng.train",
+}
 _OWN = (
     "--task_name=own --train_file=own.csv --text_column=text --label_column=y "
     "--labels=0,1"
@@ -73,6 +79,15 @@ CASES = [
         )
         for script, flags, path in _READERS
         for change, message in _ENCODINGS
+    ),
+    *(
+        Case(script, "", f"{path}:1: the file is {kind}", {path: content}, _RUN)
+        for script, path in _TRAINING_FILES.items()
+        for kind, content in (
+            ("JSON lines. Give ", b'{"text": "a", "label": 0}\n' * 2),
+            ("Parquet, not text", b"PAR1\x15"),
+            ("compressed by gzip; decompress", b"\x1f\x8b\x08"),
+        )
     ),
     *(
         Case(

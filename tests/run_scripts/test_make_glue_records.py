@@ -58,7 +58,7 @@ def test_a_custom_table(tmp_path, tiny_vocab_file):
         ([], "No data: give --task_name"),
         (["--task_name=CoLA"], "No data: give --task_name"),
         (["--task_name=glue", "--data_dir=x"], "No task named 'glue'"),
-        (["--train_file=x.csv"], "--train_file also need --text_column"),
+        (["--train_file=x.csv"], "--train_file=x.csv: there is no file"),
         (
             ["--dev_file=x.csv", "--text_column=a", "--labels=no,yes"],
             "--dev_file=x.csv: there is no file x.csv. Give a TSV",

@@ -45,8 +45,9 @@ def check_pairs(sample: SampleStatistics, flags: Mapping) -> list[Diagnostic]:
     if share > 0.5:
         advice = (
             "Documents of one sentence always get a random one: check "
-            "--input_format, that there are blank lines only between "
-            "documents, and that --max_seq_length has room for two sentences."
+            "the --input_format of make_pretraining_records, that there are "
+            "blank lines only between documents, and that max_seq_length has "
+            "room for two sentences."
         )
     text = (
         f"{labels[1]} of {labels.sum()} examples have {what} sentences "
@@ -133,7 +134,7 @@ def _check_number_of_masks(
         text = (
             f"{counted}, less than masked_lm_prob={prob:g}: "
             f"max_predictions_per_seq={num_slots} limits them. Make the "
-            f"records again with --max_predictions_per_seq={fix}."
+            f"records again with max_predictions_per_seq={fix}."
         )
         return [Diagnostic(WARNING, "masks", text)]
     return []

@@ -93,8 +93,8 @@ def check_unknown(
     text = (
         f"{100 * share:.1f} % of the tokens are [UNK] ({sample.num_unknown} of "
         f"{sample.num_words}); up to {100 * MOST_UNKNOWN:g} % is usual. The "
-        "vocabulary does not fit this text: check --do_lower_case and the "
-        "text's language, use another --vocab_file or make one from this text "
+        "vocabulary does not fit this text: check do_lower_case and the "
+        "text's language, use another vocabulary or make one from this text "
         "with run_scripts.make_vocab, and make the records again."
     )
     return [Diagnostic(severity, "[UNK]", text)]
@@ -128,7 +128,8 @@ def check_case(
             "the records have cased text (do_lower_case false), but the "
             f"vocabulary is uncased: {capitals} of its {size} entries have "
             f"capitals. So words with capitals are [UNK]{seen}. Make the "
-            "records again with --do_lower_case, or with a cased --vocab_file."
+            "records again with do_lower_case true, or with a cased "
+            "vocabulary."
         )
         return [Diagnostic(severity, "case", text)]
     lower = made_with
@@ -141,7 +142,7 @@ def check_case(
             f"the records have lower-cased text{stated}, but {capitals} of "
             f"the vocabulary's {size} entries have capitals, so they are never "
             f"used{seen}. Make the records again with "
-            "--do_lower_case=false, or with an uncased --vocab_file."
+            "do_lower_case false, or with an uncased vocabulary."
         )
         return [Diagnostic(ERROR if made_with else WARNING, "case", text)]
     return []

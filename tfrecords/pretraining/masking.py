@@ -92,8 +92,8 @@ def too_few_slots(
     return (
         f"masked_lm_prob={masked_lm_prob:g} of {max_seq_length} tokens are "
         f"{wanted}, but max_predictions_per_seq={max_predictions_per_seq} "
-        f"limits them. Use --max_predictions_per_seq={wanted}, or a lower "
-        "--masked_lm_prob."
+        f"limits them. Use max_predictions_per_seq={wanted}, or a lower "
+        "masked_lm_prob."
     )
 
 

@@ -220,9 +220,9 @@ def check_input_mode(
     if input_mode == "stream" and batch_features.needs_masks(records, schema):
         raise ValueError(
             f"--input_mode=stream cannot read {records.paths[0]!r}: its "
-            "records are masked when read (--masking_time=dynamic), in "
-            "Python. Use --input_mode=python, or make records with "
-            "--masking_time=static."
+            "records are masked when read (masking_time=dynamic), in Python. "
+            "Use --input_mode=python, or make records with "
+            "make_pretraining_records --masking_time=static."
         )
 
 

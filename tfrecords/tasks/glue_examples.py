@@ -57,7 +57,7 @@ def find_splits(
     if not existing:
         raise ValueError(
             f"No file of {task.name} was found; looked for "
-            f"{', '.join(missing)}. Give the task's own folder as --data_dir."
+            f"{', '.join(missing)}. Give the task's own folder."
         )
     if missing:
         logging.info("%s  missing: %s", task.name, ", ".join(missing))

@@ -2,6 +2,9 @@
 
 import csv
 import dataclasses
+import io
+import math
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,6 +14,12 @@ from tfrecords.text import text_files
 
 # The csv module's limit, 131072, is less than a long passage.
 MAX_FIELD = 1 << 24
+# Maximum number of labels that a message proposes.
+_MAX_LABELS = 50
+_TABLE = (
+    "a table with a header line; pandas.read_json(..., lines=True) and "
+    ".to_csv(..., index=False) convert it"
+)
 
 
 class Row(NamedTuple):
@@ -28,6 +37,71 @@ class ReadStatistics:
     rows: int = 0
     skipped_rows: int = 0
     lines_with_invalid_utf8: int = 0
+
+
+def find_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
+    """Returns `GlueData.find_task`.
+
+    Raises:
+      ValueError: likewise; if text columns or labels are omitted, the message
+        has the columns or the labels of the file.
+    """
+    files = data.own_files()
+    if files and not data.text_column:
+        (split, path), *_ = files.items()
+        names = ",".join(_read_header(path))
+        raise ValueError(
+            f"--{split}_file needs --text_column, the names of one or two "
+            f"columns. {path} has {shortened(names, 300)}."
+        )
+    labelled = [split for split in files if split != "test"]
+    if labelled and not data.labels:
+        raise ValueError(
+            f"--{labelled[0]}_file needs --labels, in the order of their ids: "
+            + _describe_labels(files[labelled[0]], data.label_column)
+        )
+    return data.find_task()
+
+
+def _read_header(path: str) -> list[str]:
+    with open(path, "rb") as file:
+        _, header = next(_cells(file, path, ReadStatistics()), (0, []))
+    return header
+
+
+def _describe_labels(path: str, column: str) -> str:
+    """Returns the values of a column as a flag, or why they are no labels."""
+    found = set()
+    with open(path, "rb") as file:
+        table = _cells(file, path, ReadStatistics())
+        _, header = next(table, (0, []))
+        check_columns([column], header, path, "Name one with --label_column.")
+        index = header.index(column)
+        for _, row in table:
+            found.update(row[index : index + 1])
+            if len(found) > _MAX_LABELS:
+                break
+    found.discard("")
+    where = f"column {column!r} of {path} has"
+    numbers = all(map(_is_number, found))
+    if len(found) > _MAX_LABELS:
+        return (
+            f"{where} more than {_MAX_LABELS} different values, such as "
+            f"{quoted(min(found))}. Give --labels=score if it is a number to "
+            "predict, or name another column with --label_column."
+        )
+    names = io.StringIO()
+    order = sorted(found, key=float) if numbers else sorted(found)
+    csv.writer(names, lineterminator="").writerow(order)
+    score = "; or --labels=score to predict the number" if numbers else ""
+    return f"{where} {shlex.quote(f'--labels={names.getvalue()}')}{score}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def read_rows(
@@ -53,9 +127,7 @@ def read_rows(
     """
     statistics = statistics or ReadStatistics()
     with open(path, "rb") as file:
-        lines = decoded(file, path, statistics)
-        cells = csv_cells if path.lower().endswith(".csv") else _tsv_cells
-        table = cells(lines, path)
+        table = _cells(file, path, statistics)
         header = task.header if is_labelled else None
         if header is None:
             _, header = next(table, (0, ()))
@@ -90,18 +162,27 @@ def read_rows(
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
 
+def _cells(file, path, statistics) -> Iterator[tuple[int, list[str]]]:
+    lines = decoded(file, path, statistics)
+    is_csv = path.lower().endswith(".csv")
+    return (csv_cells if is_csv else _tsv_cells)(lines, path)
+
+
 def decoded(
     lines: Iterable[bytes], path: str, statistics: ReadStatistics
 ) -> Iterator[str]:
     """Yields lines decoded as UTF-8; counts lines with invalid bytes.
 
     Raises:
-      ValueError: as `text_files.check_line`, for a table.
+      ValueError: as `text_files.check_line`, for a table; or if the file is
+        JSON.
     """
     decode = text_files.Decoder(path, is_table=True)
     for number, line in enumerate(lines, 1):
         before = decode.num_replaced
         text = decode(line, number)
+        if number == 1:
+            text_files.check_not_json(text, path, _TABLE)
         statistics.lines_with_invalid_utf8 += decode.num_replaced > before
         yield text
 

@@ -151,7 +151,7 @@ def find(name: str) -> GlueTask:
     raise ValueError(
         f"No task named {name!r}; the tasks are "
         f"{', '.join(task.name for task in GLUE_TASKS)}. For your own files "
-        "give --train_file, --text_column, --label_column and --labels."
+        "there is run_glue --train_file."
     )
 
 
@@ -256,6 +256,21 @@ class GlueData(Options):
         "file; 0 for none.",
     )
 
+    def own_files(self) -> dict[str, str]:
+        """Returns absolute paths by split; empty for a task of GLUE.
+
+        Raises:
+          ValueError: if a file is missing.
+        """
+        given = {split: getattr(self, f"{split}_file") for split in _FILES}
+        if not any(given.values()):
+            return {}
+        paths = data_files.find_files(
+            self.data_dir, given, {}, "a TSV or CSV file"
+        )
+        # Absolute, so that they are not joined with --data_dir again.
+        return {split: os.path.abspath(path) for split, path in paths.items()}
+
     def find_task(self) -> GlueTask:
         """Returns the task that the options select.
 
@@ -263,8 +278,7 @@ class GlueData(Options):
           ValueError: if they select none, or lack an option that a user's own
             files need.
         """
-        given = {split: getattr(self, f"{split}_file") for split in _FILES}
-        files = {split: path for split, path in given.items() if path}
+        files = self.own_files()
         if not files:
             if not self.task_name or not self.data_dir:
                 raise ValueError(
@@ -281,19 +295,10 @@ class GlueData(Options):
             return find(self.task_name)
         for name in ("text_column", "labels"):
             if not getattr(self, name):
-                raise ValueError(
-                    f"--{'_file, --'.join(files)}_file also need --{name}. "
-                    "See --help."
-                )
-        paths = data_files.find_files(
-            self.data_dir, files, {}, "a TSV or CSV file"
-        )
+                raise ValueError(f"--{next(iter(files))}_file needs --{name}.")
         return own_task(
             self.task_name or "own",
-            # Absolute, so that they are not joined with --data_dir again.
-            files={
-                split: os.path.abspath(path) for split, path in paths.items()
-            },
+            files=files,
             text_columns=self.text_column,
             label_column=self.label_column,
             labels=self.labels,

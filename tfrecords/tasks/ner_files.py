@@ -55,6 +55,10 @@ _NUMBER = re.compile(r"[0-9]+")
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
 # Split -> official name of its file in the English part.
+_COLUMNS = (
+    "one word per line with its tag in the last column, and a blank line "
+    "after each sentence"
+)
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 _OTHER = (
     "File to read instead of {}, in --data_dir or elsewhere: one word per "
@@ -376,6 +380,8 @@ def _documents(
     is_named = False
     statistics = text_files.ReadStatistics()
     for number, line in enumerate(text_files.read_lines(path, statistics), 1):
+        if number == 1:
+            text_files.check_not_json(line, path, _COLUMNS)
         columns = tuple(filter(None, _SPACE.split(line.strip("\r\n"))))
         if comment_prefix and line.startswith(comment_prefix):
             if len(columns) > 1 and TAG.fullmatch(columns[-1]) and not is_named:

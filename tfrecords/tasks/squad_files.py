@@ -12,6 +12,10 @@ from tfrecords.text import text_files
 
 # Maximum number of answers, or ids, in an error message.
 _MOST_NAMED = 100
+_JSON = (
+    'one object in the layout of SQuAD: {"data": [{"paragraphs": [...]}]}, '
+    "with the passage, questions and answers of each paragraph"
+)
 # Kind of a question, see `json_files.check`.
 _QUESTION = {
     "question": str,
@@ -243,6 +247,9 @@ def _load(path: str) -> dict:
     with open(path, "rb") as file:
         data = file.read()
     text_files.check_encoding(data, path)
+    first, _, rest = data.partition(b"\n")
+    if rest.strip():  # More than one line.
+        text_files.check_not_json(first.decode("utf-8", "ignore"), path, _JSON)
     try:
         return json_files.parse(data, path, {"data": list})
     except ValueError as error:

@@ -4,6 +4,7 @@ import codecs
 import dataclasses
 import gzip
 import io
+import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,9 +19,9 @@ from tfrecords.io import storage
 _NOT_TEXT = {
     b"\xff\xfe": "UTF-16; convert it to UTF-8, for example with iconv",
     b"\xfe\xff": "UTF-16; convert it to UTF-8, for example with iconv",
-    b"\x1f\x8b": "compressed by gzip; its name should end in .gz",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; its name should end in .zst",
-    b"PAR1": "Parquet; set --input_format=parquet, or auto",
+    b"\x1f\x8b": "compressed by gzip; decompress it with gunzip",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it with unzstd",
+    b"PAR1": "Parquet, not text; convert it, for example with pandas",
 }
 
 
@@ -152,6 +153,27 @@ def check_line(
             "Macs, so that they are read as one. Convert them, for example "
             "with: tr '\\r' '\\n'"
         )
+
+
+def check_not_json(line: str, path: str, wanted: str) -> None:
+    """Raises ValueError if the first line of a file is JSON.
+
+    Args:
+      line: the line.
+      path: path of the file, for the message.
+      wanted: what to give instead.
+    """
+    if not line.startswith(("{", "[")):
+        return
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return
+    # One row, or all; [[1]] and the like may be text.
+    row = value[0] if isinstance(value, list) and value else value
+    if isinstance(row, dict):
+        kind = "JSON lines" if row is value else "JSON"
+        raise ValueError(f"{path}:1: the file is {kind}. Give {wanted}.")
 
 
 def check_unique(

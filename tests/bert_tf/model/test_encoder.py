@@ -248,6 +248,45 @@ def functional(encoder, tokens=12):
 
 @pytest.mark.filterwarnings("ignore:.*triggered tf.function retracing")
 @pytest.mark.slow
+def test_omitted_types_are_those_of_segment_a(encoder, tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    batch["input_type_ids"] = np.zeros_like(batch["input_type_ids"])
+    expected = encoder(batch).sequence_output
+    del batch["input_type_ids"]
+    np.testing.assert_array_equal(encoder(batch).sequence_output, expected)
+    choices = bert_tf.BertMultipleChoice(tiny_config)
+    rows = {n: batch[n][None] for n in ("input_word_ids", "input_mask")}
+    num_rows = len(batch["input_mask"])
+    assert choices(rows)["logits"].shape == (1, num_rows)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"input_word_ids": 0}, "The input has input_word_ids. Give a dict of"),
+        (
+            [0, 0, 0],
+            "The input is a list. Give a dict of input_word_",
+        ),
+        (
+            {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0},
+            "input_ids is input_word_ids here. attention_mask is input_mask "
+            "here. token_type_ids is input_type_ids here.",
+        ),
+        # They would be ignored.
+        (
+            {"input_word_ids": 0, "input_mask": 0, "token_type_ids": 0},
+            "int32; .* token_type_ids is input_type_ids here.",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["BertEncoder", "BertRegressor"])
+def test_other_inputs_are_refused_by_name(tiny_config, name, inputs, message):
+    model = getattr(bert_tf, name)(tiny_config)
+    with pytest.raises(ValueError, match=message):
+        model(keras.tree.map_structure(lambda _: np.ones((1, 4)), inputs))
+
+
 def test_works_in_a_functional_model_and_fit(
     tiny_config, make_batch, tmp_path, capsys
 ):

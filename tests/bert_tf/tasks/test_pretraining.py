@@ -56,7 +56,7 @@ def test_records_of_different_pairs_raise(tmp_path):
     two = made_with(tmp_path / "two", pairs="sentence_order")
     pretraining.check_pairs([one, two])
     other = made_with(tmp_path / "other")
-    message = "two with --pairs=sentence_order and .*other with --pairs=next_s"
+    message = "two with pairs=sentence_order and .*other with pairs=next_s"
     with pytest.raises(ValueError, match=message):
         pretraining.check_pairs([one, two, other])
 
@@ -81,7 +81,7 @@ def test_evaluation_on_labels_of_other_pairs_raises(tmp_path, tiny_config):
     ):
         metadata = metadata_of(trained)
         kinds = [pretraining.pairs_of(x) for x in (trained, asked)]
-        message = "--pairs={}, and .* the labels of --pairs={}".format(*kinds)
+        message = "pairs={}, and .* the labels of pairs={}".format(*kinds)
         with pytest.raises(ValueError, match=message):
             pretraining.check_labels(metadata, "model", asked)
 

@@ -285,7 +285,7 @@ def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
     model = exports.make_model("pretraining")
     folder = tmp_path / "x"
     exports.save_model(model, "pretraining", folder, labels=None, **more)
-    message = f"--pairs={taught}, the records have --pairs={asked}"
+    message = f"pairs={taught}, the records have pairs={asked}"
     with pytest.raises(ValueError, match=message):
         load(folder, pretraining.PretrainingTask(asked))
 

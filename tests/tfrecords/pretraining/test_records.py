@@ -61,7 +61,7 @@ def test_too_few_slots_for_masks_are_a_warning(text, tmp_path, caplog):
     )
     assert (
         "masked_lm_prob=0.15 of 32 tokens are 5, but max_predictions_per_seq=4 "
-        "limits them. Use --max_predictions_per_seq=5," in caplog.text
+        "limits them. Use max_predictions_per_seq=5," in caplog.text
     )
 
 

@@ -194,7 +194,9 @@ def test_too_few_rows_to_hold_out_raise(tmp_path, tokenizer):
 
 
 def test_a_folder_without_the_files_raises(tmp_path, tokenizer):
-    with pytest.raises(ValueError, match="No file of CoLA .*train.tsv.*data_d"):
+    with pytest.raises(
+        ValueError, match="No file of CoLA .*train.tsv.*own fol"
+    ):
         make("CoLA", tmp_path, tmp_path / "records", tokenizer)
 
 

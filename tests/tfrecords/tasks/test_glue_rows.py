@@ -1,6 +1,7 @@
 """glue_rows.py: rows of official files, of own files, and errors."""
 
 import csv
+import dataclasses
 import re
 
 import pytest
@@ -222,3 +223,39 @@ def test_scores_of_own_tasks_have_no_range(tmp_path):
     task = own_task(labels=("score",), text_columns=("question",))
     path = write(tmp_path, "question\tverdict\na\t-12.5\n", "mine.tsv")
     assert read(task, path)[0].label == -12.5
+
+
+def own(tmp_path, content, **options):
+    path = tmp_path / "own.csv"
+    path.write_text(content, encoding="utf-8")
+    return glue_tables.GlueData(train_file=str(path), **options)
+
+
+def test_columns_are_named_where_text_columns_are_omitted(tmp_path):
+    with pytest.raises(ValueError, match=r"--train_file needs --text_column, "):
+        glue_rows.find_task(own(tmp_path, "a,label\nx,no\n"))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["b", "a", "b", ""], "has --labels=a,b"),
+        (["it's", '"x, y"'], """has '--labels=it'"'"'s,"x, y"'"""),
+        (
+            ["10", "9", "9"],
+            "has --labels=9,10; or --labels=score to predict the number",
+        ),
+        (range(50), "48,49; or --labels=score to predict the number"),
+        (range(51), "has more than 50 different values, such as '0'. Give"),
+    ],
+)
+def test_labels_are_proposed_where_they_are_omitted(tmp_path, values, message):
+    rows = "".join(f"x,{value}\n" for value in values)
+    data = own(tmp_path, f"text,y\n{rows}", text_column=("text",))
+    with pytest.raises(ValueError, match="no column 'label'; there are 'text'"):
+        glue_rows.find_task(data)
+    data = dataclasses.replace(data, label_column="y")
+    where = "--train_file needs --labels, in the order of their ids: column 'y'"
+    with pytest.raises(ValueError, match=where) as raised:
+        glue_rows.find_task(data)
+    assert message in str(raised.value)

@@ -60,15 +60,15 @@ def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
         (b"\xff\xfeT\0", "a.txt:1: the file is UTF-16; convert it to UTF-8"),
         (
             b"\x1f\x8b\x08",
-            "a.txt:1: the file is compressed by gzip; its name should end",
+            "a.txt:1: the file is compressed by gzip; decompress",
         ),
         (
             b"\x28\xb5\x2f\xfd",
-            "a.txt:1: the file is compressed by zstd; its name should",
+            "a.txt:1: the file is compressed by zstd; decompress",
         ),
         (
             b"PAR1\x15",
-            "a.txt:1: the file is Parquet; set --input_format=parquet",
+            "a.txt:1: the file is Parquet, not text; convert",
         ),
     ],
 )
