@@ -16,6 +16,7 @@ from bert_tf.training import (
 )
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import stored_folders
+from tfrecords.options import quoted
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -95,13 +96,44 @@ def find_vocabulary(
     own = os.path.join(model_dir or "", model_folders.VOCABULARY)
     if not model_dir or not os.path.isfile(own):
         return vocab_file, rules
-    # Entries, since a converted vocabulary always ends with a newline.
-    if vocab_file and vocab.read(own) != vocab.read(vocab_file):
-        raise ValueError(
-            f"--vocab_file={vocab_file} is not the vocabulary that the "
-            f"model was trained with, {own}. Omit the flag to use the model's."
-        )
+    if vocab_file:
+        _check_vocabulary(vocab_file, own)
     return vocab_file or own, rules
+
+
+def _check_vocabulary(vocab_file: str, own: str) -> None:
+    """Raises ValueError unless only [unused] entries of a model are replaced.
+
+    Args:
+      vocab_file: vocabulary to use.
+      own: that of the model.
+    """
+    # Entries, since a converted vocabulary always ends with a newline.
+    old, new = vocab.read(own), vocab.read(vocab_file)
+    replaced, others = vocab.find_changes(old, new)
+    if others:
+        number = others[0]
+        entries = [
+            quoted(x[number]) if number < len(x) else "none" for x in (new, old)
+        ]
+        raise ValueError(
+            f"--vocab_file={vocab_file} is not the vocabulary that the model "
+            f"was trained with, {own}: {len(others)} entries differ, the first "
+            f"is {entries[0]} instead of {entries[1]} on line {number + 1}. "
+            "Only [unused] entries may be replaced. Omit the flag to use the "
+            "model's, and make records of another vocabulary again with it."
+        )
+    if replaced:
+        number = replaced[0]
+        logging.warning(
+            "--vocab_file=%s replaces %d [unused] entries of the model, such "
+            "as %s by %s. Their embeddings are those of the model, which has "
+            "hardly trained them.",
+            vocab_file,
+            len(replaced),
+            old[number],
+            quoted(new[number]),
+        )
 
 
 def find_rules(

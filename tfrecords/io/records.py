@@ -400,6 +400,7 @@ class Records:
                 raise ValueError(
                     f"The records in {where!r} were made with a vocabulary of "
                     f"{name} {made_with}; the model's has {name} {expected}. "
-                    "Use the --vocab_file they were made with, or make them "
-                    "again."
+                    "Use the --vocab_file they were made with, which may "
+                    "replace [unused] entries of the model's, or make them "
+                    "again with the model's."
                 )

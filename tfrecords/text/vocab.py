@@ -1,6 +1,7 @@
 """Entries of a WordPiece vocabulary <-> vocab.txt."""
 
 import dataclasses
+import itertools
 import os
 import pathlib
 import re
@@ -212,6 +213,23 @@ def _warn_of_unmatched(entries: Sequence[str], path: str) -> None:
         quoted(entries[lines[0] - 1]),
         f", nor those on lines {', '.join(more)}" if more else "",
     )
+
+
+def find_changes(
+    old: Sequence[str], new: Sequence[str]
+) -> tuple[list[int], list[int]]:
+    """Returns the ids of replaced [unused] entries, and of other changes.
+
+    The released vocabularies have entries such as [unused0] that the authors
+    of BERT advise to replace by words of one's own (README of
+    google-research/bert, "Learning a new WordPiece vocabulary").
+    """
+    replaced, others = [], []
+    for number, pair in enumerate(itertools.zip_longest(old, new)):
+        if pair[0] != pair[1]:
+            is_unused = None not in pair and _UNUSED.fullmatch(pair[0])
+            (replaced if is_unused else others).append(number)
+    return replaced, others
 
 
 def can_match(entry: str) -> bool:

@@ -20,6 +20,7 @@ from tfrecords.inspection.diagnostics import (
     Diagnostic,
     attempt,
 )
+from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab
 
@@ -84,7 +85,11 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     name, _ = attempt("records", samples.schema_name, records)
     if checkpoint and bert_config and name:
         diagnostics += check_checkpoint(
-            checkpoint, bert_config, checks.task_of(name), vocabulary
+            checkpoint,
+            bert_config,
+            checks.task_of(name),
+            vocabulary,
+            vocab_file,
         )
     return diagnostics, lines
 
@@ -214,6 +219,7 @@ def check_checkpoint(
     bert_config: BertConfig,
     task: str,
     vocabulary: dict,
+    vocab_file: str | None = None,
 ) -> list[Diagnostic]:
     """Checks which weights would be loaded, and vocabulary and case.
 
@@ -222,6 +228,7 @@ def check_checkpoint(
       bert_config: config of the model.
       task: task of the model.
       vocabulary: `sha256` and rules of the records; may be empty.
+      vocab_file: a vocabulary that may be that of the records.
     """
     weights = checkpoint_lib.coverage(checkpoint, bert_config, task)
     loaded = len(weights.loaded)
@@ -243,11 +250,13 @@ def check_checkpoint(
     diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
     sha256 = vocabulary.get("sha256")
     if checkpoint.vocabulary is not None and sha256:
-        if hashlib.sha256(checkpoint.vocabulary).hexdigest() != sha256:
+        is_same = hashlib.sha256(checkpoint.vocabulary).hexdigest() == sha256
+        if not is_same and not _replaces_unused(checkpoint, vocab_file, sha256):
             text = (
                 "was trained with another vocabulary than that of the records "
                 f"(sha256 of the latter: {sha256[:12]}...). Make the records "
-                "again with the vocab.txt of the checkpoint."
+                "again with the vocab.txt of the checkpoint; or give theirs as "
+                "--vocab_file, if it only replaces [unused] entries."
             )
             diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
     made_with = vocab.all_rules_of(vocabulary)
@@ -271,3 +280,13 @@ def _some(names: Sequence[str]) -> str:
     more = len(names) - _MAX_NAMES
     text = ", ".join(names[:_MAX_NAMES])
     return text + (f" and {more} more" if more > 0 else "")
+
+
+def _replaces_unused(
+    checkpoint: checkpoint_lib.Checkpoint, vocab_file: str | None, sha256: str
+) -> bool:
+    """Returns whether records' vocabulary only replaces [unused] entries."""
+    if not vocab_file or atomic_files.digest(vocab_file) != sha256:
+        return False
+    old = vocab.parse(checkpoint.vocabulary, checkpoint.source)
+    return not vocab.find_changes(old, vocab.read(vocab_file))[1]

@@ -250,3 +250,28 @@ def test_a_vocabulary_may_lack_its_last_newline(tiny_config, tmp_path):
         source, str(tmp_path / "run"), True
     )
     assert model_source.find_vocabulary(source, folder)[0] == str(given)
+
+
+def test_unused_entries_may_be_replaced_and_no_others(
+    tiny_config, tmp_path, caplog
+):
+    lines = b"[PAD]\n[unused0]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused1]\nthe\n"
+    write_google(tmp_path / "google", tiny_config, lines)
+    given = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    run = str(tmp_path / "run")
+    folder = model_source.find_init_checkpoint(given, run, True)
+    path = tmp_path / "vocab.txt"
+    source = ModelSource(vocab_file=str(path))
+    path.write_bytes(lines.replace(b"[unused0]", b"anfield"))
+    assert model_source.find_vocabulary(source, folder)[0] == str(path)
+    assert (
+        "replaces 1 [unused] entries of the model, such as [unused0] by "
+        "'anfield'" in caplog.text
+    )
+    message = (
+        r"3 entries differ, the first is 'a' instead of '\[MASK\]' on line 6. "
+        r"Only \[unused\] entries may be replaced. Omit the flag to use the"
+    )
+    path.write_bytes(lines.replace(b"[MASK]", b"a") + b"[MASK]\nof\n")
+    with pytest.raises(ValueError, match=message):
+        model_source.find_vocabulary(source, folder)

@@ -84,6 +84,19 @@ def test_another_vocabulary_is_an_error(given):
     assert "another vocabulary than that of the records" in text
 
 
+def test_records_may_replace_unused_entries(given, tmp_path):
+    entries = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n[unused0]\n"
+    given = dataclasses.replace(given, vocabulary=entries)
+    path = tmp_path / "vocab.txt"
+    for name, number in ((b"[unused0]", 1), (b"the", 2)):
+        path.write_bytes(entries.replace(name, b"anfield"))
+        vocabulary = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        found = diagnose.check_checkpoint(
+            given, given.config, "pretraining", vocabulary, str(path)
+        )
+        assert len(found) == number
+
+
 def test_another_case_is_an_error_unless_it_was_inferred(given):
     assert len(check(given, do_lower_case=True)) == 1
     _, (severity, name, text) = check(given, do_lower_case=False)
