@@ -16,6 +16,7 @@ import re
 import reprlib
 import types
 import typing
+from collections.abc import Sequence
 from typing import Any
 
 REQUIRED = dataclasses.MISSING
@@ -27,6 +28,7 @@ MAX_BATCH_SIZE = 1_000_000
 # gs://bucket/folder, and gs:/bucket/folder, as os.path.normpath leaves it.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|.*://")
 
+_MAX_NAMES = 10  # In a message, see `some`.
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 300  # More than `quoted` shows.
 
@@ -200,6 +202,14 @@ def quoted(value: Any) -> str:
 def shortened(text: str, most: int = 100) -> str:
     """Returns a text, or its first `most` characters and "..."."""
     return text if len(text) <= most else f"{text[:most]}..."
+
+
+def some(
+    names: Sequence[str], separator: str = ", ", most: int = _MAX_NAMES
+) -> str:
+    """Returns the first names of a list, and how many more there are."""
+    last = [f"and {len(names) - most} more"] * (len(names) > most)
+    return separator.join([*names[:most], *last])
 
 
 def kinds(cls: type) -> dict[str, type]:

@@ -22,6 +22,7 @@ from bert_tf.conversion import vocabularies
 from bert_tf.model import models
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
 from bert_tf.training import checkpoints, checksums, model_folders
+from tfrecords.options import some
 from tfrecords.text import vocab
 
 WRITES = (
@@ -378,7 +379,7 @@ def write(checkpoint: Checkpoint, folder: str) -> None:
         logging.warning(
             "%s has no %s; these weights are newly initialized",
             checkpoint.source,
-            ", ".join(missing),
+            some(missing),
         )
         weights = model_folders.weight_names(build_model(checkpoint))
     if checkpoint.sentence_embedding:

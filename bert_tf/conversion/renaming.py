@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf import config as bert_config
+from tfrecords.options import some
 
 Shape = tuple[int, ...]
 _DENSE, _NORM = ("kernel", "bias"), ("gamma", "beta")
@@ -139,9 +140,10 @@ def _unexpected(tensors: Mapping[str, np.ndarray]) -> list[str]:
     return [f"  + unexpected:   {n} {x.shape}" for n, x in tensors.items()]
 
 
-def _difference(lines: list[str], source: str, advice: str) -> ValueError:
-    start = f"{len(lines)} tensors do not match ({source})."
-    return ValueError("\n".join([start, *lines, advice]))
+def _difference(source: str, advice: str, *lines: list[str]) -> ValueError:
+    start = f"{sum(map(len, lines))} tensors do not match ({source})."
+    shown = [some(group, "\n  ") for group in lines if group]
+    return ValueError("\n".join([start, *shown, advice]))
 
 
 def with_slots(
@@ -183,11 +185,11 @@ def to_ours(
 
     Raises:
       ValueError: if tensors are missing or have a different shape. The message
-        lists them all, and the unused ones.
+        lists them and the unused ones, at most ten of each.
     """
     table = list(table)
     may_miss = set(missing_parts(table, tensors, optional))
-    lines, renamed = [], {}
+    missing, misfits, renamed = [], [], {}
     for row in table:
         slot = re.match("[mv]/", row.ours)
         shape = our_shapes[row.ours[2:] if slot else row.ours]
@@ -196,22 +198,23 @@ def to_ours(
         if tensor is not None and tensor.shape == expected:
             renamed[row.ours] = row.to_ours(tensor, shape)
         elif tensor is not None:
-            lines.append(
+            misfits.append(
                 f"  ! other shape:  {row.theirs} {tensor.shape}, expected "
                 f"{expected} from the config"
             )
         elif not slot and row.ours not in may_miss:
-            lines.append(
+            missing.append(
                 f"  - missing:      {row.theirs} {expected}, for {row.ours}"
             )
     unused = sorted(set(tensors) - {row.theirs for row in table})
-    if lines:
-        lines += _unexpected({name: tensors[name] for name in unused})
+    if missing or misfits:
         raise _difference(
-            lines,
             source,
             "Use the config that belongs to these weights; a model whose "
             "layers differ from BERT's cannot be read.",
+            missing,
+            misfits,
+            _unexpected({name: tensors[name] for name in unused}),
         )
     weights = {name: renamed[name] for name in our_shapes if name in renamed}
     slots = {name: x for name, x in renamed.items() if name not in weights}
@@ -251,7 +254,7 @@ def refuse_more(
             f"{len(more)} tensors of the encoder are not in a BERT with the "
             "configured sizes; without them, outputs would differ "
             f"({source}).\n"
-            + "\n".join(_unexpected(more))
+            + some(_unexpected(more), "\n  ")
             + f"\nCheck that {config} belongs to these weights. If it does, "
             "the encoder is not BERT's and cannot be read."
         )
@@ -286,10 +289,10 @@ def to_theirs(
     ]
     if lines:
         raise _difference(
-            lines,
             source,
             "The target format cannot hold these tensors; choose another "
             "format.",
+            lines,
         )
     return {
         rows[name].theirs: rows[name].to_theirs(tensor)

@@ -21,7 +21,7 @@ from bert_tf.config import BertConfig
 from bert_tf.model import lora, sentence_embedding
 from bert_tf.training import checksums
 from tfrecords.io import json_files
-from tfrecords.options import quoted
+from tfrecords.options import quoted, some
 
 WEIGHTS = "model.safetensors"
 CONFIG = "bert_config.json"
@@ -320,31 +320,32 @@ def check_partners(
     tensors: Mapping[str, np.ndarray],
     source: str,
 ) -> None:
-    """Raises ValueError with all differences in names and shapes, if any.
+    """Raises ValueError with the differences in names and shapes, if any.
 
     Args:
       shapes: name -> shape of the model's weights.
       tensors: weights of the checkpoint.
       source: path of the checkpoint.
     """
-    misfits = [
+    unexpected = [
         f"  + in the checkpoint only: {name} {tensors[name].shape}"
         for name in sorted(set(tensors) - set(shapes))
     ]
-    misfits += [
+    missing = [
         f"  - in the model only:      {name} {tuple(shapes[name])}"
         for name in sorted(set(shapes) - set(tensors))
     ]
-    misfits += [
+    misfits = [
         f"  ! different shapes:       {name} {tensors[name].shape} in the "
         f"checkpoint, {tuple(shapes[name])} in the model"
         for name in sorted(set(shapes) & set(tensors))
         if tensors[name].shape != tuple(shapes[name])
     ]
-    if misfits:
+    groups = [group for group in (unexpected, missing, misfits) if group]
+    if groups:
         raise ValueError(
-            f"{len(misfits)} weights do not match ({source}).\n"
-            + "\n".join(misfits)
+            f"{sum(map(len, groups))} weights do not match ({source}).\n"
+            + "\n".join(some(group, "\n  ") for group in groups)
             + "\nUse the bert_config.json that belongs to the checkpoint."
         )
 

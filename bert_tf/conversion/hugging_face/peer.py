@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tfrecords.options import some
+
 _INPUTS = {
     "input_ids": "input_word_ids",
     "attention_mask": "input_mask",
@@ -49,7 +51,7 @@ def _load(folder: str, architecture: str, has_pooler: bool):
     if info["missing_keys"]:
         raise ValueError(
             f"transformers {transformers.__version__} does not find "
-            f"{', '.join(sorted(info['missing_keys']))} in {folder}, and "
+            f"{some(sorted(info['missing_keys']))} in {folder}, and "
             "would newly initialize them"
         )
     return model.eval().float()

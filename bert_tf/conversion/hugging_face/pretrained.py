@@ -19,6 +19,7 @@ from bert_tf.conversion.hugging_face import (
     tokenizer_files,
     weight_files,
 )
+from tfrecords.options import some
 from tfrecords.text import vocab
 
 PEER = "transformers (pip install transformers torch)"
@@ -64,6 +65,7 @@ _TIED = {
     "cls.predictions.decoder.bias": "masked_lm/bias",
 }
 _ENCODER = ("embeddings.", "encoder.")
+_WORDS = "embeddings.word_embeddings.weight"
 # Constants (position ids 0, 1, 2 ...) that older versions saved too.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
 # Weight files that the sidecar belongs to.
@@ -106,6 +108,35 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
     return row._replace(theirs=theirs)
 
 
+def _unwrapped(
+    tensors: Mapping[str, np.ndarray],
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Removes the prefix of a module that wraps the model.
+
+      module.bert.embeddings...  DataParallel
+      model.bert.embeddings...   a module with an attribute `model`
+
+    Returns:
+      Tensors by the names without a prefix that all have, and notes that say
+      so, or that not all have it.
+    """
+    prefixes = [n.partition(_WORDS)[0] for n in tensors if n.endswith(_WORDS)]
+    prefix = min(prefixes, default="").removesuffix("bert.")
+    others = [name for name in tensors if not name.startswith(prefix)]
+    if not prefix:
+        return dict(tensors), []
+    if others:
+        note = (
+            f"names have the prefix {prefix!r}, which is not ignored since "
+            f"others lack it: {some(others)}"
+        )
+        return dict(tensors), [note]
+    unwrapped = {n.removeprefix(prefix): x for n, x in tensors.items()}
+    return unwrapped, [
+        f"all names have the prefix {prefix!r}, which is ignored"
+    ]
+
+
 def _check_ties(
     tensors: Mapping[str, np.ndarray],
     renamed: Mapping[str, np.ndarray],
@@ -129,7 +160,7 @@ def _check_ties(
 def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
     others = [n for n, x in tensors.items() if x.dtype != np.float32]
     if others:
-        types = ", ".join(f"{name} {tensors[name].dtype}" for name in others)
+        types = some([f"{name} {tensors[name].dtype}" for name in others])
         raise ValueError(
             f"{path}: weights should be floating-point numbers; these are not: "
             f"{types}. A quantised model cannot be read."
@@ -147,7 +178,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     folder = modules.folder
     is_inside = modules.embedding is not None
     values = config_json.read_values(folder)
-    tensors, changes = weight_files.as_float32(weight_files.read(folder))
+    tensors, prefix_notes = _unwrapped(weight_files.read(folder))
+    tensors, changes = weight_files.as_float32(tensors)
     extra = sidecar.read(folder, _WEIGHTS)
     config_path = os.path.join(folder, config_json.CONFIG)
     metadata = config_json.parse(values, tensors, config_path)
@@ -161,13 +193,14 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     # Sentence embeddings use only the encoder, whatever the class.
     needed = () if is_inside else metadata.parts
     source = f"hugging_face {path}"
+    where = "; ".join([source, *prefix_notes])
     weights, _, unused = renaming.to_ours(
         rows,
         tensors,
         checkpoint_lib.shapes(
             metadata.config, metadata.task, len(metadata.labels)
         ),
-        source=source,
+        source=where,
         optional=[part for part in renaming.PARTS if part not in needed],
     )
     _check_floats(weights, path)
@@ -184,13 +217,14 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             for name in unused
             if name.removeprefix("bert.").startswith(_ENCODER)
         },
-        source=source,
+        source=where,
         config=config_path,
     )
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config)
     settings = _text_settings(modules, text, metadata.config)
+    changes = [*prefix_notes, *changes]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=metadata.config,
@@ -266,7 +300,7 @@ def _check_complete(
         )
     elif missing:
         raise ValueError(
-            f"{checkpoint.source} has no {', '.join(missing)}; a {name} needs "
+            f"{checkpoint.source} has no {some(missing)}; a {name} needs "
             "all of its weights. Train the model first, or use a model that "
             "has them."
         )

@@ -18,7 +18,7 @@ from bert_tf.conversion.hugging_face import pickles
 from bert_tf.conversion.keras_hub import weight_files as h5_files
 from bert_tf.training import model_folders
 from tfrecords.io import json_files
-from tfrecords.options import quoted
+from tfrecords.options import quoted, some
 
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
@@ -144,7 +144,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
         if lost:
             raise ValueError(
                 f"{shard} lacks tensors that {os.path.basename(path)} lists "
-                f"for it: {', '.join(lost)}. Copy both files again."
+                f"for it: {some(lost)}. Copy both files again."
             )
         tensors |= of_shard
     return _of_pytorch(tensors)

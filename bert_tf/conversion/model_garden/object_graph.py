@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf import config as bert_config
 from bert_tf.conversion.model_garden import tf2_files
+from tfrecords.options import some
 
 POOLER = "encoder/_pooler_layer"
 # Adam's slots in tf_keras -> suffix of a weight's name in the rename table.
@@ -91,7 +92,7 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
             f"{source} contains no BERT encoder of the Model Garden; expected "
             "an object with _embedding_layer and _transformer_layers. Its "
             "tensors are:\n"
-            + "\n".join(f"  + {name}" for name in objects.tensors)
+            + some([f"  + {name}" for name in objects.tensors], "\n  ")
         )
     ((encoder, _),) = encoders.values()
     _name_layers(objects, encoder)

@@ -4,7 +4,6 @@ import dataclasses
 import hashlib
 import math
 import os
-from collections.abc import Sequence
 
 from bert_tf.config import BertConfig
 from bert_tf.conversion import checkpoint as checkpoint_lib
@@ -22,6 +21,7 @@ from tfrecords.inspection.diagnostics import (
 )
 from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
+from tfrecords.options import some
 from tfrecords.text import vocab
 
 # Bytes of shards to compare with the manifest; takes about a second.
@@ -236,11 +236,12 @@ def check_checkpoint(
     text = f"has {loaded} of the model's {total} weights"
     severity, fix = NOTE, "."
     if weights.missing:
-        text += f"; newly initialized: {_some(weights.missing)}"
+        text += f"; newly initialized: {some(weights.missing, most=_MAX_NAMES)}"
     if weights.unused:
-        text += f"; not used: {_some(weights.unused)}"
+        text += f"; not used: {some(weights.unused, most=_MAX_NAMES)}"
     if weights.other_shapes:
-        text += f"; with different shapes: {_some(weights.other_shapes)}"
+        named = some(weights.other_shapes, most=_MAX_NAMES)
+        text += f"; with different shapes: {named}"
         severity = ERROR
         fix = ". Use the bert_config.json that belongs to the checkpoint."
     elif not loaded:
@@ -274,12 +275,6 @@ def check_checkpoint(
             diagnostics.append(Diagnostic(severity, "case", text))
             break  # Another case has other accents, too.
     return diagnostics
-
-
-def _some(names: Sequence[str]) -> str:
-    more = len(names) - _MAX_NAMES
-    text = ", ".join(names[:_MAX_NAMES])
-    return text + (f" and {more} more" if more > 0 else "")
 
 
 def _replaces_unused(

@@ -275,14 +275,43 @@ def test_an_incomplete_part_is_refused(folder):
     assert "missing:      bert.pooler.dense.bias (16,)" in refusal(folder)
 
 
-def test_missing_and_unexpected_names_are_all_listed(folder):
+@pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.module."])
+@pytest.mark.parametrize("own", ["bert.", ""])
+def test_a_prefix_of_all_names_is_ignored_with_a_note(folder, prefix, own):
+    expected = pretrained.read(folder).tensors
     change_tensors(
-        folder, lambda tensors: {f"module.{n}": t for n, t in tensors.items()}
+        folder,
+        lambda tensors: {
+            prefix + n.replace("bert.", own): t for n, t in tensors.items()
+        },
     )
+    found = pretrained.read(folder)
+    assert found.notes[-1] == (
+        f"all names have the prefix {prefix!r}, which is ignored"
+    )
+    assert found.tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found.tensors[name], tensor)
+
+
+def test_a_prefix_that_not_all_names_have_is_named(folder):
+    names = their_names("pretraining")
+
+    def change(tensors):
+        wrapped = {f"model.{n}": t for n, t in tensors.items()}
+        return wrapped | {"loss": np.ones(2, np.float32)}
+
+    change_tensors(folder, change)
     message = refusal(folder)
-    for name in their_names("pretraining"):
-        assert f"  - missing:      {name} " in message
-        assert f"  + unexpected:   module.{name} " in message
+    total = 2 * len(names) + 1
+    assert (
+        f"{total} tensors do not match (hugging_face {folder}; names have the "
+        "prefix 'model.', which is not ignored since others lack it: loss)."
+    ) in message
+    # Ten of each kind, and how many more.
+    assert message.count("  - missing: ") == 10
+    assert message.count("  + unexpected: ") == 10
+    assert f"  and {len(names) + 1 - 10} more\n" in message
 
 
 def test_shapes_that_do_not_match_the_config_are_listed(folder):
