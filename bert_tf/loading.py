@@ -117,8 +117,10 @@ def load(
     )
     _describe_encoder(model, given)
     for note in given.notes:
-        logging.warning("%s: %s", path, note)
-    _log(path, given)
+        is_detail = isinstance(note, checkpoint_lib.Detail)
+        level = logging.INFO if is_detail else logging.WARNING
+        logging.log(level, "%s: %s", path, note)
+    _log(path, given, task)
     if given.vocabulary is None:
         logging.warning("%s has no vocabulary, so no tokenizer", path)
         return model, None
@@ -172,11 +174,13 @@ def _as_str(path) -> str:
     return os.fspath(path)
 
 
-def _log(path: str, given: checkpoint_lib.Checkpoint) -> None:
+def _log(path: str, given: checkpoint_lib.Checkpoint, task: str | None) -> None:
+    """Logs a load; a warning if weights are new without being asked for."""
     labels = f"  labels {', '.join(given.labels)}" if given.labels else ""
     layers = set(map(_layer, given.missing()))
+    unasked = [x for x in layers if not task or not x.startswith(f"{task}/")]
     logging.log(
-        logging.WARNING if layers else logging.INFO,
+        logging.WARNING if unasked else logging.INFO,
         "loaded %s  task %s%s  weights loaded %d  newly initialized %s",
         stored_folders.address(path),
         given.task,
@@ -510,8 +514,12 @@ def _checkpoint_of(
             vocabulary = vocab.to_bytes(tokenizer.vocab)
     # The fields of their own of a Checkpoint.
     known = ("task", "labels", *vocab.RULES, vocabularies.INFERRED_CASE)
-    known += ("source", checkpoint_lib.SOURCE_FILES)
-    known += (model_folders.SENTENCE_EMBEDDING,)
+    known += (
+        "source",
+        checkpoint_lib.SOURCE_FILES,
+        checkpoint_lib.SOURCE_PATH,
+        model_folders.SENTENCE_EMBEDDING,
+    )
     do_lower_case = rules.pop("do_lower_case", None)
     return checkpoint_lib.Checkpoint(
         source=metadata.get("source", type(model).__name__),

@@ -7,6 +7,7 @@ one without the pooler and the next-sentence head.
 
 import contextlib
 import dataclasses
+import hashlib
 import os
 import random
 import re
@@ -34,6 +35,7 @@ WRITES = (
     checkpoints.STATE,
 )
 SOURCE_FILES = "source_files"  # In model.json.
+SOURCE_PATH = "source_path_sha256"  # Likewise; the path itself is private.
 _OF_OPTIMIZERS = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -48,9 +50,14 @@ _KNOWN = (
     vocabularies.INFERRED_CASE,
     "source",
     SOURCE_FILES,
+    SOURCE_PATH,
     "not_in_source",
     model_folders.SENTENCE_EMBEDDING,
 )
+
+
+class Detail(str):
+    """A note on what is usual in a format, which `load` logs at INFO."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -360,12 +367,25 @@ def metadata_of(checkpoint: Checkpoint) -> dict[str, object]:
         "labels": list(checkpoint.labels),
         "do_lower_case": checkpoint.do_lower_case,
         vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
-        "source": checkpoint.source,
+        "source": without_folders(checkpoint.source),
         SOURCE_FILES: checkpoint.source_files or None,
+        SOURCE_PATH: checkpoint.source_files
+        and digest_of_path(checkpoint.source.partition(" ")[2]),
         "not_in_source": checkpoint.missing(),
         model_folders.SENTENCE_EMBEDDING: embedding and embedding.settings(),
     }
-    return {n: x for n, x in metadata.items() if x not in (None, [])}
+    return {n: x for n, x in metadata.items() if x not in (None, [], "")}
+
+
+def without_folders(source: str) -> str:
+    """Returns "format name" of "format path"; the folders above are private."""
+    files, space, path = source.partition(" ")
+    return files + space + os.path.basename(os.path.normpath(path))
+
+
+def digest_of_path(path: str) -> str:
+    """Returns the sha256 by which the path of a source is known again."""
+    return hashlib.sha256(os.fsencode(path)).hexdigest()
 
 
 def write(checkpoint: Checkpoint, folder: str) -> None:

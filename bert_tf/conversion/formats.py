@@ -256,7 +256,10 @@ def _was_converted(path: str, folder: str, *, again: bool) -> bool:
         return False
     metadata = model_folders.read_metadata(folder)
     given = stored_folders.address(os.path.abspath(path))
-    if metadata.get("source", "").partition(" ")[2] != given:
+    # Older folders have the path itself.
+    if metadata.get("source", "").partition(" ")[2] != given and metadata.get(
+        checkpoint.SOURCE_PATH
+    ) != checkpoint.digest_of_path(given):
         return False
     digest = source_digest(path)
     has_changed = digest not in (None, metadata.get(checkpoint.SOURCE_FILES))

@@ -178,6 +178,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         config=config_path,
     )
     text = vocabularies.read_inferred(folder)
+    case_note = vocabularies.case_note(text["do_lower_case"])
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
@@ -187,7 +188,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=slots,
         step=step,
         unused=tuple(unused),
-        notes=(*notes, vocabularies.case_note(text["do_lower_case"])),
+        notes=(*notes, checkpoint_lib.Detail(case_note)),
         **text,
     )
 

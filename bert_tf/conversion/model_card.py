@@ -283,7 +283,7 @@ def _without_folders(source: str | None) -> str | None:
     files, _, path = (source or "").partition(" ")
     if not path or files == "bert_tf":
         return None
-    return f"{files} {os.path.basename(os.path.normpath(path))}"
+    return checkpoint_lib.without_folders(source)
 
 
 def _training(facts: Facts) -> list[str]:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
+from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import model_card
 from bert_tf.export import (
     choice_signatures,
@@ -60,6 +61,9 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     metadata = dict(model_folders.read_metadata(folder))
     # Of the folder; that of the export is among its own settings.
     metadata.pop(model_folders.SENTENCE_EMBEDDING, None)
+    if "source" in metadata:  # Older folders have its path.
+        source = checkpoint_lib.without_folders(metadata["source"])
+        metadata["source"] = source
     if config.kind == kinds.PREPROCESSOR:
         _export_preprocessor(config, folder, metadata)
         return

@@ -45,6 +45,7 @@ _ENTRIES = {
     "precision?": str,
     "source?": str,
     "source_files?": str,
+    "source_path_sha256?": str,
     "do_lower_case?": bool,
     "do_lower_case_inferred?": bool,
     "strip_accents?": bool,

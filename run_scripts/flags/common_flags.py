@@ -40,6 +40,7 @@ _COUNTERPARTS = {
     "bert_config_file": "",
 }
 
+_OF_TENSORFLOW = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 _CACHE = "cache_dir"
 _CACHE_VARIABLE = "BERT_TF_CACHE_DIR"  # As in stored_folders.py.
 
@@ -240,10 +241,14 @@ class _LogLine(python_logging.Formatter):
 
 
 def _is_wanted(record: python_logging.LogRecord) -> bool:
-    """Returns False for TensorFlow's warning about retracing.
+    """Returns False for TensorFlow's notes and its warning about retracing.
 
     Batches of several lengths are traced once per length, on purpose.
     """
+    if record.levelno <= python_logging.INFO and _OF_TENSORFLOW.search(
+        record.pathname
+    ):
+        return False
     return "triggered tf.function retracing" not in record.getMessage()
 
 
@@ -285,7 +290,9 @@ def run(main) -> None:
     handler.setFormatter(_LogLine())
     # Configures the root logger, to which absl and all libraries propagate.
     python_logging.basicConfig(handlers=[handler])
-    python_logging.getLogger("tensorflow").addFilter(_is_wanted)
+    # TensorFlow logs to its own logger, and to that of absl.
+    for name in ("tensorflow", "absl"):
+        python_logging.getLogger(name).addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
     if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -254,7 +254,20 @@ def test_what_was_decided_while_reading_is_a_warning(tmp_path, caplog):
     folder = checkpoint_folders.write(given, tmp_path / "google", "google")
     with caplog.at_level(logging.WARNING):
         bert_tf.load(folder)
-    assert f"{folder}: do_lower_case=True is inferred: the voc" in caplog.text
+    assert f"{folder}: a TF1 checkpoint does not name its cl" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["google", "hugging_face"])
+def test_a_normal_load_logs_at_info(tmp_path, caplog, name):
+    given = given_of("pretraining", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / name, name)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="absl"):
+        bert_tf.load(folder)
+        bert_tf.load(folder, task="classification", labels=["a", "b"])
+    assert len(caplog.records) >= 4
+    assert all(x.levelno == logging.INFO for x in caplog.records)
+    assert "newly initialized classification/dense" in caplog.text
 
 
 def test_rules_of_the_tokenizer_are_kept(tmp_path):

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
+from bert_tf.conversion import checkpoint as checkpoint_lib
 from bert_tf.conversion import renaming
 from bert_tf.conversion.renaming import MASKED_LM, NEXT_SENTENCE, PARTS, POOLER
 from tfrecords.io import json_files
@@ -136,8 +137,10 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     if ours in ("gelu", "gelu_erf"):
         form = "tanh" if ours == "gelu" else "erf"
         notes.append(
-            f"hidden_act {values.get('hidden_act', 'gelu')!r} of transformers "
-            f"is GELU by {form}, called {ours!r} here"
+            checkpoint_lib.Detail(
+                f"hidden_act {values.get('hidden_act', 'gelu')!r} of "
+                f"transformers is GELU by {form}, called {ours!r} here"
+            )
         )
     dropout, rate = values.get("classifier_dropout"), config.hidden_dropout_prob
     if task not in ("pretraining", "spans") and dropout not in (None, rate):

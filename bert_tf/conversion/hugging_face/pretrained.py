@@ -224,7 +224,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config)
     settings = _text_settings(modules, text, metadata.config)
-    changes = [*prefix_notes, *changes]
+    changes = [*prefix_notes, *map(checkpoint_lib.Detail, changes)]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=metadata.config,

@@ -143,7 +143,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
     case = metadata.rules.pop("do_lower_case", None)
     if is_case_inferred:
-        notes += [vocabularies.case_note(case)]
+        note = vocabularies.case_note(case)
+        notes += [checkpoint_lib.Detail(note)]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,

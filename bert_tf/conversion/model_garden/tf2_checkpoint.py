@@ -203,6 +203,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             "the encoder is read, with the task pretraining"
         ]
     text = vocabularies.read_inferred(folder)
+    case_note = vocabularies.case_note(text["do_lower_case"])
     return checkpoint_lib.Checkpoint(
         source=source,
         config=config,
@@ -211,7 +212,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         slots=slots,
         step=object_graph.find_step(objects),
         unused=tuple(unused),
-        notes=(*notes, vocabularies.case_note(text["do_lower_case"])),
+        notes=(*notes, checkpoint_lib.Detail(case_note)),
         **text,
     )
 

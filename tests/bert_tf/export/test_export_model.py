@@ -12,7 +12,12 @@ from bert_tf.training import model_folders
 
 @pytest.mark.slow
 def test_export_can_be_called_without_flags(tmp_path):
-    save_model(make_model("regression"), "regression", tmp_path / "model")
+    save_model(
+        make_model("regression"),
+        "regression",
+        tmp_path / "model",
+        source=f"google {tmp_path}/bert",  # As older folders have it.
+    )
     config = kinds.ExportConfig(
         model_dir=str(tmp_path / "model"),
         export_dir=str(tmp_path / "export"),
@@ -22,6 +27,8 @@ def test_export_can_be_called_without_flags(tmp_path):
     export_model.export(config)
     loaded = tf.saved_model.load(config.export_dir)
     assert loaded.text(["the cat"])["embedding"].shape == (1, 16)
+    metadata = (tmp_path / "export/assets.extra/model.json").read_text()
+    assert '"source": "google bert"' in metadata
 
 
 def test_a_model_is_the_same_in_every_export(tmp_path):

@@ -111,17 +111,25 @@ def test_a_required_flag_is_named(values):
     parse(values, "--vocab_file=vocab.txt")
 
 
-def test_the_retracing_warning_is_filtered(caplog, monkeypatch):
+def test_notes_and_the_retracing_warning_of_tensorflow_are_filtered(
+    caplog, monkeypatch, tmp_path
+):
     monkeypatch.setattr(sys, "argv", ["script"])
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+    (tmp_path / "fingerprint.pb").unlink()
+    caplog.clear()
 
     def main(argv):
         double = tf.function(lambda x: x + x)
         for length in range(1, 9):
             double(tf.zeros(length))
+        tf.saved_model.load(str(tmp_path))  # "Fingerprint not found."
         tf.get_logger().warning("but this is one")
+        logging.getLogger("absl").info("and this")
 
-    common_flags.run(main)
-    assert caplog.messages == ["but this is one"]
+    with caplog.at_level("INFO", logger="absl"):
+        common_flags.run(main)
+    assert caplog.messages == ["but this is one", "and this"]
 
 
 @pytest.mark.parametrize(
