@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bert_tf import config as bert_config
 from bert_tf.conversion import vocabularies
-from bert_tf.conversion.hugging_face import config_json
+from bert_tf.conversion.hugging_face import config_json, tokenizer_json
 from tfrecords.io import json_files
 from tfrecords.options import quoted
 from tfrecords.text import vocab
@@ -17,7 +17,7 @@ from tfrecords.text import vocab
 VOCABULARY = "vocab.txt"
 TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
-WRITES = (VOCABULARY, SETTINGS)
+WRITES = (VOCABULARY, TOKENIZER, SETTINGS)
 _ADDED = "added_tokens.json"
 # These classes use tokenizer.json unchanged; those of BERT build a new
 # tokenizer from `SETTINGS` (seen in transformers 5.23).
@@ -101,6 +101,11 @@ def _entries(tokenizer: dict, path: str) -> list[str]:
     return entries
 
 
+def _lines(vocabulary: bytes) -> list[str]:
+    lines = vocabulary.decode("utf-8", "replace").replace("\r\n", "\n")
+    return lines.removesuffix("\n").split("\n")
+
+
 def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     """Returns vocab.txt, or the same content made from tokenizer.json."""
     path = os.path.join(folder, VOCABULARY)
@@ -110,8 +115,7 @@ def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
     entries = _entries(tokenizer, os.path.join(folder, TOKENIZER))
     if content is None:
         return "".join(f"{entry}\n" for entry in entries).encode()
-    lines = content.decode("utf-8", "replace").replace("\r\n", "\n")
-    lines = lines.removesuffix("\n").split("\n")
+    lines = _lines(content)
     for i in range(max(len(lines), len(entries))):
         if lines[i : i + 1] != entries[i : i + 1]:
             raise ValueError(
@@ -250,10 +254,17 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
 def write(
     vocabulary: bytes, rules: dict[str, bool], max_tokens: int, folder: str
 ) -> None:
-    """Writes vocab.txt and tokenizer_config.json."""
+    """Writes vocab.txt, tokenizer_config.json and, if known, tokenizer.json.
+
+    `tokenizer_json.write` documents which vocabularies it cannot hold. Without
+    `do_lower_case` it is not written, since it would decide it.
+    """
     vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
     settings = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": max_tokens,
     }
     json_files.write(os.path.join(folder, SETTINGS), settings | rules)
+    if "do_lower_case" in rules:
+        path = os.path.join(folder, TOKENIZER)
+        tokenizer_json.write(_lines(vocabulary), rules, path)

@@ -56,14 +56,17 @@ def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
     assert put(tmp_path) == (None, {}, (), (), None)
 
 
-def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path):
-    for rules in (
+@pytest.mark.parametrize(
+    "rules",
+    [
         *(UNCASED, CASED, {}, {"strip_accents": False}),
         CASED | {"strip_accents": True, "tokenize_chinese_chars": False},
-    ):
-        tokenizer_files.write(CONTENT, rules, 63, str(tmp_path))
-        found = tokenizer_files.read(str(tmp_path), CONFIG)
-        assert found == (CONTENT, rules, (), (), 63)
+    ],
+)
+def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path, rules):
+    tokenizer_files.write(CONTENT, rules, 63, str(tmp_path))
+    found = tokenizer_files.read(str(tmp_path), CONFIG)
+    assert found == (CONTENT, rules, (), (), 63)
 
 
 @pytest.mark.parametrize("length", [None, 513, 1e30, 7.5, 0])
