@@ -98,10 +98,14 @@ def test_formats_without_the_head_refuse_by_name(tmp_path, name, task):
     assert not (tmp_path / "other").exists()
 
 
-def test_our_settings_survive_only_in_our_format(tmp_path, classifier):
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face", "keras_hub"])
+def test_the_length_survives_in_formats_that_hold_it(
+    tmp_path, classifier, name
+):
     model, _ = bert_tf.load(classifier)
     assert model.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
-    bert_tf.save(model, tmp_path / "copy")
+    assert exports.MAX_SEQ_LENGTH < model.config.max_position_embeddings
+    bert_tf.save(model, tmp_path / "copy", format=name)
     again, _ = bert_tf.load(tmp_path / "copy")
     assert again.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
 

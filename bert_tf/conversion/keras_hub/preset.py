@@ -140,6 +140,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     for name in extra.settings.get("not_in_source") or ():
         weights.pop(name, None)
     notes = [*metadata.notes, *extra.notes]
+    length = metadata.max_seq_length
     is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
     case = metadata.rules.pop("do_lower_case", None)
     if is_case_inferred:
@@ -159,7 +160,8 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         do_lower_case=case,
         is_case_inferred=is_case_inferred,
         unused=tuple(unused),
-        metadata=metadata.rules,
+        metadata=metadata.rules
+        | ({"max_seq_length": length} if length else {}),
         notes=tuple(notes),
         tokenizer_differences=metadata.tokenizer_differences,
     )
@@ -203,7 +205,8 @@ def write(checkpoint: checkpoint_lib.Checkpoint, folder: str) -> None:
         lower = vocabularies.infer_lower_case(checkpoint.vocabulary)
         rules["do_lower_case"], is_case_inferred = lower, True
     classes = 1 if task == "regression" else len(labels)
-    preset_json.write(folder, config, task, classes, rules)
+    length = checkpoint.metadata.get("max_seq_length")
+    preset_json.write(folder, config, task, classes, rules, length)
     weight_files.write(
         {n: x.astype(np.float32) for n, x in theirs.items()}, folder
     )

@@ -47,13 +47,14 @@ class Metadata(NamedTuple):
     """Fields of a Checkpoint that are in a preset's JSON files.
 
     Without a head `task` is "pretraining". `num_classes` is 0 unless the head
-    is a classifier.
+    is a classifier. `max_seq_length` is None without a preprocessor.
     """
 
     config: bert_config.BertConfig
     task: str
     num_classes: int
     rules: dict[str, bool]  # See `vocab.rules_of`.
+    max_seq_length: int | None
     notes: tuple[str, ...]
     tokenizer_differences: tuple[str, ...]
 
@@ -160,8 +161,17 @@ def read(folder: str) -> Metadata:
             for name, value in _OF_BERT.items()
             if given.get(name) not in (None, value)
         ]
+    kinds = {"sequence_length?": range(1, 2**31)}
+    preprocessor = _read(folder, PREPROCESSOR, kinds) or {"config": {}}
+    length = preprocessor["config"].get("sequence_length")
     return Metadata(
-        config, task, num_classes, rules, tuple(notes), tuple(differences)
+        config,
+        task,
+        num_classes,
+        rules,
+        length and min(length, config.max_position_embeddings),
+        tuple(notes),
+        tuple(differences),
     )
 
 
@@ -185,7 +195,7 @@ def _layer(
 
 
 def _text_files(
-    config: bert_config.BertConfig, task: str | None, rules: dict[str, bool]
+    max_seq_length: int, task: str | None, rules: dict[str, bool]
 ) -> dict[str, dict]:
     """Returns the JSON files of a tokenizer and its preprocessor."""
     tokenizer = {
@@ -201,7 +211,7 @@ def _text_files(
     values = {
         "tokenizer": tokenizer,
         "config_file": PREPROCESSOR,
-        "sequence_length": config.max_position_embeddings,
+        "sequence_length": max_seq_length,
         "truncate": "round_robin",
     }
     module = "bert_text_classifier_preprocessor"
@@ -220,6 +230,7 @@ def write(
     task: str | None,
     num_classes: int,
     rules: dict[str, bool] | None,
+    max_seq_length: int | None = None,
 ) -> None:
     """Writes config.json, and the files of the head and the tokenizer if any.
 
@@ -229,6 +240,7 @@ def write(
       task: None for a backbone without a head.
       num_classes: number of classes of a classifier.
       rules: of the tokenizer, with `do_lower_case`; None for no tokenizer.
+      max_seq_length: None for `max_position_embeddings`.
     """
     ours = config.to_dict()
     sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
@@ -236,7 +248,8 @@ def write(
     backbone = _layer("bert_backbone", _BACKBONE, sizes | dropout)
     files = {CONFIG: backbone}
     if rules is not None:
-        files |= _text_files(config, task, rules)
+        length = max_seq_length or config.max_position_embeddings
+        files |= _text_files(length, task, rules)
     parts = {"backbone": backbone, "preprocessor": files.get(PREPROCESSOR)}
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
