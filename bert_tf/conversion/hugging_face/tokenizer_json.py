@@ -18,7 +18,10 @@ from tokenizers import (
 )
 
 from tfrecords.io import atomic_files
-from tfrecords.text import vocab
+
+_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# tokenization.py: WordpieceTokenizer; the library's default is 100.
+_MAX_CHARS_PER_WORD = 200
 
 
 def make(
@@ -35,8 +38,7 @@ def make(
         models.WordPiece(
             {entry: i for i, entry in enumerate(entries)},
             unk_token="[UNK]",
-            # The library's default is 100.
-            max_input_chars_per_word=vocab.MAX_CHARS_PER_WORD,
+            max_input_chars_per_word=_MAX_CHARS_PER_WORD,
         )
     )
     tokenizer.normalizer = normalizers.BertNormalizer(
@@ -52,7 +54,7 @@ def make(
         special_tokens=[(x, entries.index(x)) for x in ("[CLS]", "[SEP]")],
     )
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(vocab.SPECIAL_TOKENS))
+    tokenizer.add_special_tokens(list(_SPECIAL_TOKENS))
     return tokenizer
 
 
@@ -68,7 +70,7 @@ def write(entries: list[str], rules: Mapping[str, object], path: str) -> None:
       path: file to write.
     """
     if len(set(entries)) < len(entries) or not all(
-        token in entries for token in vocab.SPECIAL_TOKENS
+        token in entries for token in _SPECIAL_TOKENS
     ):
         logging.warning(
             "%s is not written: entries of the vocabulary are equal, or "
