@@ -137,12 +137,12 @@ def split_heads(
 
 
 def _unexpected(tensors: Mapping[str, np.ndarray]) -> list[str]:
-    return [f"  + unexpected:   {n} {x.shape}" for n, x in tensors.items()]
+    return [f"+ unexpected:   {n} {x.shape}" for n, x in tensors.items()]
 
 
 def _difference(source: str, advice: str, *lines: list[str]) -> ValueError:
     start = f"{sum(map(len, lines))} tensors do not match ({source})."
-    shown = [some(group, "\n  ") for group in lines if group]
+    shown = ["  " + some(group, "\n  ") for group in lines if group]
     return ValueError("\n".join([start, *shown, advice]))
 
 
@@ -199,12 +199,12 @@ def to_ours(
             renamed[row.ours] = row.to_ours(tensor, shape)
         elif tensor is not None:
             misfits.append(
-                f"  ! other shape:  {row.theirs} {tensor.shape}, expected "
+                f"! other shape:  {row.theirs} {tensor.shape}, expected "
                 f"{expected} from the config"
             )
         elif not slot and row.ours not in may_miss:
             missing.append(
-                f"  - missing:      {row.theirs} {expected}, for {row.ours}"
+                f"- missing:      {row.theirs} {expected}, for {row.ours}"
             )
     unused = sorted(set(tensors) - {row.theirs for row in table})
     if missing or misfits:
@@ -253,7 +253,7 @@ def refuse_more(
         raise ValueError(
             f"{len(more)} tensors of the encoder are not in a BERT with the "
             "configured sizes; without them, outputs would differ "
-            f"({source}).\n"
+            f"({source}).\n  "
             + some(_unexpected(more), "\n  ")
             + f"\nCheck that {config} belongs to these weights. If it does, "
             "the encoder is not BERT's and cannot be read."
@@ -283,7 +283,7 @@ def to_theirs(
     """
     rows = {row.ours: row for row in table}
     lines = [
-        f"  + no equivalent: {name} {tensor.shape}"
+        f"+ no equivalent: {name} {tensor.shape}"
         for name, tensor in tensors.items()
         if name not in rows
     ]

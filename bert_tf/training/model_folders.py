@@ -329,15 +329,15 @@ def check_partners(
       source: path of the checkpoint.
     """
     unexpected = [
-        f"  + in the checkpoint only: {name} {tensors[name].shape}"
+        f"+ in the checkpoint only: {name} {tensors[name].shape}"
         for name in sorted(set(tensors) - set(shapes))
     ]
     missing = [
-        f"  - in the model only:      {name} {tuple(shapes[name])}"
+        f"- in the model only:      {name} {tuple(shapes[name])}"
         for name in sorted(set(shapes) - set(tensors))
     ]
     misfits = [
-        f"  ! different shapes:       {name} {tensors[name].shape} in the "
+        f"! different shapes:       {name} {tensors[name].shape} in the "
         f"checkpoint, {tuple(shapes[name])} in the model"
         for name in sorted(set(shapes) & set(tensors))
         if tensors[name].shape != tuple(shapes[name])
@@ -345,8 +345,8 @@ def check_partners(
     groups = [group for group in (unexpected, missing, misfits) if group]
     if groups:
         raise ValueError(
-            f"{sum(map(len, groups))} weights do not match ({source}).\n"
-            + "\n".join(some(group, "\n  ") for group in groups)
+            f"{sum(map(len, groups))} weights do not match ({source}).\n  "
+            + "\n  ".join(some(group, "\n  ") for group in groups)
             + "\nUse the bert_config.json that belongs to the checkpoint."
         )
 

@@ -91,8 +91,8 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
         raise ValueError(
             f"{source} contains no BERT encoder of the Model Garden; expected "
             "an object with _embedding_layer and _transformer_layers. Its "
-            "tensors are:\n"
-            + some([f"  + {name}" for name in objects.tensors], "\n  ")
+            "tensors are:\n  "
+            + some([f"+ {name}" for name in objects.tensors], "\n  ")
         )
     ((encoder, _),) = encoders.values()
     _name_layers(objects, encoder)
