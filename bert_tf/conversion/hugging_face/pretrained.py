@@ -108,6 +108,15 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
     return row._replace(theirs=theirs)
 
 
+def _tensors(
+    folder: str,
+) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+    """Returns tensors in float32; notes on a prefix, and on dtypes."""
+    tensors, notes = _unwrapped(weight_files.read(folder))
+    tensors, changes = weight_files.as_float32(tensors)
+    return tensors, notes, list(map(checkpoint_lib.Detail, changes))
+
+
 def _unwrapped(
     tensors: Mapping[str, np.ndarray],
 ) -> tuple[dict[str, np.ndarray], list[str]]:
@@ -178,8 +187,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     folder = modules.folder
     is_inside = modules.embedding is not None
     values = config_json.read_values(folder)
-    tensors, prefix_notes = _unwrapped(weight_files.read(folder))
-    tensors, changes = weight_files.as_float32(tensors)
+    tensors, prefix_notes, changes = _tensors(folder)
     extra = sidecar.read(folder, _WEIGHTS)
     config_path = os.path.join(folder, config_json.CONFIG)
     metadata = config_json.parse(values, tensors, config_path)
@@ -224,7 +232,6 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config)
     settings = _text_settings(modules, text, metadata.config)
-    changes = [*prefix_notes, *map(checkpoint_lib.Detail, changes)]
     return checkpoint_lib.Checkpoint(
         source=source,
         config=metadata.config,
@@ -242,6 +249,7 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             *modules.notes,
             *metadata.notes,
             *text.notes,
+            *prefix_notes,
             *changes,
             *extra.notes,
         ),

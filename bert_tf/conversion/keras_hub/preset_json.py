@@ -47,7 +47,8 @@ class Metadata(NamedTuple):
     """Fields of a Checkpoint that are in a preset's JSON files.
 
     Without a head `task` is "pretraining". `num_classes` is 0 unless the head
-    is a classifier. `max_seq_length` is None without a preprocessor.
+    is a classifier. `max_seq_length` is None if there is no preprocessor,
+    or it takes as many tokens as the model.
     """
 
     config: bert_config.BertConfig
@@ -164,12 +165,14 @@ def read(folder: str) -> Metadata:
     kinds = {"sequence_length?": range(1, 2**31)}
     preprocessor = _read(folder, PREPROCESSOR, kinds) or {"config": {}}
     length = preprocessor["config"].get("sequence_length")
+    # Otherwise it is no limit of the training.
+    is_limit = length and length < config.max_position_embeddings
     return Metadata(
         config,
         task,
         num_classes,
         rules,
-        length and min(length, config.max_position_embeddings),
+        length if is_limit else None,
         tuple(notes),
         tuple(differences),
     )

@@ -22,7 +22,8 @@ TEXTS = [
 def test_ordinary_text_has_our_tokens(tmp_path, tiny_vocab_file, do_lower_case):
     with open(tiny_vocab_file, "rb") as file:
         content = file.read()
-    tokenizer_files.write(content, do_lower_case, 32, str(tmp_path))
+    rules = {"do_lower_case": do_lower_case}
+    tokenizer_files.write(content, rules, 32, str(tmp_path))
     theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
     ours = tokenizer.BertTokenizer(tiny_vocab_file, do_lower_case)
     for text, ids in zip(TEXTS, ours(TEXTS).to_list(), strict=True):
