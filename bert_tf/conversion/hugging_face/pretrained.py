@@ -111,10 +111,10 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
 def _tensors(
     folder: str,
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
-    """Returns tensors in float32; notes on a prefix, and on dtypes."""
+    """Returns tensors in float32; notes on a prefix; these and on dtypes."""
     tensors, notes = _unwrapped(weight_files.read(folder))
     tensors, changes = weight_files.as_float32(tensors)
-    return tensors, notes, list(map(checkpoint_lib.Detail, changes))
+    return tensors, notes, [*notes, *map(checkpoint_lib.Detail, changes)]
 
 
 def _unwrapped(
@@ -176,6 +176,16 @@ def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
         )
 
 
+def _unread(unused: list[str], weights: Collection[str]) -> list[str]:
+    """Returns unused tensors that are no constants and not tied to others."""
+    return [
+        name
+        for name in unused
+        if not name.endswith(_BUFFERS)
+        and not (name in _TIED and "masked_lm/bias" in weights)
+    ]
+
+
 def read(path: str) -> checkpoint_lib.Checkpoint:
     """Reads a folder, of sentence-transformers or not.
 
@@ -202,23 +212,17 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
     needed = () if is_inside else metadata.parts
     source = f"hugging_face {path}"
     where = "; ".join([source, *prefix_notes])
+    sizes = (metadata.config, metadata.task, len(metadata.labels))
     weights, _, unused = renaming.to_ours(
         rows,
         tensors,
-        checkpoint_lib.shapes(
-            metadata.config, metadata.task, len(metadata.labels)
-        ),
+        checkpoint_lib.shapes(*sizes),
         source=where,
         optional=[part for part in renaming.PARTS if part not in needed],
     )
     _check_floats(weights, path)
     _check_ties(tensors, weights, path)
-    unused = [
-        name
-        for name in unused
-        if not name.endswith(_BUFFERS)
-        and not (name in _TIED and "masked_lm/bias" in weights)
-    ]
+    unused = _unread(unused, weights)
     renaming.refuse_more(
         {
             name: tensors[name]
@@ -249,7 +253,6 @@ def read(path: str) -> checkpoint_lib.Checkpoint:
             *modules.notes,
             *metadata.notes,
             *text.notes,
-            *prefix_notes,
             *changes,
             *extra.notes,
         ),
