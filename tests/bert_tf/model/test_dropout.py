@@ -43,8 +43,8 @@ def test_the_share_kept_is_one_minus_rate(rate):
 
 
 def test_the_smallest_rate_drops_one_of_65536_values():
-    dropped = (~mask(64, 0, shape=(2**16,), rate=2**-16)).sum()
-    assert abs(dropped - 64) < 5 * np.sqrt(64)
+    dropped = (~mask(256, 0, shape=(2**16,), rate=2**-16)).sum()
+    assert abs(dropped - 256) < 5 * np.sqrt(256)
 
 
 def test_the_scale_is_that_of_the_share_that_is_really_kept():

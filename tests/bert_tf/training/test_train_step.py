@@ -304,9 +304,7 @@ class TwoEqualReplicas:
 
 
 def test_replicas_that_clip_before_the_sum_share_the_norm(monkeypatch):
-    monkeypatch.setattr(
-        tf.distribute, "get_replica_context", TwoEqualReplicas
-    )
+    monkeypatch.setattr(tf.distribute, "get_replica_context", TwoEqualReplicas)
     (gradient,), norm, factor = train_step.clip_and_sum(
         [tf.constant([6.0, 8.0])], clip_norm=1.0, scale=2.0
     )
