@@ -253,7 +253,7 @@ def try_all(
             yield Result(fault, "stale", str(error))
     if not texts:
         return
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folders = [pathlib.Path(name) / f"copy-{i}" for i in range(jobs)]
         copy_tree(root, folders[0])
         if (root.parent / "shared").is_dir():  # Real data, for some tests.
@@ -274,10 +274,13 @@ def try_all(
             finally:
                 free.put(folder)
 
-        with futures.ThreadPoolExecutor(jobs) as pool:
+        pool = futures.ThreadPoolExecutor(jobs)
+        try:
             running = [pool.submit(work, fault) for fault in texts]
             for future in futures.as_completed(running):
                 yield future.result()
+        finally:  # After Ctrl-C, too.
+            pool.shutdown(cancel_futures=True)
 
 
 def table(results: Sequence[Result]) -> str:
@@ -342,19 +345,20 @@ def main(arguments: Sequence[str] | None = None, root=ROOT) -> None:
         for fault in faults:
             print(f"{fault}\n     - {fault.old}\n     + {fault.new}")
         return
-    results, begin, before = [], None, time.monotonic()
+    results, begin = [], None
     try:
         for result in try_all(faults, root, args.jobs, args.limit):
-            now = time.monotonic()
             results.append(result)
-            begin = begin or before  # The first has the run without faults.
-            left = (len(faults) - len(results)) * (now - begin) / len(results)
-            print(
-                f"{len(results)}/{len(faults)}  {result.outcome:5}  "
-                f"{result.fault}: {result.detail}  (about {left / 60:.0f} "
-                "minutes left)",
-                flush=True,
-            )
+            line = f"{len(results)}/{len(faults)}  {result.outcome:5}  "
+            line += f"{result.fault}  {result.detail}"
+            now = time.monotonic()
+            if begin is None:  # The tests without a fault have run before.
+                begin = now
+            else:
+                each = (now - begin) / (len(results) - 1)
+                left = each * (len(faults) - len(results))
+                line += f"  ({left / 60:.0f} minutes left)"
+            print(line, flush=True)
     except ValueError as error:
         sys.exit(str(error))
     print(table(results))
