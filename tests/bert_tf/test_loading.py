@@ -222,7 +222,9 @@ def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
 ):
     given = given_of("classification", tmp_path / "ours")
     folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
-    add_tensors(folder, "classifier.dense.weight", "classifier.dense.bias")
+    # Tensors of the pre-training heads, which may be there, change nothing.
+    more = ("classifier.dense.weight", "classifier.dense.bias")
+    add_tensors(folder, *more, "cls.predictions.bias")
     with caplog.at_level(logging.WARNING):
         model, _ = bert_tf.load(folder)
     assert (
@@ -396,6 +398,7 @@ def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
     "arguments, message",
     [
         ({"labels": ["a", "b"]}, "2 names, but .* has 3 classes: bad, good"),
+        ({"labels": ["a", "b", "c", "d"]}, "4 names, but .* has 3 classes"),
         ({"labels": "ab"}, "give a list"),
         ({"labels": {"a", "b", "c"}}, "give a list"),  # Without an order.
         ({"labels": ["a", 2, "c"]}, "give a list"),
@@ -613,6 +616,18 @@ def test_an_encoder_is_saved_with_its_vocabulary_and_case(tmp_path):
     )
     with pytest.raises(ValueError, match="BertEncoder has no metadata"):
         loading.metadata_of(model.encoder)
+
+
+def test_an_inferred_case_is_one_until_a_tokenizer_has_another(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "google", "google")
+    model, own = bert_tf.load(folder)
+    other = type(own)(own.vocab, do_lower_case=not own.do_lower_case)
+    for tokenizer, is_inferred in ((own, True), (other, None)):
+        path = tmp_path / f"saved_{is_inferred}"
+        bert_tf.save(model, path, tokenizer)
+        metadata = json.loads((path / "model.json").read_text())
+        assert metadata.get("do_lower_case_inferred") is is_inferred
 
 
 def test_an_encoder_is_saved_without_the_lstm_of_its_head(tmp_path):

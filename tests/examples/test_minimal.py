@@ -12,6 +12,8 @@ import sys
 import numpy as np
 import pytest
 
+from tfrecords.text import documents
+
 ROOT = pathlib.Path(__file__).parents[2]
 TEXTS = ["The ship sails to the north.", "It comes back!", ""]
 # Saves the outputs of the model itself when the example exports it.
@@ -199,6 +201,21 @@ def test_docstrings_are_documents_without_duplicate_paragraphs(
     assert not any(">>>" in text for text in texts)
     paragraphs = [line for text in texts for line in text.split("\n")]
     assert len(paragraphs) == len(set(paragraphs)) > 50
+
+
+def test_examples_are_labelled_by_their_place(minimal, tiny_vocab_file):
+    tokenizer = minimal.BertTokenizer(tiny_vocab_file, do_lower_case=True)
+    sentences = {"opening": "the old town .", "later": "she sailed north ."}
+    document = documents.Document(list(sentences.values()), "text.txt:1")
+    examples = minimal.make_classification_examples(
+        [document], tokenizer, np.random.default_rng(1)
+    )
+    for label, ids in zip(
+        examples["label_ids"], examples["input_word_ids"], strict=True
+    ):
+        wanted = minimal.encode(tokenizer, [sentences[minimal.LABELS[label]]])
+        np.testing.assert_array_equal(ids, wanted["input_word_ids"][0])
+    assert len(examples["label_ids"]) == 2
 
 
 def test_the_example_stays_short():

@@ -1,11 +1,13 @@
 """make_glue_submission: a zip that the site accepts, or one error line."""
 
 import json
+import statistics
 import zipfile
 
 import pytest
 
 from run_scripts import make_glue_submission as submission
+from tfrecords.tasks import glue_rows
 
 # As listed on the site's submission page.
 FILES = [
@@ -78,6 +80,19 @@ def test_official_files_have_the_expected_numbers_of_rows(shared_data):
         task = submission._TASKS[name]
         lines = (folder / name / task.files["test"]).read_text().splitlines()
         assert len(lines) - 1 == submission.TEST_SETS[name].num_rows, name
+
+
+def test_filled_answers_are_the_most_frequent_of_official_files(shared_data):
+    for name in ("CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI"):
+        task = submission._TASKS[name]
+        path = shared_data / "glue" / name / task.files["train"]
+        rows = glue_rows.read_rows(task, str(path), is_labelled=True)
+        labels = [row.label for row in rows]
+        if task.is_regression:
+            expected = f"{statistics.fmean(labels):.4f}"
+        else:
+            expected = task.labels[statistics.mode(labels)]
+        assert submission.TEST_SETS[name].answer == expected, name
 
 
 @pytest.mark.parametrize(

@@ -77,6 +77,11 @@ def test_invalid_values_are_rejected(changes, message):
         Example()
 
 
+def test_bounds_are_allowed():
+    for changes in ({"count": 1}, {"share": 0.0}, {"share": 1.0}):
+        assert vars(Example(folder="f", **changes)).items() >= changes.items()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outputs(Options):
     disk: str | None = option(None, "Where.", on_disk=True)

@@ -42,6 +42,16 @@ def test_the_share_kept_is_one_minus_rate(rate):
     assert abs(kept - (1 - rate)) < 5 * deviation
 
 
+def test_the_smallest_rate_drops_one_of_65536_values():
+    dropped = (~mask(256, 0, shape=(2**16,), rate=2**-16)).sum()
+    assert abs(dropped - 256) < 5 * np.sqrt(256)
+
+
+def test_the_scale_is_that_of_the_share_that_is_really_kept():
+    # Of 65,536 levels, 0.1 drops 6,554.
+    assert dropout.kept_scale(0.1) == 2**16 / (2**16 - 6554)
+
+
 def test_scaling_of_kept_values_preserves_the_mean():
     layer = dropout.Dropout(0.25, dropout_id=1)
     outputs = layer(

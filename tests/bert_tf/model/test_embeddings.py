@@ -56,6 +56,7 @@ def test_a_sequence_over_max_position_embeddings_is_rejected(layer):
     with pytest.raises(ValueError, match="65 tokens.*max_position_embeddings"):
         layer(ids, ids)
     assert layer(ids, ids, np.arange(65)[None] % 64).shape == (1, 65, 16)
+    assert layer(ids[:, 1:], ids[:, 1:]).shape == (1, 64, 16)
 
 
 def test_look_ups_do_not_make_tensorflow_copy_the_tables(layer):

@@ -98,6 +98,13 @@ def test_a_frozen_encoder_stays_frozen_in_a_classifier(tiny_config, tmp_path):
     assert len(loaded.trainable_weights) == len(loaded.weights)
 
 
+def test_a_frozen_model_is_frozen_in_all_its_layers(tiny_config, tmp_path):
+    encoder = bert_tf.BertEncoder(tiny_config)
+    encoder.trainable = False
+    assert flags(reloaded(encoder, tmp_path)) == flags(encoder)
+    assert flags(keras.models.clone_model(encoder)) == flags(encoder)
+
+
 @pytest.mark.parametrize("how", ["file", "clone"])
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_keeps_the_flags_of_layers_and_weights(

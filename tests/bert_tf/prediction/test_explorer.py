@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from bert_tf.prediction import attention_maps, explorer
+from bert_tf.prediction import attention_maps, explorer, marked_text
 from run_scripts.explore import page
 
 
@@ -102,4 +102,5 @@ def test_a_drawing_of_nothing_is_empty_and_wrong_values_are_named():
 
 
 def test_a_text_that_is_null_is_empty():
-    assert "&lt;&gt;1" in explorer.show(lambda *x: "&lt;&gt;".join(x), None, 1)
+    shown = explorer.show(lambda *x: "&lt;&gt;".join(x), None, 1)
+    assert shown == marked_text.boxed("&lt;&gt;1")

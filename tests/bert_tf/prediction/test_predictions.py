@@ -33,6 +33,20 @@ def test_only_a_file_is_called_damaged(monkeypatch, error, raised, message):
         predictions.load("export", "text")
 
 
+def test_texts_are_cut_that_have_more_tokens_than_fit():
+    row = text_rows.Row(1, {"text_a": "abc", "text_b": "d"})
+    arguments = [row], {"text_a": 1, "text_b": 1}
+    # At most four tokens, [CLS] and two [SEP].
+    assert predictions.count_cut(*arguments, 7, None) == 0
+    assert predictions.count_cut(*arguments, 6, None) == 1
+
+    def num_tokens(text_a, text_b):
+        return tf.fill(tf.shape(text_a), 5)
+
+    assert predictions.count_cut(*arguments, 5, num_tokens) == 0
+    assert predictions.count_cut(*arguments, 4, num_tokens) == 1
+
+
 def test_each_candidate_is_filled_into_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)

@@ -120,6 +120,14 @@ def values(means):
     return {name: float(mean.value()) for name, mean in means.items()}
 
 
+def test_rows_that_fill_a_batch_have_no_relations(tiny_config, make_batch):
+    batch = make_batch(tiny_config)
+    batch["is_real_example"][1] = 0.0
+    task = distil(pretraining.TASK, None, losses=("hidden_relations",))
+    weight = task.loss_weights(batch)["hidden_relations_loss"]
+    assert float(weight) == batch["input_mask"][[0, 2, 3]].sum()
+
+
 def test_losses_are_weighted_and_named(tiny_config, make_batch):
     batch = {n: tf.constant(x) for n, x in make_batch(tiny_config).items()}
     student = build("pretraining", tiny_config, 1, num_hidden_layers=1)

@@ -53,6 +53,8 @@ def test_logits_give_answers_and_null_odds(path, squad_tokenizer):
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
     assert squad.decide(found, 0.0) == found.best | {"when": ""}
     assert squad.decide(found, -3.0)["in"] == ""
+    # As in the original, there is no answer above the threshold only.
+    assert squad.decide(found, found.null_odds["when"]) == found.best
     entry = found.nbest["who"][0]
     assert (entry["text"], entry["start_logit"], entry["end_logit"]) == (
         "painter",

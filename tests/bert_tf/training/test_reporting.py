@@ -180,6 +180,14 @@ def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):
     ]
 
 
+def test_an_undefined_value_is_null_and_not_drawn(tmp_path, monkeypatch):
+    drawn, writer = [], reporting.Writer(str(tmp_path))
+    monkeypatch.setattr(writer, "draw", lambda *values: drawn.append(values))
+    writer.write(2, {"loss": 1.0, "pearson": None})
+    assert lines(tmp_path) == [{"step": 2, "loss": 1.0, "pearson": None}]
+    assert drawn == [(2, {"loss": 1.0})]
+
+
 def test_a_step_evaluated_again_has_one_line(tmp_path):
     first = reporting.Writer(str(tmp_path))
     for step in (3, 6):

@@ -294,6 +294,24 @@ def test_all_masks_are_from_the_generator_of_the_config(
     assert drawn == [dropout.GENERATORS[name]] * (7 if remat else 4)
 
 
+class TwoEqualReplicas:
+    """The context of a replica, of two with the same gradients."""
+
+    num_replicas_in_sync = 2
+
+    def all_reduce(self, op, tensors):
+        return tf.nest.map_structure(lambda tensor: 2 * tensor, tensors)
+
+
+def test_replicas_that_clip_before_the_sum_share_the_norm(monkeypatch):
+    monkeypatch.setattr(tf.distribute, "get_replica_context", TwoEqualReplicas)
+    (gradient,), norm, factor = train_step.clip_and_sum(
+        [tf.constant([6.0, 8.0])], clip_norm=1.0, scale=2.0
+    )
+    np.testing.assert_allclose(gradient * factor, [0.6, 0.8], rtol=1e-6)
+    assert float(norm) == 10.0  # The sum of both, without the loss scale.
+
+
 def test_the_global_norm_is_that_of_the_concatenated_values():
     rng = np.random.default_rng(0)
     arrays = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]

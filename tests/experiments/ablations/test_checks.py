@@ -135,6 +135,7 @@ def test_a_constant_baseline_has_no_standard_error():
     claim = "BERT beats the majority class on SST-2 (a control)."
     for values, baseline, answer in (
         ((0.92, 0.94, 0.93), 0.925, TOO_NEAR),
+        ((0.92, 0.94, 0.93), 0.92, TOO_NEAR),  # 1.7 standard errors.
         ((0.92, 0.94, 0.93), 0.9, YES),
         ((0.92, 0.94, 0.93), 0.95, NO),
         ((0.93,), 0.925, YES),

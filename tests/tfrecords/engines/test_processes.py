@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -62,6 +63,21 @@ def test_zero_processes_are_rejected():
         ValueError, match="num_processes=0 should be from 1 to 1,"
     ):
         processes.Workers(0)
+
+
+def test_after_an_error_only_own_workers_are_killed():
+    other = multiprocessing.get_context("spawn").Process(
+        target=time.sleep, args=(60,)
+    )
+    other.start()
+    try:
+        with pytest.raises(KeyError), processes.Workers(2):
+            raise KeyError
+        other.join(0.2)
+        assert other.is_alive()
+    finally:
+        other.kill()
+        other.join()
 
 
 @pytest.mark.slow

@@ -98,6 +98,9 @@ def test_fewer_or_more_masks_than_expected_are_reported():
     flags = planted.FLAGS | {"masked_lm_prob": 0.08}
     (fault,) = masks_of(flags)
     assert "masked_lm_prob=0.08" in fault.text
+    flags = planted.FLAGS | {"masked_lm_prob": 0.12}  # A fifth too many.
+    (fault,) = masks_of(flags)
+    assert "masked_lm_prob=0.12 with at most 5 slots gives 0.1" in fault.text
     # Without flags the expected number is not known.
     (fault,) = masks_of({}, masked_lm_prob=0.05)
     assert fault.severity == "warning"

@@ -97,6 +97,8 @@ def test_shards_of_other_libraries_are_not_mixed(tmp_path):
     # One that was not needed, or is not now, decides nothing.
     more = OLD | {"tensorflow-text": "2.21.1"}
     assert open_journal(tmp_path, libraries=more).has("train", "a")
+    finish(open_journal(tmp_path / "more", libraries=more))
+    assert open_journal(tmp_path / "more", libraries=OLD).has("train", "a")
 
 
 def test_a_journal_that_names_no_libraries_is_continued(tmp_path, caplog):

@@ -69,17 +69,22 @@ def test_a_holder_notices_that_its_lease_was_taken(folder):
     assert storage.exists(f"{folder}/{leases.NAME}")  # That of the other.
 
 
-def test_a_renewal_that_took_too_long_may_have_ended_the_lease_of_another(
-    folder, monkeypatch
-):
+def slow_down(monkeypatch, seconds):
+    """Writing to the store takes some seconds from now on."""
     atomic_file = storage.atomic_file
 
     def slow(path):
-        time.sleep(1.2 * leases.EXPIRY_SECONDS)
+        time.sleep(seconds)
         return atomic_file(path)
 
+    monkeypatch.setattr(storage, "atomic_file", slow)
+
+
+def test_a_renewal_that_took_too_long_may_have_ended_the_lease_of_another(
+    folder, monkeypatch
+):
     with leases.hold(folder) as lease:
-        monkeypatch.setattr(storage, "atomic_file", slow)
+        slow_down(monkeypatch, 1.2 * leases.EXPIRY_SECONDS)
         time.sleep(2 * leases.RENEWAL_SECONDS)
         lease.check()
         end = time.monotonic() + 30.0
@@ -87,3 +92,17 @@ def test_a_renewal_that_took_too_long_may_have_ended_the_lease_of_another(
             time.sleep(0.05)
         with pytest.raises(ValueError, match=r"renewed too late.*resumes"):
             lease.check()
+
+
+def test_a_slow_renewal_before_the_lease_expires_is_not_late(
+    folder, monkeypatch
+):
+    monkeypatch.setattr(leases, "EXPIRY_SECONDS", 1000.0)
+    with leases.hold(folder) as lease:
+        slow_down(monkeypatch, 2 * leases.RENEWAL_SECONDS)
+        begun = lease._entries["renewals"]
+        end = time.monotonic() + 30.0
+        while lease._entries["renewals"] < begun + 3 and not lease._is_late:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        lease.check()

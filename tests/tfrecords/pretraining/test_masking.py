@@ -89,6 +89,14 @@ def test_the_number_of_predictions_is_that_of_the_original(masked):
         assert found.tolist() == expected
 
 
+@pytest.mark.parametrize("unit", masking.UNITS)
+def test_at_least_one_token_is_masked(unit):
+    ids = np.array([[CLS, 4, SEP, 0]])  # 0.45 of its 3 tokens.
+    result = mask(ids, np.array([3]), unit=unit, max_predictions_per_seq=2)
+    assert result.weights.tolist() == [[1.0, 0.0]]
+    assert result.positions.tolist() == [[1, 0]]
+
+
 def test_halves_round_to_even_as_in_python():
     ids, _ = make_rows(2)
     # 10 * 0.25 and 14 * 0.25 are exact halves: 2 and 4.

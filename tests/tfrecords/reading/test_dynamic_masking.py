@@ -318,6 +318,25 @@ def test_packed_examples_are_masked_separately(
     assert is_other.mean() > 0.9
 
 
+def test_equal_examples_of_neighboring_rows_have_different_masks(
+    found, vocabulary
+):
+    settings = dataclasses.replace(
+        SETTINGS, max_seq_length=64, max_examples_per_row=2
+    )
+    masker = dynamic_masking.masker(found, SETTINGS.sizes, seed=1)
+    masker = masker._replace(rules=settings.rules, sizes=settings.sizes)
+    examples = {
+        name: np.repeat(array, 8, axis=0)
+        for name, array in make_rows(vocabulary, count=1).items()
+    }
+    rows = packing.join(examples, np.full(4, 2), settings.sizes)
+    masked, _ = packing.separate(
+        dynamic_masking.mask(masker, rows, np.arange(4))
+    )
+    assert len(set(map(tuple, masked["masked_lm_positions"].tolist()))) == 8
+
+
 def test_sizes_that_differ_from_the_manifest_are_named(found):
     sizes = SETTINGS.sizes | {"max_predictions_per_seq": 9}
     with pytest.raises(ValueError, match="max_predictions_per_seq=9, but .* 6"):

@@ -148,6 +148,10 @@ def test_malformed_rows_of_qqp_are_skipped_and_counted(tmp_path):
     statistics = glue_rows.ReadStatistics()
     assert len(read("QQP", path, statistics=statistics)) == 1
     assert statistics.skipped_rows == 2
+    # Of a test set each row needs an answer.
+    path = write(tmp_path, "id\tquestion1\tquestion2\n1\tWho?\n", "test.tsv")
+    with pytest.raises(ValueError, match=r"test.tsv:2: 2 columns where"):
+        read("QQP", path, is_labelled=False)
 
 
 def test_a_missing_column_raises_with_the_columns_of_the_file(tmp_path):

@@ -189,6 +189,12 @@ def test_lines_with_a_blank_line_after_each_are_text():
     assert documents.guess_format([]) == "text"
 
 
+def test_half_of_the_lines_have_to_end_as_sentences():
+    assert documents.guess_format(["One.", "Two", "Three"]) == "sentences"
+    assert documents.guess_format(["One", "Two.", "Three", ""]) == "sentences"
+    assert documents.guess_format(["One", "Two.", "A", "B"]) == "text"
+
+
 def test_a_given_format_overrides_detection(make):
     path = make(SENTENCES)
     found, _ = read(path, input_format="text")

@@ -318,8 +318,11 @@ def test_unsupported_heads_are_refused(tmp_path, make_checkpoint, task):
         preset.write(make_checkpoint(task), str(tmp_path))
 
 
-def test_another_activation_is_refused(tmp_path, make_checkpoint, tiny_config):
-    config = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
+@pytest.mark.parametrize("act", ["gelu_erf", "relu"])
+def test_another_activation_is_refused(
+    tmp_path, make_checkpoint, tiny_config, act
+):
+    config = dataclasses.replace(tiny_config, hidden_act=act)
     given = make_checkpoint("pretraining", config=config)
     with pytest.raises(ValueError, match="pass --hidden_act=gelu"):
         preset.write(given, str(tmp_path))

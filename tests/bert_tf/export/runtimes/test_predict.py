@@ -299,6 +299,32 @@ def test_a_csv_has_commas_quotes_and_line_breaks(tmp_path):
     assert last == {"text_a": "last"}
 
 
+@pytest.fixture
+def predict(monkeypatch):
+    """predict.py, imported as in the folder of an export."""
+    monkeypatch.syspath_prepend(pathlib.Path(config.__file__).parent)
+    module = importlib.import_module("predict")
+    for name in ("predict", "tokenizer"):  # As it is here without its folder.
+        monkeypatch.delitem(sys.modules, name)
+    return module
+
+
+def test_a_broken_row_of_a_csv_is_named_and_a_long_cell_ends_the_reading(
+    predict, monkeypatch
+):
+    def read(*lines):
+        return list(predict.parse_table(lines, [("text_a", "0")], True))
+
+    (_, bad), row = read('"a"b,0\n', "c,1\n")
+    assert "Is a quote not closed?" in str(bad)
+    assert row == (2, {"text_a": "c"})
+    with monkeypatch.context() as patch:
+        patch.setattr(predict, "_MAX_CELL", 3)
+        with pytest.raises(ValueError, match=r"larger than field limit \(3\)"):
+            read("abcd,0\n", "c,1\n")
+    assert read("abcd,0\n") == [(1, {"text_a": "abcd"})]
+
+
 def test_quotes_of_a_tsv_are_text_and_indices_need_no_header():
     given = b'7\t"the cat\n8\n9\ta\rb\n'
     process = echo("regression", given, "--columns=text_a=1")
@@ -334,11 +360,7 @@ def test_a_line_of_text_is_not_enough_for_several_inputs():
     assert b"not enough for question, context" in process.stderr
 
 
-def test_an_answer_has_at_most_the_longest_length(monkeypatch):
-    monkeypatch.syspath_prepend(pathlib.Path(config.__file__).parent)
-    predict = importlib.import_module("predict")
-    for name in ("predict", "tokenizer"):  # As it is here without its folder.
-        monkeypatch.delitem(sys.modules, name)
+def test_an_answer_has_at_most_the_longest_length(predict):
     window = tokenizer.Window(
         row={"input_mask": [1] * 7},
         tokens=[tokenizer.Token(5, i, i + 1) for i in range(4)],

@@ -5,6 +5,7 @@ import types
 import numpy as np
 import pytest
 
+from bert_tf.workflows import training_phases
 from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import data
 from tfrecords import schema
@@ -119,6 +120,22 @@ def test_a_ramp_goes_on_where_smaller_batches_ended(folders):
     assert parts == [(4, 30, 0), (10, 20, 12), (32, 50, 10)]
     # 3 batches of 5 end at example 15: the next of 32 starts at example 32.
     assert ramp(folders, "5:0.3") == [(5, 3, 0), (32, 7, 1)]
+
+
+def test_a_batch_of_a_later_phase_is_described_by_its_own_records(tmp_path):
+    opened = records.Records.open(write_records(tmp_path / "records", 8))
+    phase = training_phases.make_phase(
+        opened,
+        schema.PRETRAINING,
+        opened.manifest.sizes,
+        num_steps=2,
+        vocab_size=100,
+        first_batch=3,
+        batch_size=2,
+        seed=1,
+    )
+    # The only record, in batches 3 and 4 of two rows: epochs 7 to 10.
+    assert phase.describe(1).startswith("Batch 4, length 8, epochs 9 to 10")
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ import json
 import math
 import types
 
+import pytest
+
+from bert_tf.training import checkpoints
 from bert_tf.workflows.pretraining import held_out
 
 
@@ -11,16 +14,30 @@ def no_constants(name):
     raise ValueError(f"{name} is not valid JSON")
 
 
-def test_an_infinite_perplexity_is_null_and_warned_of(tmp_path, caplog):
+def write(folder, metrics, step=3):
     evaluation = types.SimpleNamespace(
-        config=types.SimpleNamespace(output_dir=str(tmp_path)),
+        config=types.SimpleNamespace(output_dir=str(folder)),
         writer=None,
         source=dict,
-        _log_folder=lambda: str(tmp_path / "eval"),
+        _log_folder=lambda: str(folder / "eval"),
     )
+    held_out.HeldOutEvaluation._write(evaluation, step, metrics)
+
+
+@pytest.mark.parametrize(("newest", "is_logged"), [(3, True), (4, False)])
+def test_only_evaluations_of_the_newest_step_are_in_the_log(
+    tmp_path, monkeypatch, newest, is_logged
+):
+    monkeypatch.setattr(checkpoints, "newest_step", lambda folder: newest)
+    write(tmp_path, {"masked_lm_loss": 1.0})
+    assert (tmp_path / "eval_results.json").exists()
+    assert (tmp_path / "eval" / "steps.jsonl").exists() is is_logged
+
+
+def test_an_infinite_perplexity_is_null_and_warned_of(tmp_path, caplog):
     metrics = {"masked_lm_loss": 800.0, "perplexity": math.inf}
     with caplog.at_level("INFO", logger="absl"):
-        held_out.HeldOutEvaluation._write(evaluation, 3, metrics)
+        write(tmp_path, metrics)
     text = (tmp_path / "eval_results.json").read_text()
     expected = {"step": 3, "masked_lm_loss": 800.0, "perplexity": None}
     assert json.loads(text, parse_constant=no_constants) == expected
