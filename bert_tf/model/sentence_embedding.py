@@ -199,20 +199,22 @@ def of_folder(
             continue
         kernel = tensors.get(f"{PREFIX}{i}/kernel")
         bias = tensors.get(f"{PREFIX}{i}/bias")
-        activation = step.get("activation", "linear")
+        activation = step.get("activation")
         if step["type"] != "Dense" or activation not in ACTIVATIONS:
             raise ValueError(
                 f"{source}: step {i} of its sentence embedding is {step}; "
                 "expected Normalize, or Dense with an activation of "
                 f"{', '.join(ACTIVATIONS)}."
             )
-        is_there = kernel is not None and kernel.ndim == 2
-        if step.get("use_bias"):
-            is_there &= bias is not None and bias.shape == kernel.shape[1:]
-        if not is_there:
+        is_right = kernel is not None and kernel.ndim == 2
+        is_right &= bool(step.get("use_bias")) == (bias is not None)
+        if is_right and bias is not None:
+            is_right = bias.shape == kernel.shape[1:]
+        if not is_right:
             raise ValueError(
-                f"{source} lacks {PREFIX}{i}/kernel [I, O] or its bias [O], a "
-                "dense layer of its sentence embedding. Copy the folder again."
+                f"{source} lacks {PREFIX}{i}/kernel [I, O] or its bias [O], or "
+                f"use_bias in its model.json is wrong: step {i} of its "
+                "sentence embedding is a dense layer. Copy the folder again."
             )
         steps.append(Dense(kernel, bias, activation))
     return SentenceEmbedding(tuple(settings["pooling"]), tuple(steps))

@@ -138,7 +138,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
     if config.max_seq_length is None:
         length = _MAX_SEQ_LENGTH
         if model_folders.SENTENCE_EMBEDDING in metadata:
-            length = metadata.get("max_seq_length", length)
+            length = max(5, metadata.get("max_seq_length", length))
         config = dataclasses.replace(config, max_seq_length=length)
     most = encoder.config.max_position_embeddings
     if config.max_seq_length > most:

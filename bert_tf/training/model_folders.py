@@ -381,11 +381,12 @@ def load_weights(model: keras.Model, folder: str) -> None:
     path = os.path.join(folder, WEIGHTS)
     tensors, kept = read_tensors(path), _not_in_source(folder)
     check_finite(tensors, path)
-    tensors = {
-        name: tensor
-        for name, tensor in tensors.items()
-        if not name.startswith(sentence_embedding.PREFIX)
-    }
+    if embedding := read_sentence_embedding(folder):
+        tensors = {
+            name: tensor
+            for name, tensor in tensors.items()
+            if name not in embedding.tensors()
+        }
     assign(weight_names(model), tensors, path, kept)
     lora.reset(model)  # The folder's kernels are merged.
 

@@ -199,6 +199,22 @@ def test_its_export_gives_its_vectors(sentence_bert, tmp_path):
     assert "| sentence_embedding | max, Dense, Normalize |" in card
 
 
+def test_a_dense_layer_that_model_json_does_not_name_is_an_error(
+    sentence_bert, tmp_path
+):
+    model, _ = bert_tf.load(sentence_bert)
+    folder = tmp_path / "saved"
+    bert_tf.save(model, folder)
+    metadata = json.loads((folder / "model.json").read_text())
+    del metadata["sentence_embedding"]
+    (folder / "model.json").write_text(json.dumps(metadata))
+    message = "in the checkpoint only: sentence_embedding/0/bias"
+    with pytest.raises(ValueError, match=message):
+        bert_tf.load(folder)
+    with pytest.raises(ValueError, match=message):
+        export_model.load_model(str(folder), metadata, "float32")
+
+
 def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
     with caplog.at_level(logging.WARNING):
         model, _ = bert_tf.load(sentence_bert, task="regression")

@@ -27,6 +27,7 @@ from tfrecords.io import streams
 
 # Random bytes in the names of temporary files and folders.
 _TOKEN_BYTES = 8
+_MOST_TRIES = 100  # Then without a lock, where files have no stable numbers.
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
 )
@@ -165,7 +166,8 @@ def remove_folder(path: str) -> None:
     """Removes a folder; first hides it, so that it is never seen incomplete."""
     aside = _sibling(path, "tmp")
     move(path, aside)
-    shutil.rmtree(aside)
+    # Another writer of the path may remove it at the same time.
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def _sibling(path: str, ending: str) -> str:
@@ -217,8 +219,7 @@ def _locked(path: str) -> Iterator[None]:
 def _locked_new(path: str, make: Callable[[str], None]) -> Iterator[None]:
     """Makes a file or folder, and locks it if the file system can."""
     with contextlib.ExitStack() as stack:
-        is_ours = False
-        while not is_ours:
+        for _ in range(_MOST_TRIES):
             make(path)
             try:
                 stack.enter_context(_locked(path))
@@ -226,7 +227,7 @@ def _locked_new(path: str, make: Callable[[str], None]) -> Iterator[None]:
                 continue  # Another process removes it, as it was not locked.
             except OSError:
                 pass
-            is_ours = True
+            break
         yield
 
 

@@ -52,6 +52,7 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _TYPE = "sentence_transformers.models."
+_MIN_LENGTH = 3  # [CLS], a token, [SEP].
 _VECTOR = "sentence_embedding"  # Input and output of the modules.
 _DENSE = {
     "in_features": range(1, 2**31),
@@ -93,7 +94,9 @@ def _listed(path: str) -> list[tuple[str, str]]:
                 f"{file}: path {module['path']!r} is outside the folder; it "
                 "should be the name of a subfolder."
             )
-        kind = module["type"].rpartition(".")[2]
+        kind = module["type"]
+        if kind.startswith("sentence_transformers."):  # Not another's class.
+            kind = kind.rpartition(".")[2]
         modules.append((kind, os.path.normpath(os.path.join(path, relative))))
     return modules
 
@@ -106,7 +109,7 @@ def read(path: str) -> Modules:
         folder gives other vectors than would be computed without it.
     """
     file = os.path.join(path, MODULES)
-    if not os.path.isfile(file):
+    if not os.path.lexists(file):
         return Modules(path)
     modules = _listed(path)
     kinds = [kind for kind, _ in modules]
@@ -123,7 +126,7 @@ def read(path: str) -> Modules:
     settings = config_json.read_object(
         folder,
         _OF_TRANSFORMER,
-        {"max_seq_length?": range(1, 2**31), "do_lower_case?": bool},
+        {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
     )
     return Modules(
         folder,
@@ -139,11 +142,23 @@ def read(path: str) -> Modules:
 
 def _read_pooling(folder: str) -> tuple[str, ...]:
     """Returns the modes of a Pooling module."""
-    values = config_json.read_object(folder, config_json.CONFIG)
+    file = os.path.join(folder, config_json.CONFIG)
+    if not os.path.isfile(file):
+        raise ValueError(f"{file} is missing. Copy the whole folder again.")
+    flags = {f"{name}?": bool for name in _FLAGS}
+    values = json_files.read(file, flags | {"include_prompt?": bool})
+    if values.get("include_prompt") is False:
+        raise ValueError(
+            f"{file}: include_prompt=false is not supported: without it, "
+            "vectors of texts with a prompt would be others. If no text has a "
+            "prompt, remove it."
+        )
     modes = values.get("pooling_mode")
     if modes is None:
+        others = values.keys() - _FLAGS.keys()
         modes = [mode for key, mode in _FLAGS.items() if values.get(key)]
-        # Which the library takes for "mean", unless the file is missing.
+        modes += [x for x in others if x.startswith("pooling_mode_")]
+        # Which the library takes for "mean".
         is_known = any(key in values for key in _FLAGS)
         modes = modes or (["mean"] if is_known else [])
     modes = [modes] if isinstance(modes, str) else modes
@@ -152,7 +167,7 @@ def _read_pooling(folder: str) -> tuple[str, ...]:
     ]
     if unknown or not modes:
         raise ValueError(
-            f"{os.path.join(folder, config_json.CONFIG)}: the pooling is "
+            f"{file}: the pooling is "
             f"{quoted(modes) if modes else 'not specified'}; expected "
             f'"pooling_mode" with one or more of {", ".join(POOLING_MODES)}.'
         )
@@ -181,6 +196,8 @@ def _step(kind: str, folder: str, file: str) -> Dense | Normalize | None:
 
 def _read_dense(folder: str) -> Dense:
     file = os.path.join(folder, config_json.CONFIG)
+    if not os.path.isfile(file):
+        raise ValueError(f"{file} is missing. Copy the whole folder again.")
     values = json_files.read(file, _DENSE)
     name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     if name not in _ACTIVATIONS or values.get("use_residual"):

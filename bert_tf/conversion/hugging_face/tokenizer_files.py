@@ -241,7 +241,7 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     # Without a limit it is 1e30 (VERY_LARGE_INTEGER of transformers).
     length = settings.get("model_max_length") or 0
     positions = config.max_position_embeddings
-    is_limit = 0 < length <= positions and length == int(length)
+    is_limit = 3 <= length <= positions and length == int(length)
     return Metadata(
         vocabulary,
         rules,

@@ -64,6 +64,10 @@ def test_modes_are_concatenated_and_steps_follow_in_order():
         embedding.settings(), embedding.tensors(), "folder"
     )
     np.testing.assert_array_equal(again(tf.constant(HIDDEN), MASK), vectors)
+    settings = embedding.settings()
+    settings["steps"][0]["use_bias"] = False  # Its tensor is there.
+    with pytest.raises(ValueError, match="use_bias in its model.json is wrong"):
+        sentence_embedding.of_folder(settings, embedding.tensors(), "folder")
 
 
 def test_a_vector_of_zeros_is_not_divided_by_zero():
@@ -81,7 +85,11 @@ def test_a_vector_of_zeros_is_not_divided_by_zero():
             {"steps": [{"type": "Dense", "activation": "swish"}]},
             "step 0 .* 'swish'.*activation of linear, tanh",
         ),
-        ({"steps": [{"type": "Dense"}]}, "folder lacks sentence_embedding/0/k"),
+        ({"steps": [{"type": "Dense"}]}, "step 0 .*an activation of linear"),
+        (
+            {"steps": [{"type": "Dense", "activation": "tanh"}]},
+            "folder lacks sentence_embedding/0/kernel",
+        ),
     ],
 )
 def test_wrong_settings_are_refused(settings, message):

@@ -216,7 +216,34 @@ def test_modules_that_are_not_supported_are_refused(
         sentence_transformers.read(folder)
 
 
-@pytest.mark.parametrize("pooling", [{}, {"pooling_mode": "median"}])
+def test_a_class_of_another_library_is_not_taken_for_its_namesake(tmp_path):
+    pooling = module("Pooling", "1_Pooling") | {"type": "mine.Pooling"}
+    folder = put(tmp_path, module("Transformer", ""), pooling)
+    with pytest.raises(ValueError, match="lists Transformer, mine.Pooling; th"):
+        sentence_transformers.read(folder)
+
+
+def test_a_broken_link_is_not_a_folder_without_modules(tmp_path):
+    (tmp_path / "modules.json").symlink_to("nowhere")
+    with pytest.raises(OSError, match="modules.json"):
+        sentence_transformers.read(str(tmp_path))
+
+
+def test_pooling_without_the_prompt_is_refused(tmp_path):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=MEAN | {"include_prompt": False})
+    with pytest.raises(ValueError, match="include_prompt=false is not supp"):
+        sentence_transformers.read(folder)
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {},
+        {"pooling_mode": "median"},
+        {"pooling_mode_cls_token": False, "pooling_mode_attention": True},
+    ],
+)
 def test_unknown_pooling_is_refused(tmp_path, pooling):
     modules = module("Transformer", ""), module("Pooling", "1_Pooling")
     folder = put(tmp_path, *modules, pooling=pooling)
