@@ -134,7 +134,7 @@ def test_every_setting_applies_to_all_kinds_or_to_some():
     general = {
         *["model_dir", "export_dir", "overwrite"],
         *["kind", "max_seq_length", "precision", "weights_dtype"],
-        "license",
+        *["license", "accept_tokenizer_differences"],
     }
     fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
     assert fields == general | set(export_kinds.APPLIES_TO)
