@@ -15,7 +15,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 @pytest.mark.slow
 def test_all_windows_are_timed(tmp_path, tiny_vocab_file):
     passage = "The captain sat on the warm stone."
-    questions = [planted.question("q", "Who sat?", passage, "captain")] * 3
+    questions = [
+        planted.question(f"q{i}", "Who sat?", passage, "captain")
+        for i in range(3)
+    ]
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(planted.article((passage, questions))))
     # In a separate process, since it restricts itself to one core and thread.

@@ -133,7 +133,7 @@ def test_the_best_model_is_an_ordinary_one(flags, tmp_path):
         ({"lora_targets": ("key",)}, "--lora_targets needs --lora_rank"),
         ({"lora_rank": 4, "lora_alpha": 0.0}, "lora_alpha=0.0 should be above"),
         ({"lora_rank": 4, "lora_targets": ("x",)}, "lora_targets=x should be"),
-        ({"lora_rank": 4, "lora_targets": ()}, "lora_targets= should be one"),
+        ({"lora_rank": 4, "lora_targets": ()}, "--lora_targets is empty"),
         (
             {"lora_rank": 4, "feature_layers": ("last",)},
             "--lora_rank=4: with --feature_layers",

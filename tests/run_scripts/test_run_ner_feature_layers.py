@@ -174,7 +174,7 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
         ("--records_dir=x", "--records_dir: only for fine-tuning"),
         ("--bucket_lengths=9", "--bucket_lengths: only for fine-tuning"),
         ("--layerwise_lr_decay=0.9", "--layerwise_lr_decay: only for fine-tu"),
-        ("--feature_layers=", "is empty: give one or more of embedd"),
+        ("--feature_layers=", "--feature_layers is empty"),
         ("--input_mode=stream", "--input_mode=stream: with --feature_layers"),
         ("--optimizer=muon", "--optimizer=muon: with --feature_layers no mat"),
         ("--steps_per_loop=2", "batches differ in length"),

@@ -187,7 +187,7 @@ def test_single_segments_are_trained_on_without_next_sentence_labels(
     with pytest.raises(ValueError, match="The records were made differently"):
         run(folder, tmp_path / "other", *more[::2])
     words = [f"--init_checkpoint={tmp_path}/run", "--nodo_train"]
-    with pytest.raises(ValueError, match="was trained with --pairs=no"):
+    with pytest.raises(ValueError, match="was trained with pairs=none"):
         run(folder, tmp_path / "evaluated", *words)
 
 

@@ -275,7 +275,7 @@ def test_weights_that_differ_after_equal_steps_are_named(
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no run.flags. Give the --output"):
+    with pytest.raises(ValueError, match="has no run.flags. Give the output f"):
         run(tmp_path)
 
 

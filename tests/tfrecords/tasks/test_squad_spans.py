@@ -132,7 +132,7 @@ def test_an_exact_run_of_tokens_is_the_answer(
 
 
 def test_without_an_exact_run_it_is_as_in_the_original(tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     passage = "der donaudampfschiffkapitän kam"
     texts, manifest = labelled(tmp_path, passage, ["onaudampf", "kam"])
     assert texts == ["donaudampfschiffkapitän", "kam"]
