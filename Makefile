@@ -45,11 +45,11 @@ test-all: $(INSTALLED)
 	$(PYTEST) $(ARGS)
 
 # The tests of what TensorFlow, Keras and other libraries can change, for the
-# oldest and the newest of them: model, training, export, text, conversion, and
+# oldest and the newest of them: model, training, export, text, checkpoint, and
 # one page from text to a SavedModel.
 test-libraries: $(INSTALLED)
 	$(PYTEST) -m "not slow" tests/bert_tf/model tests/bert_tf/training \
-	  tests/bert_tf/export tests/bert_tf/conversion tests/bert_tf/test_loading.py \
+	  tests/bert_tf/export tests/bert_tf/checkpoint \
 	  tests/tfrecords/text tests/tfrecords/reading tests/tfrecords/test_libraries.py $(ARGS)
 	$(BIN)/python -m pytest tests/examples $(ARGS)
 
@@ -92,8 +92,8 @@ format: $(INSTALLED)
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
-	  tests/bert_tf/conversion/hugging_face/test_peer.py \
-	  tests/bert_tf/conversion/hugging_face/test_pickles.py $(ARGS)
+	  tests/bert_tf/checkpoint/hugging_face/test_peer.py \
+	  tests/bert_tf/checkpoint/hugging_face/test_pickles.py $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as

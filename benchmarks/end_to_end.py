@@ -45,8 +45,8 @@ TASKS = ("train", "predict")
 def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
     """Writes rows, lines and, for each library, a model to start from."""
     from bert_tf import config as bert_config
+    from bert_tf.checkpoint import model_folders
     from bert_tf.model import models
-    from bert_tf.training import model_folders
     from tfrecords.tasks import glue_rows, glue_tables
 
     source = pathlib.Path(values.data_dir, "train.tsv")

@@ -114,10 +114,10 @@ def export(vocab_file: str, do_lower_case: bool, folder: str) -> str:
     """
     import numpy as np
 
+    from bert_tf.checkpoint import model_folders
     from bert_tf.config import BertConfig
     from bert_tf.export import export_model, kinds
     from bert_tf.model import models
-    from bert_tf.training import model_folders
 
     config = BertConfig(
         vocab_size=len(vocab.read(vocab_file)),

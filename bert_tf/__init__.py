@@ -35,7 +35,7 @@ _MODULES = {
 }
 # The same, imported only when one of the names is used: they are not of Keras.
 _ON_DEMAND = {
-    "loading": ("load", "save"),
+    "checkpoint.keras_models": ("load", "save"),
     "prediction.predictor": ("Predictor",),
 }
 __all__ = sorted(

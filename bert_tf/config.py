@@ -34,6 +34,13 @@ NAMED_VOCAB_SIZES = {
     "-chinese": 21128,
 }
 
+# Precision of matrix products -> dtype policy of Keras.
+POLICIES = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
+
 # Products of a layer that can have adapters, see `model.lora`.
 LORA_TARGETS = (
     "query",
@@ -90,6 +97,15 @@ _KINDS = {
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 1_333  # `heads.DROPOUT_ID` is above 3 for each layer.
 _MAX_WEIGHTS = 10**12
+
+
+def inference_policy(precision: str) -> str:
+    """Returns the dtype policy for models that are not trained.
+
+    Their weights are stored in the precision of matrix products, except for
+    embeddings and LayerNorm. In training this would lose small updates.
+    """
+    return POLICIES[precision].removeprefix("mixed_")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

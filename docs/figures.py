@@ -90,7 +90,7 @@ BERT_TF = (
     (382, "config.py model tasks training", "model, losses, train loop", 1),
     (466, "export", "a module for each signature", 1),
     (550, "prediction", "strings to answers", 1),
-    (634, "workflows conversion", "what commands do; other formats", 0),
+    (634, "workflows checkpoint", "what commands do; models on disk", 0),
 )
 RUN_SCRIPTS = (
     (

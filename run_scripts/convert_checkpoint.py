@@ -28,7 +28,7 @@ import dataclasses
 
 from absl import flags
 
-from bert_tf.conversion import formats
+from bert_tf.checkpoint import formats
 from run_scripts.flags import common_flags
 from tfrecords.options import REQUIRED, check_path, option
 
@@ -83,7 +83,7 @@ common_flags.require(FLAGS, "from")
 def main(argv: list[str]) -> None:
     """Converts the checkpoint and prints the report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.conversion import convert
+    from bert_tf.checkpoint import convert
     from tfrecords.io import stored_folders
 
     config = common_flags.config(ConvertConfig, FLAGS)

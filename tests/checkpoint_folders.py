@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_tf.conversion import formats
+from bert_tf.checkpoint import formats
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"

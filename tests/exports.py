@@ -58,7 +58,7 @@ def save_model(
     **more,
 ):
     """Writes a model folder like training does; `more` is added to metadata."""
-    from bert_tf.training import model_folders
+    from bert_tf.checkpoint import model_folders
 
     metadata = {
         "task": task,

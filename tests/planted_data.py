@@ -10,7 +10,7 @@ import planted_squad
 import planted_swag
 
 from bert_tf import config
-from bert_tf.conversion import checkpoint
+from bert_tf.checkpoint import checkpoint
 from tfrecords.tasks import glue_tables
 
 DATA = pathlib.Path(__file__).parent / "data"

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bert_tf.training import model_folders
+from bert_tf.checkpoint import model_folders
 
 
 def randomised(model, seed=2):

@@ -16,7 +16,7 @@ import signal
 import tempfile
 import time
 
-from bert_tf.training import checkpoints, checksums
+from bert_tf.checkpoint import checksums, run_models
 from tests import folder_store, run_processes
 from tfrecords.io import stored_folders
 
@@ -69,7 +69,7 @@ class Store:
         os.environ[stored_folders.CACHE_VARIABLE] = str(cache)
         run = pathlib.Path(stored_folders.fetch(address))
         for step in run_processes.saved_steps(run):
-            checksums.check(str(run / "checkpoints" / checkpoints.name(step)))
+            checksums.check(str(run / "checkpoints" / run_models.name(step)))
         return run
 
 

@@ -38,7 +38,7 @@ def make(
             return float(train_steps(batch)["loss"][0])
     else:
         # As in export_savedmodel.
-        policy = training_config.inference_policy(setting.precision)
+        policy = bert_config.inference_policy(setting.precision)
         model = task.build_model(config, dtype=policy)
         predict = evaluation.make_prediction_step(
             model, strategies.make_strategy("one_device")

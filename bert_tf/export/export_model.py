@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.config import BertConfig
-from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.conversion import model_card
+from bert_tf.checkpoint import checkpoint as checkpoint_lib
+from bert_tf.checkpoint import model_card, model_folders
+from bert_tf.config import POLICIES, BertConfig, inference_policy
 from bert_tf.export import (
     choice_signatures,
     encoder_signatures,
@@ -25,8 +25,6 @@ from bert_tf.export import (
     text_signatures,
 )
 from bert_tf.model import dropout, layers, models
-from bert_tf.training import config as training_config
-from bert_tf.training import model_folders
 from tfrecords.io import stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import vocab
@@ -46,7 +44,7 @@ def export(config: kinds.ExportConfig) -> None:
       ValueError: if a setting does not apply to the model, or no model exists.
       OSError: if the SavedModel cannot be written.
     """
-    from bert_tf.conversion import formats
+    from bert_tf.checkpoint import formats
 
     model_card.check_license(config.license)
     stored_folders.check_kept(config.model_dir, config.export_dir)
@@ -192,8 +190,8 @@ def make_card(
 def _find_precision(config, folder: str, metadata: Mapping) -> str:
     """Returns the configured precision; by default, that of training."""
     precision = config.precision or metadata.get("precision", "float32")
-    if precision not in training_config.POLICIES:
-        policies = ", ".join(training_config.POLICIES)
+    if precision not in POLICIES:
+        policies = ", ".join(POLICIES)
         raise ValueError(
             f"{os.path.join(folder, model_folders.METADATA)} has precision "
             f"{precision!r}; expected one of {policies}."
@@ -213,7 +211,7 @@ def embedding_settings(
 
 def _find_policy(precision: str, weights_dtype: str | None):
     """Returns the dtype policy of a model that computes in `precision`."""
-    policy = training_config.inference_policy(precision)
+    policy = inference_policy(precision)
     if weights_dtype == "bfloat16":
         return layers.StoredInBfloat16(policy)
     return policy

@@ -3,8 +3,8 @@
 import dataclasses
 from collections.abc import Sequence
 
+from bert_tf.checkpoint.formats import CheckpointOptions
 from bert_tf.config import BertConfig
-from bert_tf.conversion.formats import CheckpointOptions
 from bert_tf.model.sentence_embedding import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
 
@@ -232,7 +232,7 @@ def check_settings(config: ExportConfig, kind: str) -> None:
 
 def _is_trained(kind, task, new_weights, model_config) -> bool:
     """Returns whether no newly initialized weight affects the answers."""
-    from bert_tf.training import model_folders
+    from bert_tf.checkpoint import model_folders
 
     prefixes = [WEIGHTS[kind]]
     if kind == KINDS[task][0] and model_folders.reads_pooler(

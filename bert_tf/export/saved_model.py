@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.core.protobuf import fingerprint_pb2
 
-from bert_tf.conversion import model_card
+from bert_tf.checkpoint import model_card
 from bert_tf.export import encoder_signatures, warmup
 from tfrecords.io import atomic_files, json_files
 

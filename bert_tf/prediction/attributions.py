@@ -25,10 +25,10 @@ import tensorflow as tf
 from absl import logging
 from scipy import special
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.export import text_signatures
 from bert_tf.model import models
 from bert_tf.prediction import answers, predictor
-from bert_tf.training import model_folders
 from tfrecords import schema
 from tfrecords.options import quoted
 

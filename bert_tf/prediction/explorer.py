@@ -15,14 +15,8 @@ from collections.abc import Callable, Collection
 
 from absl import logging
 
-from bert_tf import loading
-from bert_tf.prediction import (
-    attention_maps,
-    marked_text,
-    page_guard,
-    views,
-)
-from bert_tf.training import checkpoints
+from bert_tf.checkpoint import keras_models, run_models
+from bert_tf.prediction import attention_maps, marked_text, page_guard, views
 from tfrecords import libraries
 
 
@@ -53,7 +47,7 @@ def explore(
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["GRADIO_RUN_HISTORY"] = "False"  # It would keep the texts.
     gradio = _import_gradio()
-    loaded = loading.load(
+    loaded = keras_models.load(
         model, accept_tokenizer_differences=accept_tokenizer_differences
     )
     page = make_page(views.Views(*loaded), model)
@@ -163,7 +157,7 @@ def name_of(source: str) -> str:
     if "://" not in source:  # Not of a store.
         source = os.path.abspath(source)
     parts = source.replace(os.sep, "/").rstrip("/").split("/")
-    if parts[-1] == checkpoints.BEST and len(parts) > 2:
+    if parts[-1] == run_models.BEST and len(parts) > 2:
         parts.pop()
     elif parts[-2:-1] == ["checkpoints"] and len(parts) > 3:
         del parts[-2:]

@@ -23,7 +23,7 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from bert_tf.conversion import formats
+from bert_tf.checkpoint import formats
 from tfrecords.io import atomic_files, part_files, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
@@ -120,9 +120,8 @@ def extract_features(config: FeatureConfig) -> None:
 
 def _extract(config: FeatureConfig, folder: str) -> None:
     """Writes the hidden states of the encoder in a model folder."""
-    from bert_tf import loading
+    from bert_tf.checkpoint import keras_models, model_folders
     from bert_tf.model import layer_outputs
-    from bert_tf.training import model_folders
     from bert_tf.workflows import model_source
     from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -133,7 +132,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
         )
     tokenizer = tokenizer_lib.BertTokenizer(vocab_file, **rules)
     encoder = model_folders.build_encoder(folder)
-    loading.check_vocabulary(tokenizer, encoder, vocab_file)
+    keras_models.check_vocabulary(tokenizer, encoder, vocab_file)
     metadata = model_folders.read_metadata(folder)
     if config.max_seq_length is None:
         length = _MAX_SEQ_LENGTH
@@ -237,7 +236,7 @@ def _part_settings(
     layers: Sequence[int],
 ) -> dict:
     """Returns all settings that the content of the parts depends on."""
-    from bert_tf.training import model_folders
+    from bert_tf.checkpoint import model_folders
 
     weights = os.path.join(folder, model_folders.WEIGHTS)
     # With a different activation, the same weights give different values.

@@ -12,10 +12,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf import loading
+from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.export import export_model, kinds
 from bert_tf.prediction import answers, predictions, text_rows
-from bert_tf.training import model_folders
 from tfrecords.options import quoted
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
@@ -121,12 +120,12 @@ class Predictor:
         source = type(model).__name__
         if isinstance(model, str | os.PathLike):
             source = os.fspath(model)
-            model, own = loading.load(
+            model, own = keras_models.load(
                 model,
                 accept_tokenizer_differences=accept_tokenizer_differences,
             )
             tokenizer = tokenizer or own
-        metadata = loading.metadata_of(model)
+        metadata = keras_models.metadata_of(model)
         untrained = model_folders.find_newly_initialized(metadata, model.config)
         config = _find_config(
             settings, max_seq_length, metadata["task"], untrained, model
@@ -248,7 +247,7 @@ def _find_tokenizer(
     """Returns the tokenizer; one that keeps [MASK] only to fill it."""
     kept_tokens = (vocab.MASK,) if kind == "fill_mask" else ()
     if tokenizer is not None:
-        loading.check_vocabulary(tokenizer, model, "tokenizer")
+        keras_models.check_vocabulary(tokenizer, model, "tokenizer")
         if tokenizer.kept_tokens == kept_tokens:
             return tokenizer
         return BertTokenizer(
@@ -259,7 +258,7 @@ def _find_tokenizer(
             f"{source} has no vocabulary, so text cannot be tokenized. Give "
             "tokenizer=BertTokenizer('vocab.txt')."
         )
-    return loading.make_tokenizer(
+    return keras_models.make_tokenizer(
         model.vocabulary, vocab.rules_of(model.metadata), kept_tokens, source
     )
 

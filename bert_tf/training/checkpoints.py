@@ -9,7 +9,6 @@ model folder has the averages, and `optimizer.safetensors` the weights, too.
 """
 
 import os
-import re
 from collections.abc import Mapping
 
 import keras
@@ -17,118 +16,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.model import lora
-from bert_tf.training import checksums, model_folders
 from tfrecords.io import atomic_files
 
-OPTIMIZER = "optimizer.safetensors"
-LORA = "lora.safetensors"
-STATE = checksums.STATE
-_PREFIX = "step-"
 _DAMAGED = "damaged-"  # Prefix of checkpoints that could not be restored.
-BEST = "best"
-
-
-def name(step: int) -> str:
-    """Returns the folder name of the checkpoint after `step` updates."""
-    return f"{_PREFIX}{step:08d}"
-
-
-def steps(folder: str, before: str = "") -> list[int]:
-    """Returns the steps of the checkpoints in a folder, oldest first.
-
-    `before` is a prefix of the folder names, such as "damaged-".
-    """
-    if not os.path.isdir(folder):
-        return []
-    pattern = re.compile(rf"{before}{_PREFIX}([0-9]{{8,}})")
-    matches = map(pattern.fullmatch, os.listdir(folder))
-    return sorted(int(match[1]) for match in matches if match)
-
-
-def newest_step(output_dir: str) -> int:
-    """Returns the step of a run's newest checkpoint; 0 if it has none.
-
-    Damaged checkpoints are included: the run has started, and a new start must
-    not overwrite files that may still be recovered. `restore_latest` renames
-    damaged checkpoints if it finds an older intact one; after that,
-    `newest_step` returns the restored step.
-    """
-    return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
-
-
-def find(path: str) -> str:
-    """Returns the model folder at a path.
-
-    If the folder has a state.json, missing or truncated files and changes in
-    files up to 16 MB are detected here. Changes in larger files are detected
-    when they are read (`read_tensors`), so that they are not read twice.
-
-    Args:
-      path: a model folder, or a run folder. For a run folder the result is its
-        best model if it has one, otherwise its newest checkpoint in which no
-        damage is detected.
-
-    Raises:
-      DamagedError: a ValueError, if `path` itself, the best model or all
-        checkpoints are damaged.
-      ValueError: if there is no model.
-    """
-    if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
-        checksums.check_quickly(path)
-        return path
-    best = os.path.join(path, BEST)
-    try:
-        if _has_model(best):
-            return best
-    except checksums.DamagedError as error:
-        raise checksums.DamagedError(
-            f"{error} To use another model, give a folder in "
-            f"{os.path.join(path, 'checkpoints')}/."
-        ) from error
-    return find_newest(path)
-
-
-def find_newest(path: str) -> str:
-    """Returns a run's newest checkpoint in which no damage is detected.
-
-    Raises:
-      DamagedError: a ValueError, if all checkpoints are damaged.
-      ValueError: if there is none.
-    """
-    inside, faults = os.path.join(path, "checkpoints"), []
-    for step in reversed(steps(inside)):
-        folder = os.path.join(inside, name(step))
-        try:
-            if _has_model(folder):
-                return folder
-        except checksums.DamagedError as error:
-            logging.warning("%s Trying the previous one.", error)
-            faults.append(str(error))
-    if faults:
-        faults.append(f"{path} has no other checkpoint.")
-        raise checksums.DamagedError("\n".join(faults))
-    raise ValueError(
-        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, in "
-        f"its {BEST}/ or in its checkpoints/{_PREFIX}*. Give the output_dir of "
-        "a run."
-    )
-
-
-def _has_model(folder: str) -> bool:
-    """Returns whether a folder has a model; raises DamagedError if damaged."""
-    checksums.check_quickly(folder)
-    has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
-    if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
-        raise checksums.damaged(folder, f"{model_folders.WEIGHTS} is missing")
-    return has_weights
-
-
-def step_of(folder: str) -> int:
-    """Returns the step of a model folder; 0 if it has none."""
-    if not os.path.exists(os.path.join(folder, STATE)):
-        return 0
-    return checksums.read_state(folder).get("step", 0)
 
 
 class RunCheckpoints:
@@ -172,12 +64,14 @@ class RunCheckpoints:
         self.last_step = 0
         if is_chief:
             # A killed run may leave temporary folders as large as checkpoints.
-            atomic_files.remove_leftovers(folder, _PREFIX)
-            atomic_files.remove_leftovers(os.path.dirname(folder), BEST)
+            atomic_files.remove_leftovers(folder, run_models.STEP_PREFIX)
+            atomic_files.remove_leftovers(
+                os.path.dirname(folder), run_models.BEST
+            )
 
     def path(self, step: int) -> str:
         """Returns the folder of the checkpoint after `step` updates."""
-        return os.path.join(self.folder, name(step))
+        return os.path.join(self.folder, run_models.name(step))
 
     def recovery_hint(self) -> str:
         """Returns how to recover from a loss that is not finite."""
@@ -230,10 +124,10 @@ class RunCheckpoints:
                     vocab_file=self.vocab_file,
                 )
                 state = self._state(step)
-            path = os.path.join(folder, OPTIMIZER)
+            path = os.path.join(folder, run_models.OPTIMIZER)
             model_folders.write_tensors(self._slots(), path)
             if adapters := lora.unmerged(self.model):
-                path = os.path.join(folder, LORA)
+                path = os.path.join(folder, run_models.LORA)
                 model_folders.write_tensors(adapters, path)
             checksums.write_checksums(folder, state)
 
@@ -253,11 +147,11 @@ class RunCheckpoints:
         Checkpoints of later steps are neither counted nor removed. Folders
         renamed as damaged are removed if their step is at most `step`.
         """
-        older = [old for old in steps(self.folder) if old < step]
+        older = [old for old in run_models.steps(self.folder) if old < step]
         older.sort(key=is_regular)
         for old in older[: max(0, len(older) + 1 - self.keep)]:
             atomic_files.remove_folder(self.path(old))
-        for old in steps(self.folder, _DAMAGED):
+        for old in run_models.steps(self.folder, _DAMAGED):
             if old <= step:
                 atomic_files.remove_folder(self._damaged_path(old))
 
@@ -274,7 +168,7 @@ class RunCheckpoints:
             checkpoints are damaged.
         """
         damaged, faults = [], []
-        for step in reversed(steps(self.folder)):
+        for step in reversed(run_models.steps(self.folder)):
             try:
                 self._restore(step)
             except checksums.DamagedError as error:
@@ -289,7 +183,7 @@ class RunCheckpoints:
             return step
         faults += [
             f"{self._damaged_path(step)} was already found to be damaged."
-            for step in reversed(steps(self.folder, _DAMAGED))
+            for step in reversed(run_models.steps(self.folder, _DAMAGED))
         ]
         if faults:
             faults.append(
@@ -310,7 +204,7 @@ class RunCheckpoints:
         state = checksums.read_state(folder)
         if state.get("step") != step:
             raise checksums.damaged(
-                folder, f"its {STATE} has step {state.get('step')}"
+                folder, f"its {run_models.STATE} has step {state.get('step')}"
             )
         # Large files, weights and slots, are checked when they are read.
         checksums.check_quickly(folder)
@@ -322,11 +216,11 @@ class RunCheckpoints:
             weights,
         )
         if adapters := lora.unmerged(self.model):
-            path = os.path.join(folder, LORA)
+            path = os.path.join(folder, run_models.LORA)
             model_folders.assign(
                 adapters, model_folders.read_tensors(path), path
             )
-        slots = os.path.join(folder, OPTIMIZER)
+        slots = os.path.join(folder, run_models.OPTIMIZER)
         model_folders.assign(
             self._slots(), model_folders.read_tensors(slots), slots
         )
@@ -337,7 +231,7 @@ class RunCheckpoints:
         self.optimizer.step.assign(step)
 
     def _damaged_path(self, step: int) -> str:
-        return os.path.join(self.folder, _DAMAGED + name(step))
+        return os.path.join(self.folder, _DAMAGED + run_models.name(step))
 
     def _rename_damaged(self, step: int) -> None:
         path = self._damaged_path(step)

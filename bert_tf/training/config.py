@@ -2,14 +2,9 @@
 
 import dataclasses
 
+from bert_tf.config import POLICIES
 from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, Options, option
 
-# Precision of matrix products -> dtype policy of Keras.
-POLICIES = {
-    "float32": "float32",
-    "bfloat16": "mixed_bfloat16",
-    "float16": "mixed_float16",
-}
 # Environment variable of TensorFlow, for processes in which no weights change.
 FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 # Largest decay rate of a moving average; closer to 1, float32 loses digits.
@@ -64,15 +59,6 @@ def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
             f"final_learning_rate={final} does not apply to "
             "learning_rate_schedule=constant. Omit one of the two."
         )
-
-
-def inference_policy(precision: str) -> str:
-    """Returns the dtype policy for models that are not trained.
-
-    Their weights are stored in the precision of matrix products, except for
-    embeddings and LayerNorm. In training this would lose small updates.
-    """
-    return POLICIES[precision].removeprefix("mixed_")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

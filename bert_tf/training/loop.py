@@ -13,10 +13,10 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.config import BertConfig
+from bert_tf.checkpoint import model_folders
+from bert_tf.config import POLICIES, BertConfig
 from bert_tf.training import (
     checkpoints,
-    model_folders,
     optimizers,
     reporting,
     run_folder,
@@ -24,7 +24,7 @@ from bert_tf.training import (
     strategies,
     train_step,
 )
-from bert_tf.training.config import FROZEN_WEIGHTS, POLICIES, TrainingConfig
+from bert_tf.training.config import FROZEN_WEIGHTS, TrainingConfig
 from tfrecords.io import json_files, stored_folders
 
 

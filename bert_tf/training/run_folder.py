@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 import filelock
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.training import stopping
 from tfrecords.io import json_files, leases, storage
 
 LOCK = "run.lock"
-FILE = "run.json"
-RESULTS = "eval_results.json"
-# Why a score in it is null; the log says whether of predictions or labels.
-UNDEFINED = "all predictions, or all labels, are the same"
+FILE = run_models.SETTINGS
+RESULTS = run_models.RESULTS
 # Which step was evaluated, and its results.
 EVALUATED = (os.path.join("logs", "evaluated.json"), RESULTS)
 # Entries of run.json from which others were computed: a run that has only the
@@ -213,10 +212,8 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
       ValueError: if the folder contains a run with other settings, or an
         incomplete run.
     """
-    from bert_tf.training import checkpoints
-
-    has_begun = checkpoints.newest_step(output_dir) > 0
-    best = os.path.join(output_dir, checkpoints.BEST)
+    has_begun = run_models.newest_step(output_dir) > 0
+    best = os.path.join(output_dir, run_models.BEST)
     if not has_begun and os.path.isdir(best):
         # It would be used as the best model of the new run.
         raise ValueError(
@@ -279,8 +276,6 @@ def check_setting(output_dir: str, name: str, value) -> None:
     Raises:
       ValueError: if the folder contains a run with a different value.
     """
-    from bert_tf.training import checkpoints
-
     path = os.path.join(output_dir, FILE)
-    if checkpoints.newest_step(output_dir) and os.path.exists(path):
+    if run_models.newest_step(output_dir) and os.path.exists(path):
         check(output_dir, json_files.read(path) | {name: value})

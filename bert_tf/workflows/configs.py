@@ -2,8 +2,8 @@
 
 import dataclasses
 
+from bert_tf.checkpoint.formats import CheckpointOptions
 from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
-from bert_tf.conversion.formats import CheckpointOptions
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from bert_tf.workflows.doctor import accelerators
 from tfrecords.options import (

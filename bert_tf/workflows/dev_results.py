@@ -7,14 +7,9 @@ from collections.abc import Callable, Mapping
 import keras
 from absl import logging
 
+from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.tasks.task import Scores
-from bert_tf.training import (
-    checkpoints,
-    checksums,
-    model_folders,
-    reporting,
-    run_folder,
-)
+from bert_tf.training import reporting, run_folder
 from tfrecords.io import atomic_files, json_files
 
 
@@ -40,7 +35,7 @@ def make_keep_best(
       vocab_file: vocabulary to save with the model, if any.
       is_chief: whether this process writes; the others only evaluate.
     """
-    best_dir = os.path.join(output_dir, checkpoints.BEST)
+    best_dir = os.path.join(output_dir, run_models.BEST)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:
@@ -48,7 +43,7 @@ def make_keep_best(
         if not is_chief:
             return
         # Read here, after the run has been restored from a checkpoint.
-        start_step = checkpoints.newest_step(output_dir)
+        start_step = run_models.newest_step(output_dir)
         for split, values in results.items():
             if split not in writers:
                 folder = os.path.join(output_dir, "logs", split)
@@ -91,8 +86,8 @@ def check_updated(output_dir: str, num_train_steps: int, flag: str) -> None:
 
     Other commands take the model from there.
     """
-    best = os.path.join(output_dir, checkpoints.BEST)
-    is_done = checkpoints.newest_step(output_dir) >= num_train_steps
+    best = os.path.join(output_dir, run_models.BEST)
+    is_done = run_models.newest_step(output_dir) >= num_train_steps
     if os.path.isdir(best) and not is_done:
         raise ValueError(
             f"{best} has the best model so far of a run with {flag}, and is "
@@ -157,7 +152,7 @@ def write(
 def _undefined(results: Scores) -> dict:
     """Returns the entry of scores that are undefined; {} if all are defined."""
     found = {
-        f"{split}.{name}": run_folder.UNDEFINED
+        f"{split}.{name}": run_models.UNDEFINED
         for split, values in results.items()
         for name, value in values.items()
         if value is None

@@ -25,13 +25,12 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
 from bert_tf.training import (
-    checkpoints,
     evaluation,
     loop,
-    model_folders,
     run_folder,
     strategies,
 )
@@ -415,7 +414,7 @@ def train_and_predict(
             )
         _train(run, config, strategy, on_checkpoint, command)
         source = strategies.chief_first(
-            strategy, lambda: checkpoints.find(config.output_dir)
+            strategy, lambda: run_models.find(config.output_dir)
         )
     load_trained(run, source)
     # The weights no longer change, so each split is predicted only once.
@@ -427,7 +426,7 @@ def train_and_predict(
             dev_results.write(
                 scores,
                 baseline,
-                checkpoints.step_of(source),
+                run_models.step_of(source),
                 config.output_dir,
                 task_name=run.task.name,
                 best_metric=run.task.best_metric,

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from bert_tf.config import BertConfig
-from bert_tf.conversion import vocabularies
-from bert_tf.training import (
-    checkpoints,
+from bert_tf.checkpoint import (
     checksums,
     model_folders,
-    run_folder,
+    run_models,
+    vocabularies,
 )
+from bert_tf.config import BertConfig
+from bert_tf.training import run_folder
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import stored_folders
 from tfrecords.options import quoted
@@ -35,7 +35,7 @@ def find_model(
     """
     if not do_train:
         try:
-            return checkpoints.find(output_dir)
+            return run_models.find(output_dir)
         except checksums.DamagedError:
             raise  # A damaged model must not be silently replaced by another.
         except ValueError:
@@ -60,12 +60,12 @@ def find_init_checkpoint(
     if do_train:
         # Check before writing anything: the folder may contain another run.
         run_folder.check_setting(output_dir, "init_checkpoint", name_of(source))
-    from bert_tf.conversion import formats
+    from bert_tf.checkpoint import formats
 
     return formats.as_model_folder(
         source.init_checkpoint,
         os.path.join(output_dir, "init_checkpoint"),
-        again=not checkpoints.newest_step(output_dir),
+        again=not run_models.newest_step(output_dir),
         accept_tokenizer_differences=source.accept_tokenizer_differences,
     )
 

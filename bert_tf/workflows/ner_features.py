@@ -23,17 +23,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.conversion import formats
+from bert_tf.checkpoint import formats, model_folders
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import feature_tagger, layer_outputs
 from bert_tf.tasks.ner import NerFeatures
 from bert_tf.tasks.task import Scores
-from bert_tf.training import (
-    loop,
-    model_folders,
-    run_folder,
-    strategies,
-)
+from bert_tf.training import loop, run_folder, strategies
 from bert_tf.workflows import fine_tuning, model_source
 from bert_tf.workflows.configs import NerConfig
 from tfrecords.io import atomic_files, json_files, part_files

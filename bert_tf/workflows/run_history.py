@@ -13,7 +13,8 @@ from typing import NamedTuple
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.training import checkpoints, reporting
+from bert_tf.checkpoint import run_models
+from bert_tf.training import reporting
 from tfrecords.io import atomic_files, json_files, stored_folders
 
 FLAGS_FILE = "run.flags"
@@ -166,9 +167,9 @@ def read_log(run_dir: str) -> dict[int, dict[str, float]]:
 
 def kept_steps(run_dir: str) -> list[int]:
     """Returns the steps of a run's checkpoints, oldest first."""
-    return checkpoints.steps(os.path.join(run_dir, "checkpoints"))
+    return run_models.steps(os.path.join(run_dir, "checkpoints"))
 
 
 def checkpoint(run_dir: str, step: int) -> str:
     """Returns the folder of a checkpoint."""
-    return os.path.join(run_dir, "checkpoints", checkpoints.name(step))
+    return os.path.join(run_dir, "checkpoints", run_models.name(step))

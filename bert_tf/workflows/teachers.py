@@ -7,13 +7,10 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf import loading
-from bert_tf.config import BertConfig
-from bert_tf.conversion import vocabularies
+from bert_tf.checkpoint import keras_models, model_folders, vocabularies
+from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
 from bert_tf.tasks.task import Task
-from bert_tf.training import model_folders
-from bert_tf.training.config import POLICIES
 from bert_tf.workflows.configs import DistillationConfig
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
@@ -49,8 +46,8 @@ def load(
       vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
 
     Raises:
-      ValueError: as in `loading.load`, or if task, labels, vocabulary or sizes
-        of the teacher do not fit the student.
+      ValueError: as in `keras_models.load`, or if task, labels, vocabulary or
+        sizes of the teacher do not fit the student.
     """
     path = config.teacher
     if path is None:
@@ -58,7 +55,7 @@ def load(
     dtype = POLICIES[config.precision or "float32"]
     try:
         with strategy.scope():
-            model, tokenizer = loading.load(
+            model, tokenizer = keras_models.load(
                 path,
                 dtype=dtype,
                 accept_tokenizer_differences=(
@@ -245,7 +242,7 @@ def settings(teacher: keras.Model | None) -> dict[str, str]:
 
 
 def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:
-    """Returns name -> weight, without those that `loading.load` made up."""
+    """Returns name -> weight, without those that are newly initialized."""
     weights = model_folders.weight_names(teacher)
     return {n: x for n, x in weights.items() if n not in teacher.new_weights}
 

@@ -5,6 +5,7 @@ import statistics
 
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.training import run_folder
 from tfrecords.io import json_files
 
@@ -70,7 +71,7 @@ def read(folder: str) -> dict:
         "step": results["step"],
     }
     return result | (
-        {"undefined": run_folder.UNDEFINED} if score is None else {}
+        {"undefined": run_models.UNDEFINED} if score is None else {}
     )
 
 
@@ -181,7 +182,7 @@ def report(results: list[dict]) -> None:
             "every ranking: %s.",
             len(undefined),
             len(results),
-            run_folder.UNDEFINED,
+            run_models.UNDEFINED,
             ", ".join(undefined),
         )
     degenerate = [r for r in results if r.get("is_degenerate")]

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.tasks.task import FineTuningTask
-from bert_tf.training import checkpoints, run_folder, stopping
+from bert_tf.training import run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.io import atomic_files, json_files, stored_folders
@@ -144,10 +145,10 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         best = max(
             finished, key=lambda result: run_folder.rank(result["score"])
         )
-        source = os.path.join(folder, best["name"], checkpoints.BEST)
+        source = os.path.join(folder, best["name"], run_models.BEST)
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
-        target = os.path.join(config.output_dir, checkpoints.BEST)
-        atomic_files.remove_leftovers(config.output_dir, checkpoints.BEST)
+        target = os.path.join(config.output_dir, run_models.BEST)
+        atomic_files.remove_leftovers(config.output_dir, run_models.BEST)
         with atomic_files.atomic_folder(target) as copy:
             shutil.copytree(source, copy, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": config.output_dir}

@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 
-from bert_tf.training import checkpoints
+from bert_tf.checkpoint import run_models
 from bert_tf.workflows.doctor import estimates
 from experiments import recipes
 from experiments.ablations import tables
@@ -206,7 +206,7 @@ def _fine_tuning(
     needs = ()
     if row.model:
         needs = (pretraining_name(model, index),)
-        begin = f"{needs[0]}/checkpoints/{checkpoints.name(step)}"
+        begin = f"{needs[0]}/checkpoints/{run_models.name(step)}"
         flags["init_checkpoint"] = f"{settings.output_dir}/{begin}"
     else:
         config_file = settings.config_file(model)

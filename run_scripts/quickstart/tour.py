@@ -28,6 +28,7 @@ from types import ModuleType
 from absl import logging
 
 from bert_tf import config as bert_config
+from bert_tf.checkpoint import run_models
 from bert_tf.training import stopping
 from run_scripts import (
     export_savedmodel,
@@ -297,13 +298,11 @@ def summarise(
     config: TourConfig, seconds: dict[str, float], served: float | None
 ) -> dict:
     """Returns accuracies (`served` included), margin over control, seconds."""
-    from bert_tf.training import checkpoints
-
     results = json_files.read(config.path("pretrained", "eval_results.json"))
     names = ("masked_lm_accuracy", "unigram_accuracy")
     # The metric and its best value on dev.
     pretrained, scratch = (
-        json_files.read(config.path(run, checkpoints.BEST, checkpoints.STATE))
+        json_files.read(config.path(run, run_models.BEST, run_models.STATE))
         for run in ("fine_tuned", "from_scratch")
     )
     accuracies = pretrained["value"], scratch["value"]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from random_weights import randomised, weights_of
 
 import bert_tf
-from bert_tf.conversion import formats
+from bert_tf.checkpoint import formats
 from bert_tf.model import dropout, layers, lora, models
 from bert_tf.tasks import distillation, pretraining
 

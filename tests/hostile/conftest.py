@@ -17,7 +17,7 @@ def inputs(
         import exports
         import planted_data
 
-        from bert_tf.conversion import convert
+        from bert_tf.checkpoint import convert
 
         planted_data.write_all(folder, tiny_config)
         shutil.copytree(pretraining_records, folder / "records")

@@ -155,8 +155,8 @@ def our_side(batch, precision):
     """Returns a function from a Checkpoint to our side of the comparison."""
     import tensorflow as tf
 
+    from bert_tf.checkpoint import model_folders
     from bert_tf.model import models
-    from bert_tf.training import model_folders
 
     def side(
         found,
@@ -264,7 +264,7 @@ def table(request, size, precision):
 def make_checkpoint():
     """Returns a maker of Checkpoints with random weights, for peers to load."""
     from bert_tf import config as bert_config
-    from bert_tf.conversion import checkpoint
+    from bert_tf.checkpoint import checkpoint
 
     config = bert_config.BertConfig(
         vocab_size=30,

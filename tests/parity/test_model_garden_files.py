@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from bert_tf.conversion import parity
-from bert_tf.conversion.model_garden import tf2_checkpoint
+from bert_tf.checkpoint import parity
+from bert_tf.checkpoint.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5

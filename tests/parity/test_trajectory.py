@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.conversion import checkpoint
-from bert_tf.conversion.hugging_face import pretrained
+from bert_tf.checkpoint import checkpoint
+from bert_tf.checkpoint.hugging_face import pretrained
 from bert_tf.tasks.glue import Glue
 from bert_tf.training import loop, strategies
 from bert_tf.training.config import TrainingConfig

@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.conversion import checkpoint, formats, google
+from bert_tf.checkpoint import checkpoint, formats, model_folders, run_models
+from bert_tf.checkpoint.google import tf1_checkpoint
 from bert_tf.model import models
-from bert_tf.training import checkpoints, model_folders
 from run_scripts import (
     convert_checkpoint,
     export_savedmodel,
@@ -50,7 +50,7 @@ def write_google(model, task, folder, labels=(), **settings):
         **settings,
     )
     with atomic_files.atomic_folder(str(folder)) as aside:
-        google.write(given, aside)
+        tf1_checkpoint.write(given, aside)
     return given
 
 
@@ -157,7 +157,7 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
         "--learning_rate=0",
     ]
     run_glue.main(words)
-    folder = checkpoints.find(str(output))
+    folder = run_models.find(str(output))
     found = checkpoint.read(folder)
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):
@@ -258,8 +258,8 @@ def test_newly_initialized_heads_are_not_evaluated(
 ):
     folder = tmp_path / "bare"
     convert(pretrained[0], "google", folder)
-    tensors = google.read_tensors(f"{folder}/bert_model.ckpt")
-    google.write_tensors(
+    tensors = tf1_checkpoint.read_tensors(f"{folder}/bert_model.ckpt")
+    tf1_checkpoint.write_tensors(
         {n: t for n, t in tensors.items() if not n.startswith("cls/")},
         str(folder),
     )

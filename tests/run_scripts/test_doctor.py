@@ -10,8 +10,7 @@ import pytest
 from absl import flags
 
 from bert_tf import config
-from bert_tf.conversion import checkpoint
-from bert_tf.training import model_folders
+from bert_tf.checkpoint import checkpoint, model_folders
 from bert_tf.workflows.doctor import checks, diagnose, estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples

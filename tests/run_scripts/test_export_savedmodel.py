@@ -21,8 +21,8 @@ from exports import (
     strings,
 )
 
-from bert_tf.training import checksums
-from bert_tf.training import config as training_config
+from bert_tf.checkpoint import checksums
+from bert_tf.config import POLICIES
 from run_scripts import export_savedmodel
 from tfrecords.io import atomic_files, json_files
 from tfrecords.text import segments, tokenizer, vocab
@@ -424,7 +424,7 @@ def test_exported_weights_equal_those_of_the_model(exported):
 )
 def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
     logits = {}
-    for name, dtype in training_config.POLICIES.items():
+    for name, dtype in POLICIES.items():
         if name != "float16":
             model = make_model("classification", dtype=dtype)
             logits[name] = tf.function(lambda x, m=model: m(x)["logits"])

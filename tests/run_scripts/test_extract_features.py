@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from bert_tf.prediction import feature_extraction
-from bert_tf.training import model_folders
 from run_scripts import extract_features
 from tfrecords.io import atomic_files, json_files
 

@@ -11,8 +11,9 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import config
+from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.model import models
-from bert_tf.training import checkpoints, model_folders, stopping
+from bert_tf.training import stopping
 from run_scripts import (
     export_savedmodel,
     make_pretraining_records,
@@ -90,7 +91,7 @@ def test_a_model_learns_the_next_token_and_saves_is_causal(trained):
     assert 0 <= results["next_token_accuracy"] <= 1
     assert 0 < results["unigram_accuracy"] < 1
     assert not [n for n in results if "masked" in n or "sentence" in n]
-    folder = checkpoints.find(str(trained))
+    folder = run_models.find(str(trained))
     found = config.BertConfig.from_json_file(f"{folder}/bert_config.json")
     assert found.is_causal
     lines = (trained / "logs/train/steps.jsonl").read_text().splitlines()

@@ -5,7 +5,7 @@ import pytest
 import safetensors.numpy
 import served
 
-from bert_tf.conversion import convert
+from bert_tf.checkpoint import convert
 from bert_tf.training import stopping
 from bert_tf.workflows import configs
 from run_scripts import run_glue

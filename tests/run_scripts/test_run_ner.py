@@ -4,9 +4,9 @@ import planted_ner as planted
 import pytest
 import served
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from bert_tf.tasks import ner_scores
-from bert_tf.training import model_folders
 from run_scripts import run_ner
 from tfrecords.io import atomic_files, json_files
 from tfrecords.tasks import ner_files

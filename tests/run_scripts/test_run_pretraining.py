@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file
 
+from bert_tf.checkpoint import run_models
 from bert_tf.training import checkpoints, stopping
 from bert_tf.workflows import run_history
 from bert_tf.workflows.configs import PretrainingConfig
@@ -83,7 +84,7 @@ def test_a_run_writes_a_model_and_its_results(trained):
     )
     lines = (trained / "logs/eval/steps.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [3, 6]
-    newest = pathlib.Path(checkpoints.find(str(trained)))
+    newest = pathlib.Path(run_models.find(str(trained)))
     assert newest.name == "step-00000006"
     assert (newest / "vocab.txt").is_file()
     description = json.loads((newest / "model.json").read_text())
@@ -119,7 +120,7 @@ def test_a_model_has_the_case_of_its_records(folder, tiny_vocab_file, tmp_path):
         run(cased, tmp_path / "run", *words, "--do_lower_case")
     assert not (tmp_path / "run").exists()
     run(cased, tmp_path / "run", *words, "--stop_at_step=6")
-    newest = checkpoints.find(str(tmp_path / "run"))
+    newest = run_models.find(str(tmp_path / "run"))
     description = json.loads(pathlib.Path(newest, "model.json").read_text())
     assert description["do_lower_case"] is False
 
@@ -141,7 +142,7 @@ def test_the_case_of_a_run_without_manifest_cannot_change(
     with pytest.raises(ValueError, match=message):
         run(folder, tmp_path, *words, "--do_lower_case")
     run(folder, tmp_path, *words)
-    newest = pathlib.Path(checkpoints.find(str(tmp_path)))
+    newest = pathlib.Path(run_models.find(str(tmp_path)))
     description = json.loads((newest / "model.json").read_text())
     assert newest.name == "step-00000003"
     assert description["do_lower_case"] is False
@@ -204,7 +205,7 @@ def test_a_run_does_not_depend_on_the_input_mode(
             run(folder, tmp_path, *words, "--stop_at_step=4")
         words[1] = f"--input_mode={modes[1]}"
     run(folder, tmp_path, *words)
-    found = checkpoints.find(str(tmp_path))
+    found = run_models.find(str(tmp_path))
     for name in (
         "eval_results.json",
         "run.json",
@@ -262,7 +263,7 @@ def test_a_run_killed_after_a_checkpoint_equals_an_uninterrupted_one(
         patch.setattr(checkpoints.RunCheckpoints, "save", save)
         with pytest.raises(Killed):
             run(folder, tmp_path, more)
-    assert checkpoints.newest_step(str(tmp_path)) == 3
+    assert run_models.newest_step(str(tmp_path)) == 3
     run(folder, tmp_path, more)
     for name in (
         "eval_results.json",
@@ -636,7 +637,7 @@ def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
         with pytest.raises(stopping.Stopped, match=fault) as error:
             pretrain_for(folder, whole, tiny_vocab_file, **settings)
         assert error.value.exit_code == 0
-        assert checkpoints.newest_step(str(whole)) == 9
+        assert run_models.newest_step(str(whole)) == 9
     with pytest.raises(stopping.Stopped, match="step 7"):
         pretrain_for(
             folder, resumed, tiny_vocab_file, stop_at_step=7, **settings
@@ -644,13 +645,13 @@ def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
     with pytest.raises(stopping.Stopped, match=fault):
         pretrain_for(folder, resumed, tiny_vocab_file, **settings)
     for path in (whole, resumed):
-        assert checkpoints.step_of(checkpoints.find(str(path))) == 3
+        assert run_models.step_of(run_models.find(str(path))) == 3
     without = settings | {"early_stopping_evaluations": None}
     with pytest.raises(ValueError, match="best has the best model so far"):
         pretrain_for(folder, whole, tiny_vocab_file, **without)
     settings["early_stopping_evaluations"] = 3
     pretrain_for(folder, whole, tiny_vocab_file, **settings)
-    assert checkpoints.newest_step(str(whole)) == 12
+    assert run_models.newest_step(str(whole)) == 12
     # Nothing is left to train, so that best/ is not outdated.
     pretrain_for(folder, whole, tiny_vocab_file, **without)
 
@@ -706,8 +707,8 @@ def test_a_run_that_may_stop_early_resumes_on_its_held_out_records_alone(
     # A damaged one is replaced.
     os.truncate(run / "best/model.safetensors", 100)
     pretrain_for(folder, run, tiny_vocab_file, **settings)
-    assert checkpoints.newest_step(str(run)) == 6
-    assert checkpoints.step_of(checkpoints.find(str(run))) == 6
+    assert run_models.newest_step(str(run)) == 6
+    assert run_models.step_of(run_models.find(str(run))) == 6
 
 
 def test_early_stopping_without_an_evaluation_is_refused(tmp_path):

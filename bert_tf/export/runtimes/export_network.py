@@ -9,13 +9,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.conversion import model_card
-from bert_tf.export import (
-    export_model,
-    kinds,
-    question_signatures,
-    saved_model,
-)
+from bert_tf.checkpoint import model_card, model_folders
+from bert_tf.export import export_model, kinds, question_signatures, saved_model
 from bert_tf.export.runtimes import (
     litert,
     networks,
@@ -26,7 +21,6 @@ from bert_tf.export.runtimes import (
     tokenizer,
 )
 from bert_tf.export.runtimes.config import RuntimeConfig
-from bert_tf.training import model_folders
 from tfrecords.io import atomic_files, json_files, stored_folders
 from tfrecords.text import vocab, word_windows
 
@@ -60,7 +54,7 @@ def export(config: RuntimeConfig) -> None:
       OSError: if a file cannot be written.
       RuntimeError: if the exported model does not run, or its outputs differ.
     """
-    from bert_tf.conversion import formats
+    from bert_tf.checkpoint import formats
 
     config.check_installed()
     model_card.check_license(config.license)

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 from absl import logging
 
+from bert_tf.checkpoint import run_models, vocabularies
 from bert_tf.config import BertConfig
-from bert_tf.conversion import vocabularies
-from bert_tf.training import checkpoints
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.doctor import estimates
 from tfrecords import schema as schema_lib
@@ -218,7 +217,7 @@ def refuse_bad_records(
     Raises:
       ValueError: if there are errors, with a line for each.
     """
-    if not config.doctor or checkpoints.newest_step(config.output_dir):
+    if not config.doctor or run_models.newest_step(config.output_dir):
         return
     lines = []
     for records in all_records:

@@ -5,9 +5,9 @@ import hashlib
 import math
 import os
 
+from bert_tf.checkpoint import checkpoint as checkpoint_lib
+from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.config import BertConfig
-from bert_tf.conversion import checkpoint as checkpoint_lib
-from bert_tf.training import checkpoints, model_folders
 from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import DoctorConfig
 from bert_tf.workflows.doctor import arithmetic, checks, estimates
@@ -37,7 +37,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
-        from bert_tf.conversion import convert
+        from bert_tf.checkpoint import convert
 
         checkpoint, unread = attempt(
             "checkpoint",
@@ -100,7 +100,7 @@ def _sidecar_vocabulary(config: DoctorConfig) -> str | None:
     if not path:
         return None
     try:
-        folder = checkpoints.find(path)
+        folder = run_models.find(path)
     except ValueError:
         folder = path if os.path.isdir(path) else os.path.dirname(path)
     vocab_file = os.path.join(folder, model_folders.VOCABULARY)

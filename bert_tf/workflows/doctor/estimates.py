@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from bert_tf.checkpoint import checkpoint
 from bert_tf.config import BertConfig
-from bert_tf.conversion import checkpoint
 
 # Memory of Python, TensorFlow, Keras and the graph of the step. With it the sum
 # is within 15 % of the peaks measured in docs/results.md, and in six steps of

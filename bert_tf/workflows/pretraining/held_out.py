@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
-    checkpoints,
     evaluation,
     reporting,
     run_folder,
@@ -102,10 +102,10 @@ class HeldOutEvaluation:
         if not self.writer:
             # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(
-                self._log_folder(), checkpoints.newest_step(output_dir)
+                self._log_folder(), run_models.newest_step(output_dir)
             )
         # `best/` is older than the end of the log, which is kept.
-        if step >= checkpoints.newest_step(output_dir):
+        if step >= run_models.newest_step(output_dir):
             self.writer.write(step, metrics)
         json_files.write(
             os.path.join(output_dir, run_folder.RESULTS),
@@ -180,8 +180,8 @@ class EarlyStopping:
         self.metadata = metadata
         self.vocab_file = vocab_file
         output_dir = evaluate.config.output_dir
-        self.folder = os.path.join(output_dir, checkpoints.BEST)
-        newest = checkpoints.newest_step(output_dir)
+        self.folder = os.path.join(output_dir, run_models.BEST)
+        newest = run_models.newest_step(output_dir)
         best, source = self._best(), evaluate.source()
         other = {name: best.get(name, x) for name, x in source.items()}
         if newest < evaluate.config.num_train_steps and other != source:

@@ -7,12 +7,11 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
-    checkpoints,
     loop,
-    model_folders,
     optimizers,
     run_folder,
     strategies,
@@ -110,11 +109,11 @@ def _train_and_evaluate(
     )
     is_chief = strategies.is_chief(strategy)
     _check_folder(config, settings, is_chief)
-    if checkpoints.newest_step(config.output_dir):
+    if run_models.newest_step(config.output_dir):
         vocab_file, rules = model_source.find_vocabulary(
             config,
             # Not best/, which is replaced if it is damaged.
-            checkpoints.find_newest(config.output_dir),
+            run_models.find_newest(config.output_dir),
             made_with.rules,
         )
     if is_chief:
@@ -173,7 +172,7 @@ def _evaluate(
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     model_folders.load_weights(model, model_dir)
     evaluate = HeldOutEvaluation(config, model, held_out, strategy)
-    evaluate(checkpoints.step_of(model_dir))
+    evaluate(run_models.step_of(model_dir))
 
 
 def _open_records(

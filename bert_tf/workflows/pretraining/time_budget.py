@@ -6,9 +6,9 @@ import time
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.config import BertConfig
 from bert_tf.training import (
-    checkpoints,
     loop,
     optimizers,
     run_folder,
@@ -27,7 +27,7 @@ def steps_of_begun_run(config: PretrainingConfig) -> int | None:
     Raises:
       ValueError: if the run was begun for other hours.
     """
-    if not checkpoints.newest_step(config.output_dir):
+    if not run_models.newest_step(config.output_dir):
         return None
     run_folder.check_setting(
         config.output_dir, "train_hours", config.train_hours

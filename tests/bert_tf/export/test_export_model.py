@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
-from bert_tf.conversion import convert
+from bert_tf.checkpoint import convert, model_folders
 from bert_tf.export import export_model, kinds
-from bert_tf.training import model_folders
 
 
 @pytest.mark.slow

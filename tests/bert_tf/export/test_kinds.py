@@ -6,10 +6,11 @@ import pytest
 from absl import flags
 
 from bert_tf import config as bert_config
+from bert_tf.checkpoint import model_folders
 from bert_tf.export import kinds as export_kinds
 from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.model import models
-from bert_tf.training import loop, model_folders
+from bert_tf.training import loop
 from run_scripts import export_savedmodel
 from run_scripts.flags import common_flags
 

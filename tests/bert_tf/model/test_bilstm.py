@@ -4,8 +4,8 @@ import pytest
 import reference_bert
 import tensorflow as tf
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import layers
-from bert_tf.training import model_folders
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from tensorflow.python.eager import context
 from tensorflow.python.util import _pywrap_util_port as util_port
 
 import bert_tf
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import dropout, layers, models
-from bert_tf.training import model_folders
 from tfrecords import schema
 
 

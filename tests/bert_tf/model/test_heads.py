@@ -8,8 +8,8 @@ import tensorflow as tf
 from random_weights import randomised, weights_of
 
 import bert_tf
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import dropout, models
-from bert_tf.training import model_folders
 
 
 @pytest.fixture

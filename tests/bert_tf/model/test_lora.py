@@ -7,9 +7,9 @@ import safetensors.numpy
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.checkpoint import model_folders
 from bert_tf.config import LORA_TARGETS
 from bert_tf.model import dropout, lora
-from bert_tf.training import model_folders
 
 RANK, ALPHA = 3, 6.0
 

@@ -5,11 +5,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.model import sentence_embedding
-from bert_tf.model.sentence_embedding import (
-    Dense,
-    Normalize,
-    SentenceEmbedding,
-)
+from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
 
 LENGTHS = [5, 2, 1]
 HIDDEN = np.random.default_rng(0).normal(size=(3, 5, 4)).astype(np.float32)

@@ -50,7 +50,9 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
     monkeypatch.setattr(explorer, "make_page", lambda *_: "page")
     monkeypatch.setattr(explorer, "make_app", lambda _, page, *__: page)
     monkeypatch.setattr(explorer, "serve", lambda *x: served.append(x))
-    monkeypatch.setattr("bert_tf.loading.load", lambda *_, **__: (None, None))
+    monkeypatch.setattr(
+        "bert_tf.checkpoint.keras_models.load", lambda *_, **__: (None, None)
+    )
     monkeypatch.setattr("bert_tf.prediction.views.Views", lambda *_: None)
 
     def wait(event):

@@ -10,8 +10,8 @@ import served
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.checkpoint import model_folders
 from bert_tf.export.runtimes import tokenizer as plain_tokenizer
-from bert_tf.training import model_folders
 from run_scripts import export_savedmodel
 from tfrecords.text import vocab
 

@@ -14,13 +14,9 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
+from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.model import lora
-from bert_tf.training import (
-    checkpoints,
-    checksums,
-    model_folders,
-    optimizers,
-)
+from bert_tf.training import checkpoints, optimizers
 from tfrecords.io import atomic_files, json_files
 
 
@@ -86,7 +82,7 @@ def test_checkpoints_of_stops_are_removed_before_regular_ones(tmp_path, model):
     def save(*steps):
         for step in steps:
             saved.save(step, lambda step: step % 10 == 0)
-        return checkpoints.steps(str(tmp_path))
+        return run_models.steps(str(tmp_path))
 
     assert save(10, 13) == [10, 13]
     assert save(20) == [10, 13, 20]
@@ -216,8 +212,8 @@ def names(folder):
     "file",
     [
         model_folders.WEIGHTS,
-        checkpoints.OPTIMIZER,
-        checkpoints.STATE,
+        run_models.OPTIMIZER,
+        run_models.STATE,
         model_folders.METADATA,
         model_folders.CONFIG,
     ],
@@ -237,17 +233,17 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(
         caplog.clear()
         with caplog.at_level("WARNING", logger="absl"):
             # Without state.json it is still a model, but not a checkpoint.
-            is_model = (file, kind) == (checkpoints.STATE, "missing")
-            found = checkpoints.find(str(run))
+            is_model = (file, kind) == (run_models.STATE, "missing")
+            found = run_models.find(str(run))
             assert found == saved.path(20 if is_model else 10), kind
-            assert checkpoints.newest_step(str(run)) == 20
+            assert run_models.newest_step(str(run)) == 20
             assert saved.restore_latest() == 10, kind
         for text in caplog.messages[: 1 if is_model else 2]:
             assert f"{folder} is damaged: {file} " in text, kind
         assert model_folders.digest(model) == digests[10], kind
         assert int(optimizer.step.numpy()) == 10
         # It has been renamed, so it is no longer a checkpoint.
-        assert checkpoints.newest_step(str(run)) == 10
+        assert run_models.newest_step(str(run)) == 10
         assert names(saved.folder) == [
             "damaged-step-00000020",
             "step-00000010",
@@ -272,7 +268,7 @@ def test_falling_back_to_an_older_checkpoint_restores_its_slots(
     expected = {n: s.numpy() for n, s in saved._slots().items()}
     update(optimizer)
     saved.save(30)
-    damage(tmp_path / "run/checkpoints/step-00000030" / checkpoints.OPTIMIZER,
+    damage(tmp_path / "run/checkpoints/step-00000030" / run_models.OPTIMIZER,
            "bit flip near the end")  # fmt: skip
     assert saved.restore_latest() == 20
     for name, slot in saved._slots().items():
@@ -283,7 +279,7 @@ def test_falling_back_to_an_older_checkpoint_restores_its_slots(
 
 def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     folder = tmp_path / "run/checkpoints"
-    damage(folder / "step-00000020" / checkpoints.OPTIMIZER, "truncated")
+    damage(folder / "step-00000020" / run_models.OPTIMIZER, "truncated")
     # The chief may currently be writing it.
     (folder / ".step-00000030.0123456789abcdef.tmp").mkdir()
     before = names(folder)
@@ -315,7 +311,7 @@ def test_if_all_checkpoints_are_damaged_no_new_run_starts(tmp_path, two):
         assert "remove them all to start again" in advice
         # They remain, so that the user can repair them.
         assert names(saved.folder) == before
-        assert checkpoints.newest_step(str(tmp_path / "run")) == 20
+        assert run_models.newest_step(str(tmp_path / "run")) == 20
     # Only a renamed one is left.
     shutil.rmtree(saved.path(10))
     os.rename(saved.path(20), saved._damaged_path(20))
@@ -350,10 +346,10 @@ def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(model, two):
     assert names(saved.folder) == before
 
 
-@pytest.mark.parametrize("file", [model_folders.WEIGHTS, checkpoints.OPTIMIZER])
+@pytest.mark.parametrize("file", [model_folders.WEIGHTS, run_models.OPTIMIZER])
 def test_a_checkpoint_without_checksums_is_damaged(model, two, file):
     saved, _, digests = two
-    path = os.path.join(saved.path(20), checkpoints.STATE)
+    path = os.path.join(saved.path(20), run_models.STATE)
     json_files.write(path, {"step": 20, "weights_sha256": digests[20]})
     damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
     assert saved.restore_latest() == 10
@@ -392,7 +388,7 @@ def test_old_checkpoints_are_removed_after_the_new_one_is_written(
     saved, _, _ = two
 
     def remove(path):
-        assert os.path.isfile(os.path.join(saved.path(30), checkpoints.STATE))
+        assert os.path.isfile(os.path.join(saved.path(30), run_models.STATE))
         removed.append(os.path.basename(path))
 
     removed = []
@@ -436,15 +432,15 @@ def test_extra_variables_are_restored_and_new_ones_keep_their_value(
 def test_find_accepts_models_and_runs_and_prefers_the_best(tmp_path, model):
     saved, _ = make_run(tmp_path / "checkpoints", model)
     with pytest.raises(ValueError, match="contains no model"):
-        checkpoints.find(str(tmp_path))
+        run_models.find(str(tmp_path))
     saved.save(1)
     saved.save(2)
     newest = str(tmp_path / "checkpoints" / "step-00000002")
-    assert checkpoints.find(str(tmp_path)) == newest
-    assert checkpoints.find(newest) == newest
+    assert run_models.find(str(tmp_path)) == newest
+    assert run_models.find(newest) == newest
     with atomic_files.atomic_folder(str(tmp_path / "best")) as folder:
         model_folders.save_model(folder, model, metadata={})
-    assert checkpoints.find(str(tmp_path)) == str(tmp_path / "best")
+    assert run_models.find(str(tmp_path)) == str(tmp_path / "best")
 
 
 def test_a_damaged_model_given_by_path_is_not_replaced_by_another(
@@ -454,14 +450,14 @@ def test_a_damaged_model_given_by_path_is_not_replaced_by_another(
     path = tmp_path / "run/checkpoints/step-00000020" / model_folders.CONFIG
     damage(path, "truncated")
     with pytest.raises(checksums.DamagedError, match="20 is damaged.*config"):
-        checkpoints.find(saved.path(20))
+        run_models.find(saved.path(20))
     with atomic_files.atomic_folder(str(tmp_path / "run/best")) as folder:
         model_folders.save_model(folder, model, metadata={})
         checksums.write_checksums(folder, {"step": 10})
-    assert checkpoints.step_of(checkpoints.find(str(tmp_path / "run"))) == 10
+    assert run_models.step_of(run_models.find(str(tmp_path / "run"))) == 10
     (tmp_path / "run/best" / model_folders.WEIGHTS).unlink()
     with pytest.raises(checksums.DamagedError) as raised:
-        checkpoints.find(str(tmp_path / "run"))
+        run_models.find(str(tmp_path / "run"))
     assert str(raised.value) == (
         f"{tmp_path}/run/best is damaged: model.safetensors is missing. To "
         f"use another model, give a folder in {saved.folder}/."
@@ -473,7 +469,7 @@ def test_an_error_lists_all_checkpoints_if_all_are_damaged(tmp_path, two):
     for step in (10, 20):
         os.remove(os.path.join(saved.path(step), model_folders.WEIGHTS))
     with pytest.raises(checksums.DamagedError) as raised:
-        checkpoints.find(str(tmp_path / "run"))
+        run_models.find(str(tmp_path / "run"))
     assert str(raised.value).split("\n") == [
         f"{saved.path(20)} is damaged: model.safetensors is missing.",
         f"{saved.path(10)} is damaged: model.safetensors is missing.",
@@ -562,8 +558,8 @@ def test_a_kill_at_any_moment_leaves_only_intact_checkpoints(tmp_path):
             name.startswith(".") for name in os.listdir(folder)
         )
         # All of them are intact, not only the newest.
-        for step in checkpoints.steps(folder):
-            checksums.check(os.path.join(folder, checkpoints.name(step)))
+        for step in run_models.steps(folder):
+            checksums.check(os.path.join(folder, run_models.name(step)))
         saved, variables = make_fake_run(folder)
         assert all(name.startswith("step-") for name in os.listdir(folder))
         last = saved.restore_latest()
@@ -571,7 +567,7 @@ def test_a_kill_at_any_moment_leaves_only_intact_checkpoints(tmp_path):
         assert last in (reported, reported + 1)
         for variable in variables:
             assert (variable.numpy() == last).all()
-        assert checkpoints.step_of(saved.path(last)) == last
+        assert run_models.step_of(saved.path(last)) == last
     assert num_unfinished, "no kill came while a checkpoint was written"
 
 
@@ -621,7 +617,7 @@ def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(1)
     saved.save(2)
-    path = tmp_path / "step-00000002" / checkpoints.LORA
+    path = tmp_path / "step-00000002" / run_models.LORA
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)

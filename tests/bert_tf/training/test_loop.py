@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.model import fused
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     checkpoints,
     loop,
-    model_folders,
     reporting,
     stopping,
     strategies,
@@ -318,7 +318,7 @@ def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
             run(tiny_config, batches, tmp_path, preemption_file=str(file))
         assert (number and signal.getsignal(number)) is before
-    assert checkpoints.newest_step(str(tmp_path)) == 5
+    assert run_models.newest_step(str(tmp_path)) == 5
     digest, _ = run(tiny_config, batches, tmp_path)
     assert digest == expected
     assert loss_curve(tmp_path) == loss_curve(undisturbed)
@@ -354,7 +354,7 @@ def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
         with pytest.raises(stopping.Stopped, match="after step"):
             run(tiny_config, batches, tmp_path / "stopped", **keywords)
     assert time.monotonic() - signals[0] < 30
-    step = checkpoints.newest_step(str(tmp_path / "stopped"))
+    step = run_models.newest_step(str(tmp_path / "stopped"))
     assert 0 < step < 10**6
     end = step + 3
     for folder in ("stopped", "whole"):
@@ -384,7 +384,7 @@ def test_checkpoints_are_also_saved_after_some_minutes(
             save_checkpoints_minutes=minutes,
             keep_checkpoint_max=100,
         )
-        assert checkpoints.steps(str(folder / "checkpoints")) == steps
+        assert run_models.steps(str(folder / "checkpoints")) == steps
         assert digest == complete[1]
 
 

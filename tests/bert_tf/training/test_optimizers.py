@@ -8,7 +8,8 @@ import reference_bert
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.training import config, model_folders, optimizers
+from bert_tf.checkpoint import model_folders
+from bert_tf.training import config, optimizers
 
 
 @pytest.mark.parametrize("scale", [None, 0.3])

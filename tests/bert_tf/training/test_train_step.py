@@ -6,15 +6,10 @@ import planted_tasks as tasks
 import pytest
 import tensorflow as tf
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import dropout
 from bert_tf.tasks import pretraining
-from bert_tf.training import (
-    loop,
-    model_folders,
-    optimizers,
-    strategies,
-    train_step,
-)
+from bert_tf.training import loop, optimizers, strategies, train_step
 from bert_tf.training.config import TrainingConfig
 
 

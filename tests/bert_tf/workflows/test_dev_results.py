@@ -3,7 +3,7 @@
 import json
 import math
 
-from bert_tf.training import checksums
+from bert_tf.checkpoint import checksums
 from bert_tf.workflows import dev_results
 
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from bert_tf import config
-from bert_tf.conversion import checkpoint, google
+from bert_tf.checkpoint import checkpoint, model_folders
+from bert_tf.checkpoint.google import tf1_checkpoint
 from bert_tf.model import models
-from bert_tf.training import model_folders
 from bert_tf.workflows import model_source
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
@@ -34,7 +34,7 @@ def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
         vocabulary=vocabulary,
     )
     with atomic_files.atomic_folder(str(folder)) as temporary:
-        google.write(written, temporary)
+        tf1_checkpoint.write(written, temporary)
     return written
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import planted_tasks
 import pytest
 
-from bert_tf import loading
-from bert_tf.conversion import checkpoint
+from bert_tf.checkpoint import checkpoint, keras_models, model_folders
 from bert_tf.tasks import pretraining, swag
-from bert_tf.training import model_folders, strategies
+from bert_tf.training import strategies
 from bert_tf.workflows import configs, teachers
 
 LABELS = ["bad", "good", "so so"]
@@ -68,7 +67,7 @@ def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
     folder = checkpoint_folders.write(given, tmp_path / "other", name)
     task = task_of(given.labels)
     if name == "google":  # That format has no names of labels.
-        task = task_of(loading.load(folder)[0].metadata["labels"])
+        task = task_of(keras_models.load(folder)[0].metadata["labels"])
     model = load(folder, task)
     checkpoint_folders.assert_same_bits(weights_of(model), given.tensors)
     assert not model.trainable_weights

@@ -72,7 +72,7 @@ TEXTS = {
 
 def add_modules(folder, width):
     """Gives a model folder pooling, a dense layer and normalization."""
-    from bert_tf.conversion import checkpoint
+    from bert_tf.checkpoint import checkpoint
     from bert_tf.model import sentence_embedding
     from tfrecords.io import atomic_files
 

@@ -7,7 +7,7 @@ import planted_records as planted
 import pytest
 
 from bert_tf import config
-from bert_tf.training import checkpoints
+from bert_tf.checkpoint import run_models
 from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.doctor import checks, estimates
 from run_scripts import run_glue, run_pretraining
@@ -179,7 +179,7 @@ def test_bad_records_are_rejected_with_all_errors(tmp_path, monkeypatch):
     assert lines[-1].endswith("--nodoctor skips this check.")
     refuse(bad, tmp_path, doctor=False)
     # A run that resumes is not checked.
-    monkeypatch.setattr(checkpoints, "newest_step", lambda folder: 7)
+    monkeypatch.setattr(run_models, "newest_step", lambda folder: 7)
     refuse(bad, tmp_path)
 
 

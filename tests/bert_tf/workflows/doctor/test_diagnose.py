@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 import pytest
 
-from bert_tf.conversion import checkpoint
+from bert_tf.checkpoint import checkpoint
 from bert_tf.workflows.doctor import diagnose
 
 

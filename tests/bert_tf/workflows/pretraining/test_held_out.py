@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from bert_tf.training import checkpoints
+from bert_tf.checkpoint import run_models
 from bert_tf.workflows.pretraining import held_out
 
 
@@ -28,7 +28,7 @@ def write(folder, metrics, step=3):
 def test_only_evaluations_of_the_newest_step_are_in_the_log(
     tmp_path, monkeypatch, newest, is_logged
 ):
-    monkeypatch.setattr(checkpoints, "newest_step", lambda folder: newest)
+    monkeypatch.setattr(run_models, "newest_step", lambda folder: newest)
     write(tmp_path, {"masked_lm_loss": 1.0})
     assert (tmp_path / "eval_results.json").exists()
     assert (tmp_path / "eval" / "steps.jsonl").exists() is is_logged

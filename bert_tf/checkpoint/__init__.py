@@ -1,0 +1,1 @@
+"""A model on disk, in any format <-> Checkpoint, Keras model, other formats."""

@@ -1,0 +1,450 @@
+"""What is known of a model -> its card, a README.md for people and the Hub.
+
+The card is Hugging Face's: YAML that its hub reads, then Markdown. It says only
+what files record, so of a checkpoint from elsewhere little but its sizes.
+"""
+
+import dataclasses
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping
+
+from bert_tf.checkpoint import checkpoint as checkpoint_lib
+from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.config import BertConfig
+from bert_tf.model import sentence_embedding
+from tfrecords.io import json_files
+from tfrecords.options import quoted
+from tfrecords.text import vocab
+
+FILE = "README.md"
+# In every card, so that a conversion replaces no README.md of somebody else.
+MARK = "<!-- A model card, written by bert_tf. -->"
+# Task, or kind of an export -> its name, and its name on Hugging Face's hub.
+_KINDS = {
+    "classification": ("text classification", "text-classification"),
+    "regression": ("a score for a text or a pair", "text-classification"),
+    "spans": ("question answering", "question-answering"),
+    "question_answering": ("question answering", "question-answering"),
+    "tagging": ("tagging of words", "token-classification"),
+    "multiple_choice": ("multiple choice", "multiple-choice"),
+    "pretraining": ("pre-trained", "fill-mask"),
+    "left_to_right": ("left-to-right language model", "text-generation"),
+    "fill_mask": ("filling in [MASK]", "fill-mask"),
+    "encoder": ("hidden states of tokens", "feature-extraction"),
+    "sentence_embedding": ("vectors of sentences", "feature-extraction"),
+    "preprocessor": ("from text to the inputs of the encoder", None),
+}
+# Kinds without the head that a fine-tuned model's scores are of.
+_WITHOUT_HEAD = ("encoder", "sentence_embedding", "preprocessor")
+_IN_WINDOWS = ("spans", "question_answering", "tagging")
+# Format of files -> the library that reads them, by its name on the hub.
+_LIBRARIES = {"hugging_face": "transformers", "keras_hub": "keras-hub"}
+_SIZES = (
+    "num_hidden_layers",
+    "hidden_size",
+    "num_attention_heads",
+    "intermediate_size",
+    "vocab_size",
+    "max_position_embeddings",
+    "hidden_act",
+    "bilstm_units",
+)
+_MOST_LABELS = 30
+# Of eval_results.json after pre-training.
+_HELD_OUT = "held out"
+_NOT_SCORES = ("step", "records", "max_eval_steps")
+_OF_TOKENS = ("masked_lm_accuracy", "next_token_accuracy")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of a model and of the files that hold it.
+
+    Attributes:
+      config: sizes of the model.
+      metadata: content of model.json, at least `task`.
+      files: format of the files, such as "SavedModel" or a key of
+        `formats.CONVERTERS`.
+      kind: what the files compute, a kind of export; None for the task.
+      settings: further settings of the files, such as `precision`.
+      run: content of run.json of the run that trained it; empty if unknown.
+      results: content of eval_results.json of its step; empty if unknown.
+      license: as for `check_license`.
+    """
+
+    config: BertConfig
+    metadata: Mapping
+    files: str
+    kind: str | None = None
+    settings: Mapping = dataclasses.field(default_factory=dict)
+    run: Mapping = dataclasses.field(default_factory=dict)
+    results: Mapping = dataclasses.field(default_factory=dict)
+    license: str | None = None
+
+    def title(self) -> str:
+        """Returns the headline."""
+        name = self.metadata.get("task_name")
+        return f"BERT, {self.kind_names()[0]}" + (f": {name}" if name else "")
+
+    def kind_names(self) -> tuple[str, str | None]:
+        """Returns the name of what it computes, here and on the hub."""
+        kind = self.kind or self.metadata["task"]
+        if self.config.is_causal and kind == "pretraining":
+            kind = "left_to_right"
+        return _KINDS[kind]
+
+    def num_parameters(self) -> int:
+        """Returns the number of weights in the files."""
+        if self.kind == "preprocessor":
+            return 0
+        labels = self.metadata.get("labels") or ()
+        shapes = checkpoint_lib.shapes(
+            self.config, self.metadata["task"], len(labels)
+        )
+        only = "encoder/" if self.kind in _WITHOUT_HEAD else ""
+        return sum(
+            math.prod(shape)
+            for name, shape in shapes.items()
+            if name.startswith(only)
+        )
+
+
+def check_license(license: str | None) -> None:
+    """Raises ValueError if it is not of the form of the hub's identifiers."""
+    if license is not None and not re.fullmatch(
+        r"[a-z0-9][a-z0-9.-]*", license
+    ):
+        raise ValueError(
+            f"--license={quoted(license)} should be an identifier of Hugging "
+            "Face's list, such as apache-2.0, mit or other, in small letters. "
+            "Omit it if the licence is unknown."
+        )
+
+
+def find_run(folder: str) -> dict[str, dict]:
+    """Returns `run` and `results` of Facts for a model folder.
+
+    Args:
+      folder: a model folder, from `run_models.find`. Only one inside a run
+        has any; results of another step are left out.
+
+    Raises:
+      ValueError: if a file is not JSON, or a score is not a number.
+    """
+    above, name = os.path.split(os.path.abspath(folder))
+    if os.path.basename(above) == "checkpoints":
+        above = os.path.dirname(above)
+    elif name != run_models.BEST:
+        return {}
+    found = {}
+    for entry, file in (
+        ("run", run_models.SETTINGS),
+        ("results", run_models.RESULTS),
+    ):
+        path = os.path.join(above, file)
+        if os.path.isfile(path):
+            found[entry] = json_files.read(path)
+    results = found.get("results", {})
+    if results.get("step") != run_models.step_of(folder):
+        found.pop("results", None)
+    _check_results(results, os.path.join(above, run_models.RESULTS))
+    return found
+
+
+def of_checkpoint(
+    given: checkpoint_lib.Checkpoint,
+    files: str,
+    license: str | None = None,
+    run: Mapping[str, Mapping] | None = None,
+) -> Facts:
+    """Returns the facts of a Checkpoint that is written in a format.
+
+    Args:
+      given: what is written.
+      files: the format.
+      license: as for `check_license`.
+      run: of the folder that it was read from, see `find_run`.
+    """
+    found = dict(run or {})
+    trained = found.get("run", {}).get("config", {})
+    if trained.get("hidden_act", given.config.hidden_act) != (
+        given.config.hidden_act
+    ):
+        found.pop("results", None)  # Of the model with the other activation.
+    return Facts(
+        config=given.config,
+        metadata=checkpoint_lib.metadata_of(given),
+        files=files,
+        license=license,
+        **found,
+    )
+
+
+def write(folder: str, facts: Facts) -> None:
+    """Writes the card to `folder`, which `atomic_folder` made.
+
+    Write it last: a card may be edited, so no checksum should cover it.
+    """
+    with open(os.path.join(folder, FILE), "w", encoding="utf-8") as file:
+        file.write(text(facts))
+
+
+def is_card(path: str) -> bool:
+    """Returns whether a file is a card that `write` has written."""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return MARK in file.read()
+
+
+def text(facts: Facts) -> str:
+    """Returns the card; equal facts make equal cards."""
+    sections = [
+        f"# {_escaped(facts.title())}",
+        MARK,
+        f"BERT ({facts.kind_names()[0]}) in files of the format {facts.files}.",
+        _table(("Property", "Value"), _properties(facts)),
+    ]
+    if facts.kind != "preprocessor":
+        sections += ["## Training", *_training(facts)]
+        sections += ["## Scores", *_scores(facts)]
+    sections += ["## Limits", "\n".join(f"- {x}" for x in _limits(facts))]
+    licence = (
+        "Unknown: none was given when these files were written. Ask the "
+        "authors of the weights and of the data before you pass them on."
+    )
+    if facts.license:
+        licence = f"`{facts.license}`"
+    sections += ["## Licence", licence]
+    return f"---\n{_yaml(facts)}\n---\n\n" + "\n\n".join(sections) + "\n"
+
+
+def _yaml(facts: Facts) -> str:
+    # Imported here, as it takes longer than everything else in this module.
+    from huggingface_hub import EvalResult, ModelCardData
+
+    pipeline, results = facts.kind_names()[1], []
+    if facts.kind not in _WITHOUT_HEAD:
+        name = facts.metadata.get("task_name") or "held-out records"
+        results = [
+            EvalResult(
+                task_type=pipeline,
+                dataset_type=name,
+                dataset_name=name,
+                dataset_split=split,
+                metric_type=metric,
+                metric_value=value,
+            )
+            for split, metric, value, _ in _rows(facts.results)
+            if value is not None and math.isfinite(value)
+        ]
+    return ModelCardData(
+        model_name=facts.title() if results else None,
+        eval_results=results or None,
+        license=facts.license,
+        library_name=_LIBRARIES.get(facts.files),
+        pipeline_tag=pipeline,
+        tags=["bert", "bert_tf"],
+    ).to_yaml()
+
+
+def _properties(facts: Facts) -> list[tuple[str, object]]:
+    """Returns names and values of what the files are."""
+    metadata, config = facts.metadata, facts.config.to_dict()
+    labels = list(metadata.get("labels") or ())
+    shown = ", ".join(labels[:_MOST_LABELS])
+    if len(labels) > _MOST_LABELS:
+        shown += f" and {len(labels) - _MOST_LABELS} more"
+    rows = [
+        ("task", metadata["task"]),
+        ("labels", shown),
+        ("parameters", f"{facts.num_parameters():,}"),
+        *((name, config.get(name)) for name in _SIZES),
+        *((name, metadata.get(name)) for name in vocab.RULES),
+        ("max_seq_length", metadata.get("max_seq_length")),
+        ("converted from", _without_folders(metadata.get("source"))),
+    ]
+    values = dict(rows) | dict(facts.settings)
+    name = model_folders.SENTENCE_EMBEDDING
+    if embedding := values.get(name) or (
+        metadata.get(name) if facts.kind is None else None
+    ):
+        values[name] = sentence_embedding.describe(embedding)
+    if facts.kind == "preprocessor":
+        for name, _ in rows[:3]:  # Of a model.
+            del values[name]
+        for name in set(_SIZES) - {"vocab_size"}:
+            del values[name]
+    return [(n, x) for n, x in values.items() if x not in (None, "", [])]
+
+
+def _without_folders(source: str | None) -> str | None:
+    """Returns "format name" of a path; the folders above it are private."""
+    files, _, path = (source or "").partition(" ")
+    if not path or files == "bert_tf":
+        return None
+    return checkpoint_lib.without_folders(source)
+
+
+def _training(facts: Facts) -> list[str]:
+    """Returns the paragraphs on data and settings of the training."""
+    if not facts.run:
+        return [
+            "Data and settings are not known: these files are not from the "
+            "folder of a training run."
+        ]
+    run = {n: x for n, x in facts.run.items() if n not in ("config", "task")}
+    if path := run.get("init_checkpoint"):
+        run["init_checkpoint"] = os.path.basename(os.path.normpath(path))
+    digest = run.pop("records", None)
+    rows = [("sha256 of the records", x) for x in _as_list(digest)]
+    evaluated = facts.results.get("records")
+    rows += [("sha256 of the held-out records", x) for x in _as_list(evaluated)]
+    step = facts.results.get("step")
+    rows += [("step of these weights", step)] if step else []
+    rows += [(n, x) for n, x in run.items() if x is not None]
+    start = "Trained from newly initialized weights."
+    if path:
+        start = "Fine-tuned, or trained further, from another checkpoint."
+    return [start, _table(("Setting", "Value"), rows)]
+
+
+def _as_list(value) -> list:
+    return value if isinstance(value, list) else [value] if value else []
+
+
+def _rows(
+    results: Mapping,
+) -> list[tuple[str, str, float | None, float | None]]:
+    """Returns split, metric, score and baseline of each score.
+
+    A score of a fine-tuning is None if it is undefined.
+    """
+    is_fine_tuned = "task_name" in results
+    if is_fine_tuned:
+        splits = {n: x for n, x in results.items() if n.startswith("dev")}
+        baselines = results.get("trivial", {})
+    else:  # Of pre-training.
+        splits = {_HELD_OUT: dict(results)}
+        for name in _NOT_SCORES:
+            splits[_HELD_OUT].pop(name, None)
+        unigram = splits[_HELD_OUT].pop("unigram_accuracy", None)
+        baselines = {_HELD_OUT: dict.fromkeys(_OF_TOKENS, unigram)}
+    return [
+        (split, name, value, baselines.get(split, {}).get(name))
+        for split, scores in splits.items()
+        for name, value in scores.items()
+        if value is not None or is_fine_tuned
+    ]
+
+
+def _check_results(results: Mapping, path: str) -> None:
+    """Raises ValueError unless scores and baselines are numbers."""
+    trivial = results.get("trivial", {})
+    json_files.check(trivial, dict, path, "trivial")
+    dev = {n: x for n, x in results.items() if n.startswith("dev")}
+    for split, scores in (*dev.items(), *trivial.items()):
+        json_files.check(scores, dict, path, split)
+    for split, name, *values in _rows(results):
+        for value in values:
+            if value is not None:
+                json_files.check(value, float, path, f"{split}.{name}")
+
+
+def _scores(facts: Facts) -> list[str]:
+    """Returns the paragraphs on scores and baselines."""
+    rows = _rows(facts.results)
+    if not rows:
+        return ["Not evaluated, as far as these files record."]
+    explanation = (
+        "On held-out records. The baseline always predicts the most frequent "
+        "token."
+    )
+    if "task_name" in facts.results:
+        explanation = (
+            "On the dev sets. The best checkpoint may have been selected on "
+            "the first of them, so its scores can be too good. The baseline is "
+            "the best constant answer; of a tagger, each word's most frequent "
+            "tag."
+        )
+    paragraphs = [
+        explanation,
+        _table(
+            ("Split", "Metric", "Score", "Baseline"),
+            [
+                (split, name, _score(value), "" if x is None else _score(x))
+                for split, name, value, x in rows
+            ],
+        ),
+    ]
+    if any(value is None for _, _, value, _ in rows):
+        paragraphs.append(f"A score is undefined where {run_models.UNDEFINED}.")
+    if facts.kind in _WITHOUT_HEAD:
+        paragraphs.append(
+            "They are of the model with its head, which is not in these files."
+        )
+    return paragraphs
+
+
+def _score(value: float | None) -> str:
+    return "undefined" if value is None else f"{value:.4g}"
+
+
+def _limits(facts: Facts) -> list[str]:
+    """Returns what the files cannot do, or were not tried on."""
+    metadata, settings = facts.metadata, facts.settings
+    kind = facts.kind or metadata["task"]
+    length = settings.get("max_seq_length") or metadata.get("max_seq_length")
+    length = length or facts.config.max_position_embeddings
+    lines = [f"A text is cut after {length} tokens, special tokens included."]
+    if kind in _IN_WINDOWS:
+        lines = [
+            f"A long text is read in windows of {length} tokens: no token sees "
+            "beyond its window."
+        ]
+    case = metadata.get("do_lower_case")
+    if case is None:
+        lines.append("Whether its text was lower-cased is not recorded.")
+    elif case and metadata.get("strip_accents") is not False:
+        lines.append("Capitals and accents are removed from every text.")
+    elif case:
+        lines.append("Capitals are removed from every text.")
+    elif metadata.get("strip_accents"):
+        lines.append("Accents are removed from every text.")
+    lines.append(
+        "The language is that of the vocabulary and of the data, and not "
+        "recorded. It was not evaluated on other languages or domains, nor for "
+        "bias or safety."
+    )
+    trained = facts.run.get("precision") or metadata.get("precision")
+    others = [
+        f"{name} {settings[name]}"
+        for name in ("precision", "weights_dtype", "weights")
+        if trained and settings.get(name, trained) != trained
+    ]
+    if others:
+        lines.append(
+            f"Trained with precision {_escaped(trained)}; these files have "
+            f"{' and '.join(others)}, so their scores may differ."
+        )
+    if missing := metadata.get("not_in_source"):
+        lines.append(
+            f"Newly initialized, since the source had no such weights: "
+            f"{_escaped(', '.join(missing))}."
+        )
+    return lines
+
+
+def _table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
+    """Returns a table in Markdown."""
+    lines = [header, ("---",) * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(_escaped(value) for value in line) + " |"
+        for line in lines
+    )
+
+
+def _escaped(value) -> str:
+    """Returns a value as text of one line, for a heading, cell or sentence."""
+    words = " ".join(str(value).split())
+    return re.sub(r"([|\\`*<\[\]])", r"\\\1", words)

@@ -1,0 +1,127 @@
+"""Run folder, or model folder -> the model folder to use in it, and its step.
+
+    run/best/                       the model with the best dev score, if any
+    run/checkpoints/step-00001000/  after 1,000 updates, with the optimizer
+
+Each is a model folder (see model_folders.py). A checkpoint also contains
+`optimizer.safetensors` and `state.json`, with LoRA `lora.safetensors` too.
+"""
+
+import os
+import re
+
+from absl import logging
+
+from bert_tf.checkpoint import checksums, model_folders
+
+OPTIMIZER = "optimizer.safetensors"
+LORA = "lora.safetensors"
+STATE = checksums.STATE
+BEST = "best"
+SETTINGS = "run.json"  # Of a run.
+RESULTS = "eval_results.json"
+# Why a score in it is null; the log says whether of predictions or labels.
+UNDEFINED = "all predictions, or all labels, are the same"
+STEP_PREFIX = "step-"  # Of the names of checkpoints.
+
+
+def name(step: int) -> str:
+    """Returns the folder name of the checkpoint after `step` updates."""
+    return f"{STEP_PREFIX}{step:08d}"
+
+
+def steps(folder: str, before: str = "") -> list[int]:
+    """Returns the steps of the checkpoints in a folder, oldest first.
+
+    `before` is a prefix of the folder names, such as "damaged-".
+    """
+    if not os.path.isdir(folder):
+        return []
+    pattern = re.compile(rf"{before}{STEP_PREFIX}([0-9]{{8,}})")
+    matches = map(pattern.fullmatch, os.listdir(folder))
+    return sorted(int(match[1]) for match in matches if match)
+
+
+def newest_step(output_dir: str) -> int:
+    """Returns the step of a run's newest checkpoint; 0 if it has none.
+
+    Damaged checkpoints are included: the run has started, and a new start must
+    not overwrite files that may still be recovered. `restore_latest` renames
+    damaged checkpoints if it finds an older intact one; after that,
+    `newest_step` returns the restored step.
+    """
+    return max(steps(os.path.join(output_dir, "checkpoints")), default=0)
+
+
+def find(path: str) -> str:
+    """Returns the model folder at a path.
+
+    If the folder has a state.json, missing or truncated files and changes in
+    files up to 16 MB are detected here. Changes in larger files are detected
+    when they are read (`read_tensors`), so that they are not read twice.
+
+    Args:
+      path: a model folder, or a run folder. For a run folder the result is its
+        best model if it has one, otherwise its newest checkpoint in which no
+        damage is detected.
+
+    Raises:
+      DamagedError: a ValueError, if `path` itself, the best model or all
+        checkpoints are damaged.
+      ValueError: if there is no model.
+    """
+    if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
+        checksums.check_quickly(path)
+        return path
+    best = os.path.join(path, BEST)
+    try:
+        if _has_model(best):
+            return best
+    except checksums.DamagedError as error:
+        raise checksums.DamagedError(
+            f"{error} To use another model, give a folder in "
+            f"{os.path.join(path, 'checkpoints')}/."
+        ) from error
+    return find_newest(path)
+
+
+def find_newest(path: str) -> str:
+    """Returns a run's newest checkpoint in which no damage is detected.
+
+    Raises:
+      DamagedError: a ValueError, if all checkpoints are damaged.
+      ValueError: if there is none.
+    """
+    inside, faults = os.path.join(path, "checkpoints"), []
+    for step in reversed(steps(inside)):
+        folder = os.path.join(inside, name(step))
+        try:
+            if _has_model(folder):
+                return folder
+        except checksums.DamagedError as error:
+            logging.warning("%s Trying the previous one.", error)
+            faults.append(str(error))
+    if faults:
+        faults.append(f"{path} has no other checkpoint.")
+        raise checksums.DamagedError("\n".join(faults))
+    raise ValueError(
+        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, in "
+        f"its {BEST}/ or in its checkpoints/{STEP_PREFIX}*. Give the "
+        "output_dir of a run."
+    )
+
+
+def _has_model(folder: str) -> bool:
+    """Returns whether a folder has a model; raises DamagedError if damaged."""
+    checksums.check_quickly(folder)
+    has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
+    if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
+        raise checksums.damaged(folder, f"{model_folders.WEIGHTS} is missing")
+    return has_weights
+
+
+def step_of(folder: str) -> int:
+    """Returns the step of a model folder; 0 if it has none."""
+    if not os.path.exists(os.path.join(folder, STATE)):
+        return 0
+    return checksums.read_state(folder).get("step", 0)

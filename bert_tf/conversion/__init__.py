@@ -1,1 +1,0 @@
-"""BERT checkpoints of other formats <-> model folders, by a table of names."""

@@ -1,0 +1,714 @@
+"""load and save: every format, tasks and heads, labels, bad folders."""
+
+import dataclasses
+import json
+import logging
+import pathlib
+import shutil
+
+import checkpoint_folders
+import exports
+import folder_store
+import keras
+import numpy as np
+import pytest
+import safetensors.numpy
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.checkpoint import (
+    checkpoint,
+    convert,
+    keras_models,
+    model_folders,
+    run_models,
+)
+from bert_tf.export import export_model, kinds
+from bert_tf.model import models
+from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
+from tfrecords.io import storage, stored_folders
+
+# Format -> tasks whose models it can hold.
+TASKS = {
+    "bert_tf": tuple(models.TASK_MODELS),
+    "google": ("pretraining", "classification", "regression", "spans"),
+    "hugging_face": tuple(models.TASK_MODELS),
+    "model_garden": ("pretraining",),
+    "keras_hub": ("pretraining", "classification", "regression"),
+}
+PAIRS = [(name, task) for name in TASKS for task in TASKS[name]]
+SENTENCE = "the cat sat"
+
+
+def given_of(task, folder):
+    """Writes a model folder and returns it as a Checkpoint."""
+    more = {} if task in ("classification", "tagging") else {"labels": None}
+    exports.save_model(exports.make_model(task), task, folder, **more)
+    return checkpoint.read(str(folder))
+
+
+def tensors_of(model):
+    weights = model_folders.weight_names(model)
+    return {name: weight.numpy() for name, weight in weights.items()}
+
+
+@pytest.fixture
+def classifier(tmp_path):
+    """Folder of a classifier with the labels of `exports`."""
+    given_of("classification", tmp_path / "classifier")
+    return str(tmp_path / "classifier")
+
+
+@pytest.mark.parametrize("name, task", PAIRS)
+def test_every_format_is_loaded_and_written_back(tmp_path, name, task):
+    given = given_of(task, tmp_path / "ours")
+    first = checkpoint_folders.write(given, tmp_path / "first", name)
+    model, tokenizer = bert_tf.load(first)
+    assert type(model) is models.TASK_MODELS[task]
+    checkpoint_folders.assert_same_bits(tensors_of(model), given.tensors)
+    has_names = name != "google" or not given.labels
+    labels = list(given.labels) if has_names else ["0", "1", "2"]
+    assert model.metadata.get("labels", []) == labels
+    assert model.metadata["do_lower_case"] is tokenizer.do_lower_case is True
+    assert not model.new_weights
+    expected = bert_tf.load(tmp_path / "ours")[1]
+    assert tokenizer([SENTENCE]).to_list() == expected([SENTENCE]).to_list()
+    bert_tf.save(model, tmp_path / "second", format=name)
+    again, _ = bert_tf.load(tmp_path / "second")
+    assert type(again) is type(model)
+    checkpoint_folders.assert_same_bits(tensors_of(again), given.tensors)
+    assert again.vocabulary == given.vocabulary
+    assert again.metadata.get("labels", []) == labels
+
+
+@pytest.mark.parametrize(
+    "name, task",
+    [
+        (name, task)
+        for name in TASKS
+        for task in models.TASK_MODELS
+        if task not in TASKS[name]
+    ],
+)
+def test_formats_without_the_head_refuse_by_name(tmp_path, name, task):
+    given_of(task, tmp_path / "ours")
+    model, _ = bert_tf.load(tmp_path / "ours")
+    with pytest.raises(ValueError, match=f"(no|a) head for {task}"):
+        bert_tf.save(model, tmp_path / "other", format=name)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face", "keras_hub"])
+def test_the_length_survives_in_formats_that_hold_it(
+    tmp_path, classifier, name
+):
+    model, _ = bert_tf.load(classifier)
+    assert model.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
+    assert exports.MAX_SEQ_LENGTH < model.config.max_position_embeddings
+    bert_tf.save(model, tmp_path / "copy", format=name)
+    again, _ = bert_tf.load(tmp_path / "copy")
+    assert again.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
+
+
+def test_a_run_folder_is_its_newest_checkpoint(tmp_path, classifier):
+    run = tmp_path / "run"
+    shutil.copytree(classifier, run / "checkpoints" / run_models.name(7))
+    model, _ = bert_tf.load(run)
+    expected = model_folders.read_tensors(f"{classifier}/model.safetensors")
+    checkpoint_folders.assert_same_bits(tensors_of(model), expected)
+
+
+@pytest.fixture
+def sentence_bert(tmp_path):
+    """Folder with pooling by max, a dense layer and vectors of length 1."""
+    given = checkpoint_folders.pretraining(
+        given_of("pretraining", tmp_path / "ours")
+    )
+    kernel = np.random.default_rng(0).normal(size=(16, 3)).astype(np.float32)
+    steps = (Dense(kernel, kernel[0], "tanh"), Normalize())
+    given = dataclasses.replace(
+        given,
+        sentence_embedding=SentenceEmbedding(("max",), steps),
+        metadata={"max_seq_length": 7},
+    )
+    return checkpoint_folders.write(given, tmp_path / "st", "hugging_face")
+
+
+def test_the_bert_of_sentence_transformers_has_new_heads(sentence_bert, caplog):
+    with caplog.at_level(logging.WARNING):
+        model, tokenizer = bert_tf.load(sentence_bert)
+    assert type(model) is bert_tf.BertPretrainer
+    assert tokenizer.kept_tokens == ("[MASK]",)
+    assert {n.split("/")[0] for n in model.new_weights} == {
+        "masked_lm",
+        "next_sentence",
+    }
+    (line,) = [x for x in caplog.messages if x.startswith("loaded ")]
+    assert "newly initialized masked_lm, masked_lm/norm" in line
+
+
+def vectors_of(model, text, length, embedding):
+    """Vectors by the encoder and an embedding, with [CLS] and [SEP]."""
+    preprocess = bert_tf.TextPreprocessor(
+        exports.VOCAB_FILE, max_seq_length=length
+    )
+    batch = preprocess([text])
+    hidden = model.encoder(batch).sequence_output
+    return embedding(hidden, batch["input_mask"]).numpy()[0]
+
+
+def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
+    sentence_bert, tmp_path
+):
+    text = "the cat sat on the warm stone"
+    model, _ = bert_tf.load(sentence_bert)
+    predictor = bert_tf.Predictor(sentence_bert)
+    own = model.sentence_embedding
+    expected = vectors_of(model, text, 7, own)
+    np.testing.assert_allclose(predictor(text), expected, **exports.ROUNDING)
+    given = bert_tf.Predictor(model, pooling="cls", max_seq_length=9)
+    expected = vectors_of(
+        model, text, 9, dataclasses.replace(own, pooling=("cls",))
+    )
+    np.testing.assert_allclose(given(text), expected, **exports.ROUNDING)
+    with pytest.raises(ValueError, match="of 16 inputs after 32 numbers"):
+        bert_tf.Predictor(model, layers=["-1", "-1"])
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again = bert_tf.Predictor(tmp_path / "encoder")
+    np.testing.assert_array_equal(again(text), predictor(text))
+    assert again.max_seq_length == 7
+
+
+@pytest.mark.slow
+def test_its_export_gives_its_vectors(sentence_bert, tmp_path):
+    config = kinds.ExportConfig(
+        model_dir=sentence_bert, export_dir=str(tmp_path / "export")
+    )
+    export_model.export(config)
+    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    texts = ["the cat sat on the warm stone", "", "a ship"]
+    np.testing.assert_allclose(
+        loaded.text(texts)["embedding"],
+        bert_tf.Predictor(sentence_bert)(texts),
+        **exports.ROUNDING,
+    )
+    extra = tmp_path / "export" / "assets.extra"
+    described = json.loads((extra / "model.json").read_text())
+    assert described["sentence_embedding"]["pooling"] == ["max"]
+    card = (tmp_path / "export" / "README.md").read_text()
+    assert "| sentence_embedding | max, Dense, Normalize |" in card
+
+
+def test_a_dense_layer_that_model_json_does_not_name_is_an_error(
+    sentence_bert, tmp_path
+):
+    model, _ = bert_tf.load(sentence_bert)
+    folder = tmp_path / "saved"
+    bert_tf.save(model, folder)
+    metadata = json.loads((folder / "model.json").read_text())
+    del metadata["sentence_embedding"]
+    (folder / "model.json").write_text(json.dumps(metadata))
+    message = "in the checkpoint only: sentence_embedding/0/bias"
+    with pytest.raises(ValueError, match=message):
+        bert_tf.load(folder)
+    with pytest.raises(ValueError, match=message):
+        export_model.load_model(str(folder), metadata, "float32")
+
+
+def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(sentence_bert, task="regression")
+    assert model.sentence_embedding is None
+    assert (
+        "its sentence embedding (max, Dense, Normalize) is not kept under a"
+        in caplog.text
+    )
+
+
+def add_tensors(folder, *names):
+    """Adds float32 tensors of one number to a Hugging Face folder."""
+    path = pathlib.Path(folder) / "model.safetensors"
+    tensors = safetensors.numpy.load_file(path)
+    tensors |= {name: np.ones(1, np.float32) for name in names}
+    safetensors.numpy.save_file(tensors, path, {"format": "pt"})
+
+
+def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
+    tmp_path, caplog
+):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    # Tensors of the pre-training heads, which may be there, change nothing.
+    more = ("classifier.dense.weight", "classifier.dense.bias")
+    add_tensors(folder, *more, "cls.predictions.bias")
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(folder)
+    assert (
+        "reads its tensors classifier.dense.bias, classifier.d" in caplog.text
+    )
+    assert "its head for classification has more tensors than" in caplog.text
+    assert sorted(model.new_weights) == [
+        "classification/dense/bias",
+        "classification/dense/kernel",
+    ]
+    found = tensors_of(model)
+    for name, tensor in given.tensors.items():
+        if name.startswith("encoder/"):
+            assert found[name].tobytes() == tensor.tobytes()
+    with pytest.raises(ValueError, match="head for classification is newly"):
+        bert_tf.Predictor(folder)
+    assert bert_tf.Predictor(folder, kind="sentence_embedding")("a").shape
+
+
+def test_slots_and_other_heads_do_not_make_a_head_foreign(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    add_tensors(folder, "classifier.weight/adam_m", "cls.predictions.bias")
+    with caplog.at_level(logging.WARNING):
+        model, _ = bert_tf.load(folder)
+    assert not model.new_weights
+    named = [x for x in caplog.messages if "nothing here reads" in x]
+    assert len(named) == 1 and named[0].endswith("tensors cls.predictions.bias")
+
+
+def test_what_was_decided_while_reading_is_a_warning(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "google", "google")
+    with caplog.at_level(logging.WARNING):
+        bert_tf.load(folder)
+    assert f"{folder}: a TF1 checkpoint does not name its cl" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["google", "hugging_face"])
+def test_a_normal_load_logs_at_info(tmp_path, caplog, name):
+    given = given_of("pretraining", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / name, name)
+    caplog.clear()
+    with caplog.at_level(logging.INFO, logger="absl"):
+        bert_tf.load(folder)
+        bert_tf.load(folder, task="classification", labels=["a", "b"])
+    assert len(caplog.records) >= 4
+    assert all(x.levelno == logging.INFO for x in caplog.records)
+    assert "newly initialized classification/dense" in caplog.text
+
+
+def test_rules_of_the_tokenizer_are_kept(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    rules = {"strip_accents": False, "tokenize_chinese_chars": False}
+    given.metadata.update(rules)
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    model, tokenizer = bert_tf.load(folder)
+    rules = {"do_lower_case": True} | rules
+    assert tokenizer.rules == rules
+    assert bert_tf.Predictor(model).tokenizer.rules == rules
+    for name in ("bert_tf", "hugging_face", "keras_hub"):
+        bert_tf.save(model, tmp_path / f"again_{name}", format=name)
+        again, found = bert_tf.load(tmp_path / f"again_{name}")
+        assert found.rules == rules
+    bert_tf.save(again.encoder, tmp_path / "encoder")
+    assert bert_tf.load(tmp_path / "encoder")[1].rules == rules
+    other, found = bert_tf.load(folder, task="regression")
+    assert found.rules == rules
+    # Another tokenizer has its own.
+    plain = bert_tf.load(tmp_path / "ours")[1]
+    bert_tf.save(model, tmp_path / "plain", plain)
+    assert bert_tf.load(tmp_path / "plain")[1].rules == plain.rules
+    with pytest.raises(ValueError, match="strip_accents=False, .*Pass --accep"):
+        bert_tf.save(model, tmp_path / "google", format="google")
+    bert_tf.save(
+        model,
+        tmp_path / "google",
+        format="google",
+        accept_tokenizer_differences=True,
+    )
+
+
+def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, caplog):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "hf", "hugging_face")
+    path = tmp_path / "hf" / "tokenizer_config.json"
+    settings = json.loads(path.read_text())
+    settings["tokenizer_class"] = "BertJapaneseTokenizer"
+    path.write_text(json.dumps(settings))
+    for load in (bert_tf.load, bert_tf.Predictor):
+        with pytest.raises(ValueError, match="BertJ.* in Python accept_tokeni"):
+            load(folder)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            load(folder, accept_tokenizer_differences=True)
+        assert "tokenizer_class is BertJapaneseTokenizer; B" in caplog.text
+
+
+def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
+    old = tensors_of(bert_tf.load(classifier)[0])
+    keras.utils.set_random_seed(5)
+    model, _ = bert_tf.load(
+        classifier, task="tagging", labels=["O", "B-X", "I-X"]
+    )
+    assert type(model) is bert_tf.BertTagger and model.num_classes == 3
+    new = tensors_of(model)
+    for name in new.keys() & old.keys():
+        assert name.startswith("encoder/")
+        assert new[name].tobytes() == old[name].tobytes()
+    head = ["tagging/dense/kernel", "tagging/dense/bias"]
+    assert list(model.new_weights) == head
+    assert "max_seq_length" not in model.metadata  # Of the old task.
+    assert keras_models.metadata_of(model)["not_in_source"] == head
+    bert_tf.save(model, tmp_path / "untrained")
+    found = tensors_of(bert_tf.load(tmp_path / "untrained")[0])
+    # Listed as new, it is initialized again.
+    assert found[head[0]].tobytes() != new[head[0]].tobytes()
+    for weight in model.head.weights:
+        weight.assign_add(np.full(weight.shape, 0.5, np.float32))
+    assert "not_in_source" not in keras_models.metadata_of(model)
+    bert_tf.save(model, tmp_path / "trained")
+    again, _ = bert_tf.load(tmp_path / "trained")
+    assert not again.new_weights
+    checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
+
+
+@pytest.mark.parametrize("name", ["google", "hugging_face", "keras_hub"])
+def test_other_formats_refuse_an_untrained_head(tmp_path, classifier, name):
+    model, _ = bert_tf.load(
+        classifier, task="classification", labels=["no", "yes"]
+    )
+    with pytest.raises(ValueError, match=f"newly initialized.* not {name}"):
+        bert_tf.save(model, tmp_path / "new", format=name)
+    assert not (tmp_path / "new").exists()
+
+
+def test_the_same_task_and_labels_keep_the_head(classifier):
+    old = tensors_of(bert_tf.load(classifier)[0])
+    for labels in (None, exports.LABELS):
+        model, _ = bert_tf.load(
+            classifier, task="classification", labels=labels
+        )
+        checkpoint_folders.assert_same_bits(tensors_of(model), old)
+    model, _ = bert_tf.load(
+        classifier, task="classification", labels=["x", "y", "z"]
+    )
+    assert len(model.new_weights) == 2
+
+
+def test_labels_alone_rename_the_classes(classifier):
+    model, _ = bert_tf.load(classifier, labels=["x", "y", "z"])
+    assert model.metadata["labels"] == ["x", "y", "z"]
+    assert not model.new_weights
+
+
+def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
+    exports.save_model(
+        exports.make_model("pretraining"),
+        "pretraining",
+        tmp_path / "model",
+        pairs="none",
+    )
+    load = bert_tf.load
+    tagger, _ = load(tmp_path / "model", task="tagging", labels=["O", "B-X"])
+    assert tagger.metadata["untrained"] == [model_folders.POOLER]
+    spans, _ = load(tmp_path / "model", task="regression")
+    assert "untrained" not in spans.metadata
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"labels": ["a", "b"]}, "2 names, but .* has 3 classes: bad, good"),
+        ({"labels": ["a", "b", "c", "d"]}, "4 names, but .* has 3 classes"),
+        ({"labels": "ab"}, "give a list"),
+        ({"labels": {"a", "b", "c"}}, "give a list"),  # Without an order.
+        ({"labels": ["a", 2, "c"]}, "give a list"),
+        ({"labels": ["a", "a", "c"]}, "name twice"),
+        ({"task": "ner"}, "'ner' is not one of pretraining, class"),
+        ({"task": "tagging"}, "needs labels="),
+        ({"task": "spans", "labels": ["a", "b"]}, "but the task is 'spans'"),
+        ({"task": "classification", "labels": ["a"]}, "num_classes=1"),
+        ({"dtype": "float33"}, "float33"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(classifier, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bert_tf.load(classifier, **arguments)
+
+
+@pytest.mark.parametrize("path", [3, None, "", ["a"]])
+def test_a_path_of_another_type_is_refused(path):
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.load(path)
+    with pytest.raises(ValueError, match=r"path is .* \(\w+\); give the fold"):
+        bert_tf.save(exports.make_model("regression"), path)
+
+
+def test_a_model_in_a_store_is_copied_and_loaded(
+    tmp_path, classifier, monkeypatch
+):
+    cache = str(tmp_path / "cache")
+    monkeypatch.setenv(stored_folders.CACHE_VARIABLE, cache)
+    monkeypatch.setattr(storage, "_gfile", storage._gfile)
+    folder_store.use(tmp_path / "store")
+    shutil.copytree(classifier, tmp_path / "store" / "bucket" / "model")
+    model, _ = bert_tf.load("gs://bucket/model")
+    assert model.metadata["labels"] == exports.LABELS
+    with pytest.raises(ValueError, match="gs://bucket/new is in a store"):
+        bert_tf.save(model, "gs://bucket/new")
+
+
+def one_line(path):
+    """Returns the message of `load`, which must be one line."""
+    with pytest.raises(ValueError) as error:
+        bert_tf.load(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_folders_without_one_model_say_what_was_found(tmp_path, classifier):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "found: nothing" in one_line(empty)
+    (empty / "notes.txt").write_text("")
+    assert "found: notes.txt" in one_line(empty)
+    (empty / "saved_model.pb").write_text("")
+    assert "It is a SavedModel" in one_line(empty)
+    assert "Give one of the models in it: classifier" in one_line(tmp_path)
+    assert "does not exist" in one_line(tmp_path / "nothing")
+    assert "Give the folder of" in one_line(f"{classifier}/model.safetensors")
+
+
+def test_two_models_in_a_folder_are_named(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    google = tmp_path / "google"
+    checkpoint_folders.write(given, google, "google")
+    other = tmp_path / "other"
+    checkpoint_folders.write(given, other, "hugging_face")
+    for file in google.glob("bert_model.ckpt.*"):
+        name = file.name.replace("bert_model", "second")
+        shutil.copy(file, google / name)
+        shutil.copy(file, other / file.name)
+    assert bert_tf.load(google / "second.ckpt")[0].num_classes == 3
+    shutil.copy(google / "bert_config.json", other)
+    assert "2 formats: google, hugging_face" in one_line(other)
+    assert bert_tf.load(other / "bert_model.ckpt")[0].num_classes == 3
+    # A config alone is no second model.
+    (google / "config.json").write_text((other / "config.json").read_text())
+    assert bert_tf.load(google)[0].num_classes == 3
+    (google / "config.json").unlink()
+    # The file that names the newest one.
+    (google / "checkpoint").unlink()
+    assert "several checkpoints: bert_model.ckpt, second" in one_line(google)
+
+
+def test_a_damaged_model_names_the_file(classifier):
+    path = f"{classifier}/model.safetensors"
+    with open(path, "r+b") as file:
+        file.truncate(1000)
+    assert path in one_line(classifier)
+
+
+def test_weights_that_are_nan_are_refused(tmp_path):
+    model = exports.make_model("regression")
+    model.head.weights[0].assign(np.full(model.head.weights[0].shape, np.nan))
+    exports.save_model(model, "regression", tmp_path / "nan")
+    with pytest.raises(ValueError, match="NaN"):
+        bert_tf.load(tmp_path / "nan")
+
+
+def test_a_model_without_vocabulary_has_no_tokenizer(tmp_path, classifier):
+    (tmp_path / "classifier" / "vocab.txt").unlink()
+    model, tokenizer = bert_tf.load(classifier)
+    assert tokenizer is None and model.vocabulary is None
+    own = keras_models.make_tokenizer(
+        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", {}, (), "it"
+    )
+    bert_tf.save(model, tmp_path / "with", own)
+    assert bert_tf.load(tmp_path / "with")[1].vocab == own.vocab
+
+
+def test_a_vocabulary_that_is_too_large_is_refused(tmp_path, classifier):
+    with open(f"{classifier}/vocab.txt", "a") as file:
+        file.write("oneentrymore\n")
+    with pytest.raises(ValueError, match=f"{classifier} has .* entries, but"):
+        bert_tf.load(classifier)
+
+
+def test_the_precision_is_that_of_training(tmp_path):
+    exports.save_model(
+        exports.make_model("regression"),
+        "regression",
+        tmp_path / "half",
+        precision="bfloat16",
+    )
+    model, _ = bert_tf.load(tmp_path / "half")
+    assert model.dtype_policy.name == "mixed_bfloat16"
+    model, _ = bert_tf.load(tmp_path / "half", dtype="float32")
+    assert model.dtype_policy.name == "float32"
+
+
+def test_models_made_in_code_are_saved_with_their_labels(tmp_path, classifier):
+    model = exports.make_model("classification")
+    _, tokenizer = bert_tf.load(classifier)
+    with pytest.raises(ValueError, match="3 classes without names"):
+        bert_tf.save(model, tmp_path / "made", tokenizer)
+    with pytest.raises(ValueError, match="2 names, but the model has 3"):
+        bert_tf.save(model, tmp_path / "made", tokenizer, labels=["a", "b"])
+    labels = ["a", "b", "c"]
+    bert_tf.save(model, tmp_path / "made", tokenizer, labels=labels)
+    again, own = bert_tf.load(tmp_path / "made")
+    assert again.metadata["labels"] == labels and own.vocab == tokenizer.vocab
+    checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
+    bert_tf.save(model.encoder, tmp_path / "encoder", format="google")
+    encoder = bert_tf.load(tmp_path / "encoder")[0].encoder
+    checkpoint_folders.assert_same_bits(
+        tensors_of(encoder), tensors_of(model.encoder)
+    )
+    with pytest.raises(ValueError, match="model is a Sequential"):
+        bert_tf.save(keras.Sequential([]), tmp_path / "third")
+
+
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
+def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
+    model, tokenizer = bert_tf.load(classifier)
+    model.encoder.enable_lora(2)
+    for weight in model.trainable_weights:
+        if "lora_kernel_b" in weight.path:
+            weight.assign(tf.random.stateless_normal(weight.shape, (1, 2)))
+    bert_tf.save(model, tmp_path / "saved", format=name)
+    saved, _ = bert_tf.load(tmp_path / "saved")
+    base, _ = bert_tf.load(classifier)
+    batch = bert_tf.TextPreprocessor(tokenizer.vocab, max_seq_length=8)(
+        tf.constant([SENTENCE])
+    )
+    expected = model(batch)["logits"].numpy()
+    np.testing.assert_allclose(saved(batch)["logits"], expected, atol=1e-5)
+    assert abs(base(batch)["logits"] - expected).numpy().max() > 1e-3
+
+
+def test_a_layer_is_trained_if_one_of_its_weights_is(classifier):
+    model, _ = bert_tf.load(classifier, task="multiple_choice")
+    assert keras_models.metadata_of(model)["not_in_source"]
+    kernel = model.head.weights[0]  # The bias has no gradient.
+    kernel.assign(kernel + 1.0)
+    assert "not_in_source" not in keras_models.metadata_of(model)
+
+
+def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
+    model, _ = bert_tf.load(classifier)
+    before = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    with pytest.raises(ValueError, match="already exists"):
+        bert_tf.save(model, classifier)
+    names = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    assert names == before
+    with pytest.raises(ValueError, match="'onnx' is not one of bert_tf, goog"):
+        bert_tf.save(model, tmp_path / "new", format="onnx")
+
+
+def test_settings_that_only_we_have_are_refused_by_name(tmp_path):
+    sizes = exports.make_model("pretraining").config
+    causal = dataclasses.replace(sizes, is_causal=True)
+    model = bert_tf.BertPretrainer(causal)
+    with pytest.raises(ValueError, match="is_causal=True.*hugging_face does"):
+        bert_tf.save(model, tmp_path / "model", format="hugging_face")
+    bert_tf.save(model, tmp_path / "model")
+    assert bert_tf.load(tmp_path / "model")[0].config.is_causal
+
+
+def test_an_encoder_is_saved_with_its_vocabulary_and_case(tmp_path):
+    exports.save_model(
+        exports.make_model("classification"),
+        "classification",
+        tmp_path / "classifier",
+        do_lower_case=False,
+        precision="bfloat16",
+    )
+    model, tokenizer = bert_tf.load(tmp_path / "classifier")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again, own = bert_tf.load(tmp_path / "encoder")
+    assert own.vocab == tokenizer.vocab and not own.do_lower_case
+    assert again.metadata["precision"] == "bfloat16"
+    assert "max_seq_length" not in again.metadata
+    untrained = {name.partition("/")[0] for name in again.new_weights}
+    assert untrained == {"masked_lm", "next_sentence"}
+    checkpoint_folders.assert_same_bits(
+        tensors_of(again.encoder), tensors_of(model.encoder)
+    )
+    with pytest.raises(ValueError, match="BertEncoder has no metadata"):
+        keras_models.metadata_of(model.encoder)
+
+
+def test_an_inferred_case_is_one_until_a_tokenizer_has_another(tmp_path):
+    given = given_of("classification", tmp_path / "ours")
+    folder = checkpoint_folders.write(given, tmp_path / "google", "google")
+    model, own = bert_tf.load(folder)
+    other = type(own)(own.vocab, do_lower_case=not own.do_lower_case)
+    for tokenizer, is_inferred in ((own, True), (other, None)):
+        path = tmp_path / f"saved_{is_inferred}"
+        bert_tf.save(model, path, tokenizer)
+        metadata = json.loads((path / "model.json").read_text())
+        assert metadata.get("do_lower_case_inferred") is is_inferred
+
+
+def test_an_encoder_is_saved_without_the_lstm_of_its_head(tmp_path):
+    exports.save_model(
+        exports.make_model("tagging", bilstm_units=4),
+        "tagging",
+        tmp_path / "tagger",
+    )
+    model, _ = bert_tf.load(tmp_path / "tagger")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    again, _ = bert_tf.load(tmp_path / "encoder")
+    assert not again.config.bilstm_units
+    checkpoint_folders.assert_same_bits(
+        tensors_of(again.encoder), tensors_of(model.encoder)
+    )
+
+
+@pytest.mark.parametrize(
+    "more", [{"untrained": ["encoder/pooler/"]}, {"not_in_source": "all"}]
+)
+def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(tmp_path, more):
+    pooler = ["encoder/pooler/kernel", "encoder/pooler/bias"]
+    if "not_in_source" in more:
+        more = {"not_in_source": pooler}
+    exports.save_model(
+        exports.make_model("spans"),
+        "spans",
+        tmp_path / "spans",
+        labels=None,
+        **more,
+    )
+    model, _ = bert_tf.load(tmp_path / "spans")
+    bert_tf.save(model.encoder, tmp_path / "encoder")
+    folder = str(tmp_path / "encoder")
+    untrained = model_folders.find_newly_initialized(
+        model_folders.read_metadata(folder), model.config
+    )
+    assert not model_folders.has_pooler(untrained)
+    # Training the pooler is noticed if it was new in this process.
+    if "not_in_source" in more:
+        model.encoder.pooler.kernel.assign_add(model.encoder.pooler.kernel)
+        bert_tf.save(model.encoder, tmp_path / "trained")
+        found = bert_tf.load(tmp_path / "trained")[0].new_weights
+        assert not [name for name in found if name in pooler]
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging"])
+def test_classes_without_names_can_be_named(tmp_path, task):
+    folder = tmp_path / "model"
+    made = exports.make_model(task)
+    exports.save_model(made, task, folder, labels=None)
+    for words in ({}, {"task": task}):
+        with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+            bert_tf.load(folder, **words)
+    with pytest.raises(ValueError, match="2 names, .* has 3 classes. Give"):
+        bert_tf.load(folder, labels=["a", "b"])
+    model, _ = bert_tf.load(folder, labels=["a", "b", "c"])
+    assert model.metadata["labels"] == ["a", "b", "c"]
+    assert not model.new_weights
+    checkpoint_folders.assert_same_bits(tensors_of(model), tensors_of(made))
+    model, _ = bert_tf.load(folder, task="regression")
+    assert set(model.new_weights) == {
+        "regression/dense/kernel",
+        "regression/dense/bias",
+    }
+    with pytest.raises(ValueError, match='has no labels; add "labels" to'):
+        convert.convert(str(folder), "hugging_face", str(tmp_path / "theirs"))
+    assert not (tmp_path / "theirs").exists()

@@ -1,0 +1,411 @@
+"""model_card.py: cards that Hugging Face reads, of what is known and not."""
+
+import dataclasses
+import json
+import math
+import os
+
+import exports
+import pytest
+from checkpoint_folders import VOCABULARY, write
+
+import bert_tf
+from bert_tf.checkpoint import (
+    checkpoint,
+    checksums,
+    convert,
+    formats,
+    model_card,
+)
+from bert_tf.model import models
+
+RUN = {
+    "task": "SST-2",
+    "config": {"hidden_act": "gelu"},
+    "init_checkpoint": "/home/someone/models/uncased_L-2",
+    "records": "ab" * 32,
+    "learning_rate": 5e-05,
+    "seed": 12345,
+    "precision": "float32",
+    "lora_rank": None,
+}
+RESULTS = {
+    "task_name": "SST-2",
+    "step": 7,
+    "best_metric": "accuracy",
+    "dev": {"loss": 0.25, "accuracy": 0.9128},
+    "trivial": {"dev": {"accuracy": 0.5092}},
+}
+OF_PRETRAINING = {
+    "step": 7,
+    "records": "cd" * 32,
+    "max_eval_steps": 0,
+    "masked_lm_accuracy": 0.17,
+    "perplexity": 253.0,
+    "unigram_accuracy": 0.07,
+}
+
+
+def make_run(folder, inside="best", task="classification", **files):
+    """Writes a run folder with a model; returns the path of the model."""
+    model = folder / inside
+    more = {} if task in ("classification", "tagging") else {"labels": None}
+    exports.save_model(exports.make_model(task), task, model, **more)
+    checksums.write_checksums(str(model), {"step": 7})
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return str(model)
+
+
+def facts_of(config, task="classification", **more):
+    metadata = {"task": task, "labels": ["no", "yes"], "do_lower_case": True}
+    return model_card.Facts(
+        config=config,
+        metadata=metadata | more.pop("metadata", {}),
+        files=more.pop("files", "bert_tf"),
+        **more,
+    )
+
+
+def data_of(text):
+    """Returns the front matter as Hugging Face's library reads it."""
+    import huggingface_hub
+
+    return huggingface_hub.ModelCard(text).data
+
+
+def cells(text):
+    """Returns the rows of all tables of a card."""
+    lines = [line for line in text.split("\n") if line.startswith("| ")]
+    return [tuple(line[2:-2].split(" | ")) for line in lines]
+
+
+def test_scores_and_baselines_of_a_run_are_in_the_card(tiny_config):
+    text = model_card.text(
+        facts_of(
+            tiny_config,
+            metadata={"task_name": "SST-2"},
+            run=RUN,
+            results=RESULTS,
+            license="apache-2.0",
+        )
+    )
+    data = data_of(text)
+    assert data.license == "apache-2.0"
+    assert data.pipeline_tag == "text-classification"
+    assert [
+        (x.metric_type, x.metric_value, x.dataset_name, x.dataset_split)
+        for x in data.eval_results
+    ] == [
+        ("loss", 0.25, "SST-2", "dev"),
+        ("accuracy", 0.9128, "SST-2", "dev"),
+    ]
+    rows = cells(text)
+    assert ("dev", "accuracy", "0.9128", "0.5092") in rows
+    assert ("sha256 of the records", RUN["records"]) in rows
+    assert ("learning_rate", "5e-05") in rows
+    assert ("step of these weights", "7") in rows
+    assert "None" not in text
+    assert "# BERT, text classification: SST-2" in text
+
+
+def test_folders_of_the_machine_are_left_out(tiny_config):
+    text = model_card.text(
+        facts_of(
+            tiny_config,
+            run=RUN,
+            metadata={"source": "google /home/someone/models/uncased_L-2"},
+        )
+    )
+    assert "someone" not in text
+    assert ("init_checkpoint", "uncased_L-2") in cells(text)
+    assert ("converted from", "google uncased_L-2") in cells(text)
+
+
+def test_what_is_not_known_is_said(tiny_config):
+    text = model_card.text(facts_of(tiny_config, metadata={"labels": None}))
+    data = data_of(text)
+    assert data.license is None and data.eval_results is None
+    assert "Data and settings are not known" in text
+    assert "Not evaluated" in text
+    assert "Unknown: none was given" in text
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_the_number_of_parameters_is_that_of_the_model(task):
+    model = exports.make_model(task)
+    labels = exports.LABELS if task in ("classification", "tagging") else []
+    facts = facts_of(model.config, task, metadata={"labels": labels})
+    assert facts.num_parameters() == model.count_params()
+    data_of(model_card.text(facts))
+
+
+def test_an_encoder_is_scored_without_its_head(tiny_config):
+    facts = facts_of(tiny_config, results=RESULTS, kind="encoder")
+    text = model_card.text(facts)
+    encoder = bert_tf.BertEncoder(tiny_config)
+    assert facts.num_parameters() == encoder.count_params()
+    assert data_of(text).eval_results is None
+    assert data_of(text).pipeline_tag == "feature-extraction"
+    assert "with its head, which is not in these files" in text
+
+
+def test_a_preprocessor_has_neither_weights_nor_scores(tiny_config):
+    facts = facts_of(tiny_config, results=RESULTS, run=RUN, kind="preprocessor")
+    text = model_card.text(facts)
+    names = [name for name, *_ in cells(text)]
+    assert "parameters" not in names and "hidden_size" not in names
+    assert "vocab_size" in names
+    assert "## Scores" not in text and "## Training" not in text
+
+
+def test_pretraining_is_compared_with_the_most_frequent_token(tiny_config):
+    facts = facts_of(
+        tiny_config, "pretraining", run=RUN, results=OF_PRETRAINING
+    )
+    rows = cells(model_card.text(facts))
+    assert ("held out", "masked_lm_accuracy", "0.17", "0.07") in rows
+    assert ("held out", "perplexity", "253", "") in rows
+    assert ("sha256 of the held-out records", "cd" * 32) in rows
+    assert data_of(model_card.text(facts)).pipeline_tag == "fill-mask"
+
+
+def test_a_left_to_right_model_fills_no_masks():
+    config = bert_tf.BertConfig.from_name("tiny", is_causal=True)
+    text = model_card.text(facts_of(config, "pretraining"))
+    assert data_of(text).pipeline_tag == "text-generation"
+
+
+def test_another_precision_than_in_training_is_a_limit(tiny_config):
+    settings = {"precision": "float32", "max_seq_length": 40}
+    text = model_card.text(facts_of(tiny_config, run=RUN, settings=settings))
+    assert "their scores may differ" not in text
+    assert "cut after 40 tokens" in text
+    settings |= {"precision": "bfloat16", "weights_dtype": "bfloat16"}
+    text = model_card.text(facts_of(tiny_config, run=RUN, settings=settings))
+    assert "have precision bfloat16 and weights_dtype bfloat16, so the" in text
+
+
+def test_windows_case_and_new_weights_are_limits(tiny_config):
+    facts = facts_of(
+        tiny_config,
+        "tagging",
+        metadata={"do_lower_case": None, "not_in_source": ["tagging/bias"]},
+    )
+    text = model_card.text(facts)
+    assert "in windows of 64 tokens" in text
+    assert "lower-cased is not recorded" in text
+    assert "no such weights: tagging/bias." in text
+
+
+@pytest.mark.parametrize(
+    ("rules", "line"),
+    [
+        ({}, "Capitals and accents are removed from every text."),
+        ({"strip_accents": False}, "Capitals are removed from every text."),
+        (
+            {"do_lower_case": False, "strip_accents": True},
+            "Accents are removed from every text.",
+        ),
+    ],
+)
+def test_the_card_says_what_is_removed_from_texts(tiny_config, rules, line):
+    text = model_card.text(facts_of(tiny_config, metadata=rules))
+    assert line in text
+    assert all(f"| {name} | {value} |" in text for name, value in rules.items())
+
+
+def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
+    name = "<img src=x onerror=alert(1)> [a](http://b) **c** `d`\n# e"
+    text = model_card.text(
+        facts_of(
+            tiny_config,
+            metadata={"task_name": name, "not_in_source": [name]},
+            run={"precision": name},
+            settings={"precision": "float32"},
+        )
+    )
+    escaped = (
+        r"\<img src=x onerror=alert(1)> \[a\](http://b) \*\*c\*\* \`d\` # e"
+    )
+    body = text.split("\n---\n", 1)[1]
+    lines = body.split("\n")
+    assert f"# BERT, text classification: {escaped}" in lines
+    assert any(x.endswith(f"no such weights: {escaped}.") for x in lines)
+    assert any(f"Trained with precision {escaped}; these" in x for x in lines)
+    assert "<img" not in body.replace(r"\<img", "")
+    data_of(text)
+
+
+def test_names_cannot_break_the_tables(tiny_config):
+    labels = ["a|b", "c\nd", "<e>", "*f*"] + [f"l{i}" for i in range(40)]
+    text = model_card.text(
+        facts_of(
+            tiny_config, metadata={"labels": labels, "task_name": "a: 'b' # c"}
+        )
+    )
+    (shown,) = [row[1] for row in cells(text) if row[0] == "labels"]
+    assert shown.startswith(r"a\|b, c d, \<e>, \*f\*, l0, ")
+    assert shown.endswith("l25 and 14 more")
+    data_of(text)
+
+
+def test_scores_that_are_no_numbers_are_left_to_the_text(tiny_config):
+    results = RESULTS | {"dev": {"loss": math.nan, "accuracy": 1}}
+    text = model_card.text(facts_of(tiny_config, results=results))
+    assert [x.metric_type for x in data_of(text).eval_results] == ["accuracy"]
+    assert ("dev", "loss", "nan", "") in cells(text)
+
+
+def test_an_undefined_score_is_in_the_text_with_the_reason(
+    tiny_config, tmp_path
+):
+    scores = {"loss": 0.5, "pearson": None, "spearman": 0.25}
+    trivial = {"dev": {"pearson": None, "spearman": None}}
+    results = RESULTS | {"dev": scores, "trivial": trivial}
+    text = model_card.text(facts_of(tiny_config, results=results))
+    metrics = [x.metric_type for x in data_of(text).eval_results]
+    assert metrics == ["loss", "spearman"]
+    assert ("dev", "pearson", "undefined", "") in cells(text)
+    reason = "undefined where all predictions, or all labels, are the same."
+    assert reason in text
+    folder = make_run(tmp_path, run=RUN, eval_results=results)
+    assert model_card.find_run(folder)["results"] == results
+    defined = model_card.text(facts_of(tiny_config, results=RESULTS))
+    assert "undefined" not in defined
+
+
+@pytest.mark.parametrize("license", ["Apache 2.0", "MIT", "", "-", "a\nb"])
+def test_other_forms_of_licences_are_refused(license):
+    with pytest.raises(ValueError, match="--license=.*apache-2.0, mit"):
+        model_card.check_license(license)
+
+
+# Runs.
+
+
+@pytest.mark.parametrize("inside", ["best", "checkpoints/step-00000007"])
+def test_a_model_in_a_run_has_its_settings_and_scores(tmp_path, inside):
+    folder = make_run(tmp_path, inside, run=RUN, eval_results=RESULTS)
+    assert model_card.find_run(folder) == {"run": RUN, "results": RESULTS}
+
+
+def test_scores_of_another_step_are_not_those_of_the_model(tmp_path):
+    results = RESULTS | {"step": 6}
+    folder = make_run(tmp_path, run=RUN, eval_results=results)
+    assert model_card.find_run(folder) == {"run": RUN}
+
+
+def test_a_model_folder_alone_has_no_run(tmp_path):
+    folder = make_run(tmp_path, "model", run=RUN, eval_results=RESULTS)
+    assert model_card.find_run(folder) == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dev": {"accuracy": "high"}},
+        {"dev": 0.5},
+        {"trivial": [0.5]},
+        {"trivial": {"dev": 0.5}},
+        {"trivial": {"dev": {"accuracy": "low"}}},
+    ],
+)
+def test_damaged_scores_are_refused(tmp_path, changes):
+    folder = make_run(tmp_path, run=RUN, eval_results=RESULTS | changes)
+    with pytest.raises(ValueError, match="eval_results.json.*(dev|trivial)"):
+        model_card.find_run(folder)
+
+
+# Conversions.
+
+
+@pytest.mark.parametrize("name", formats.CONVERTERS)
+def test_every_format_gets_a_card_and_is_read_as_before(
+    tmp_path, make_checkpoint, name
+):
+    given = make_checkpoint(
+        "pretraining", vocabulary=VOCABULARY, do_lower_case=True
+    )
+    source, target = write(given, tmp_path / "source"), str(tmp_path / "target")
+    convert.convert(source, name, target, compare=False, license="mit")
+    with open(os.path.join(target, "README.md"), encoding="utf-8") as file:
+        text = file.read()
+    assert data_of(text).license == "mit"
+    assert f"in files of the format {name}." in text
+    read = convert.read(target)
+    assert set(read.tensors) == set(given.tensors)
+    if name == "hugging_face":
+        assert data_of(text).library_name == "transformers"
+
+
+def test_a_conversion_of_a_run_has_its_scores(tmp_path):
+    make_run(tmp_path / "run", run=RUN, eval_results=RESULTS)
+    for name, words in (("once", {}), ("erf", {"hidden_act": "gelu_erf"})):
+        path = str(tmp_path / name)
+        source = str(tmp_path / "run")
+        convert.convert(source, "bert_tf", path, compare=False, **words)
+        data = data_of((tmp_path / name / "README.md").read_text("utf-8"))
+        # Of the other activation the scores are not known.
+        assert (data.eval_results is None) == (name == "erf")
+
+
+def test_two_conversions_have_equal_cards(tmp_path):
+    folder = make_run(tmp_path / "run", run=RUN, eval_results=RESULTS)
+    cards = []
+    for name in ("one", "two"):
+        path = str(tmp_path / name)
+        convert.convert(folder, "hugging_face", path, compare=False)
+        cards.append((tmp_path / name / "README.md").read_bytes())
+    assert cards[0] == cards[1]
+
+
+def test_only_our_own_card_is_replaced(tmp_path, make_checkpoint):
+    source = write(make_checkpoint("regression"), tmp_path / "source")
+    target = tmp_path / "target"
+    convert.convert(source, "google", str(target), compare=False)
+    again = dict(compare=False, overwrite=True)
+    convert.convert(source, "hugging_face", str(target), **again)
+    assert "format hugging_face" in (target / "README.md").read_text("utf-8")
+    (target / "README.md").write_text("My notes.")
+    with pytest.raises(ValueError, match="contains README.md, which a conv"):
+        convert.convert(source, "google", str(target), **again)
+    assert (target / "README.md").read_text() == "My notes."
+
+
+def test_an_invalid_licence_is_refused_before_anything_is_written(
+    tmp_path, make_checkpoint
+):
+    source = write(make_checkpoint("regression"), tmp_path / "source")
+    for call in (
+        lambda path: convert.convert(source, "google", path, license="A B"),
+        lambda path: bert_tf.save(bert_tf.load(source)[0], path, license="A B"),
+    ):
+        with pytest.raises(ValueError, match="--license='A B' should"):
+            call(str(tmp_path / "target"))
+    assert os.listdir(tmp_path) == ["source"]
+
+
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
+def test_saved_models_have_a_card_and_checksums_do_not_cover_it(tmp_path, name):
+    folder = make_run(tmp_path / "run", run=RUN, eval_results=RESULTS)
+    model, _ = bert_tf.load(folder)
+    path = tmp_path / "saved"
+    bert_tf.save(model, path, format=name, license="other")
+    text = (path / "README.md").read_text("utf-8")
+    assert data_of(text).license == "other"
+    assert "Data and settings are not known" in text
+    (path / "README.md").write_text(text + "More.")
+    bert_tf.load(path)
+
+
+def test_a_converted_folder_with_a_step_may_have_its_card_edited(
+    tmp_path, make_checkpoint
+):
+    given = dataclasses.replace(make_checkpoint("regression"), step=3)
+    source = write(given, tmp_path / "source")
+    target = tmp_path / "target"
+    convert.convert(source, "bert_tf", str(target), compare=False)
+    assert (target / "state.json").is_file()
+    (target / "README.md").write_text("Mine.")
+    assert checkpoint.read(str(target)).step == 3
