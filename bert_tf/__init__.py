@@ -23,6 +23,7 @@ _MODULES = {
         "SpanHead",
         "TaggingHead",
     ),
+    "model.lora": (),  # Adds enable_lora to BertEncoder.
     "model.models": (
         "BertClassifier",
         "BertMultipleChoice",

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, embeddings, layers, lora
+from bert_tf.model import dropout, embeddings, layers
 from tfrecords import schema
 
 # Key of `ConfiguredModel.get_config`: name of a part -> its `trainable`.
@@ -141,8 +141,7 @@ class ConfiguredModel(keras.Model):
 
     Constructors build all weights; no call is needed to create them. The config
     also has the `trainable` of every layer and weight that differs from that of
-    its owner, so that frozen parts stay frozen. Adapters of LoRA are omitted:
-    files have their merged kernels, which stay frozen.
+    its owner, so that frozen parts stay frozen.
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
@@ -193,7 +192,7 @@ class ConfiguredModel(keras.Model):
         flags = {
             name: part.trainable
             for name, owner, part in _parts(self)
-            if part.trainable != owner.trainable and not lora.is_factor(part)
+            if part.trainable != owner.trainable
         }
         return config | ({_FLAGS: flags} if flags else {})
 
@@ -228,7 +227,6 @@ class BertEncoder(ConfiguredModel):
 
     Attributes:
       remat: whether activations are recomputed, see `enable_remat`.
-      lora: `lora.Adapters`, the settings of `enable_lora`; None without.
 
     Call arguments:
       inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
@@ -266,7 +264,6 @@ class BertEncoder(ConfiguredModel):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
         self.remat = False
-        self.lora = None
         # 1. Token ids to hidden states.
         self.embeddings = embeddings.Embeddings(
             config, name="embeddings", dtype=policy
@@ -297,66 +294,6 @@ class BertEncoder(ConfiguredModel):
         the first call in a `tf.function`, which are traced once.
         """
         self.remat = True
-
-    def enable_lora(self, rank, alpha=None, targets=lora.DEFAULT_TARGETS):
-        """Freezes the encoder except its pooler, and adds trained adapters.
-
-        Hu et al. 2021 (arXiv 2106.09685): each adapted kernel W [I, O] becomes
-        W + alpha / rank * A B; only A [I, rank] and B [rank, O] are trained.
-        The pooler is trained as well: it belongs to the task, like the head,
-        and pre-training without sentence pairs leaves it random. To freeze it,
-        set `pooler.trainable = False`. Under a strategy, call it in its scope.
-
-        Call it before `compile` and `fit`, which keep the weights to train,
-        and before making a Predictor; but after `load_weights` of Keras, which
-        sets A and B to 0.
-
-        Model folders, exports and `.keras` files have the merged kernels and
-        no adapters. Load a file saved after `fit` with `compile=False`: the
-        optimizer's slots, of the adapters, do not fit the loaded model.
-
-        Args:
-          rank: 1 or more; 8 is common.
-          alpha: scale of A B; None for `rank`, which is a factor of 1.
-          targets: names of the adapted products in each layer: query, key,
-            value, attention_output, intermediate or output.
-
-        Raises:
-          ValueError: if rank, alpha or targets are out of range, or the
-            encoder has adapters already.
-        """
-        lora.enable(self, rank, alpha, targets)
-
-    def merge_lora(self):
-        """Adds each adapter to its kernel, and sets the adapter's B to 0.
-
-        Outputs stay the same, within rounding. Adapters saved before no longer
-        belong to this encoder.
-        """
-        lora.merge(self)
-
-    def save_lora_weights(self, path):
-        """Writes what the encoder trains: adapters, and pooler if it does.
-
-        The weights of the head, which is not in the encoder, are not written.
-
-        Args:
-          path: path of a new .safetensors file. Its metadata has rank, alpha,
-            targets, and the sha256 of the frozen weights.
-
-        Raises:
-          ValueError: if there are no adapters.
-        """
-        lora.save(self, path)
-
-    def load_lora_weights(self, path):
-        """Reads what `save_lora_weights` wrote; adds adapters if necessary.
-
-        Raises:
-          ValueError: if the file is missing or damaged, or was saved for other
-            frozen weights, another rank, alpha or other targets.
-        """
-        lora.load(self, path)
 
     def build(self, inputs_shape=None):
         hidden_shape = (None, None, self.config.hidden_size)

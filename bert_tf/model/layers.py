@@ -18,7 +18,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, fused, lora
+from bert_tf.model import dropout, fused
 
 DROPOUTS_PER_LAYER = 3
 NO_QUANTIZE = (
@@ -40,7 +40,7 @@ def initializer(config: bert_config.BertConfig) -> keras.Initializer:
 class Dense(keras.layers.Dense):
     """Dense layer that Keras's `Model.quantize` leaves as it is.
 
-    `fused_dense` reads kernels directly, and would bypass the int8 product of a
+    `FusedDense` reads kernels directly, and would bypass the int8 product of a
     quantized layer. `quantize` of a model logs this error as a warning, and
     skips the layer.
     """
@@ -108,21 +108,31 @@ ACTIVATIONS = {
 }
 
 
-def fused_dense(rows, parts, training=False) -> tf.Tensor:
-    """Returns the concatenated outputs of Dense layers: [N, I] -> [N, O].
+class FusedDense:
+    """Dense layers of the same input as one product: [N, I] -> [N, O].
 
     One product of two matrices is faster than several products, or than a
-    product of tensors of rank 3.
+    product of tensors of rank 3. This is no Keras layer, so that weights and
+    their paths are those of the parts.
 
     Args:
+      *parts: Dense layers with O units in total; activations are not applied.
+
+    Call arguments:
       rows: [N, I] float.
-      parts: Dense layers with O units in total; activations are not applied.
       training: see `fused.dense`.
+
+    Returns:
+      [N, O] float, the concatenated outputs of the parts.
     """
-    kernel = tf.concat([lora.frozen_kernel(part) for part in parts], 1)
-    bias = tf.concat([part.bias for part in parts], 0)
-    outputs = fused.dense(rows, kernel, bias, training)
-    return lora.add_updates(outputs, rows, parts)
+
+    def __init__(self, *parts: Dense):
+        self.parts = parts
+
+    def __call__(self, rows, training=False):
+        kernel = tf.concat([part.kernel for part in self.parts], 1)
+        bias = tf.concat([part.bias for part in self.parts], 0)
+        return fused.dense(rows, kernel, bias, training)
 
 
 def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:
@@ -197,6 +207,8 @@ class SelfAttention(keras.layers.Layer):
         self.output_dense = dense(
             size, config, name="output_dense", dtype=policy
         )
+        self.fused_qkv = FusedDense(self.query, self.key, self.value)
+        self.fused_output = FusedDense(self.output_dense)
         self.dropout = dropout.Dropout(
             config.attention_probs_dropout_prob, dropout_id, dtype=policy
         )
@@ -215,7 +227,7 @@ class SelfAttention(keras.layers.Layer):
     ):
         batch, length = tf.unstack(tf.shape(hidden)[:2])
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
-        qkv = fused_dense(rows, (self.query, self.key, self.value), training)
+        qkv = self.fused_qkv(rows, training)
         shape = [batch, length, 3, self.num_heads, self.head_size]
         qkv = tf.reshape(qkv, shape)
         shape = [batch, self.num_heads, length, length]
@@ -223,7 +235,7 @@ class SelfAttention(keras.layers.Layer):
         rate = self.dropout.rate
         context = fused.attend(qkv, input_mask, keep, rate, training)
         context = tf.reshape(context, tf.shape(rows))  # [B S, A D]
-        outputs = fused_dense(context, (self.output_dense,), training)
+        outputs = self.fused_output(context, training)
         if not return_attention:
             return outputs
         # `fused.attend` keeps them only as its gradient needs them.
@@ -278,6 +290,8 @@ class EncoderLayer(keras.layers.Layer):
         self.output_dense = dense(
             config.hidden_size, config, name="output_dense", dtype=policy
         )
+        self.fused_intermediate = FusedDense(self.intermediate)
+        self.fused_output = FusedDense(self.output_dense)
         self.output_dropout = dropout.Dropout(
             rate, dropout_id + 2, dtype=policy
         )
@@ -319,9 +333,9 @@ class EncoderLayer(keras.layers.Layer):
         if self.norm_first:
             parameters = self.output_norm.parameters()
             expanded = fused.norm(rows, *parameters, training)
-        expanded = fused_dense(expanded, (self.intermediate,), training)
+        expanded = self.fused_intermediate(expanded, training)
         expanded = self.activate(expanded, training)  # [B S, I]
-        change = fused_dense(expanded, (self.output_dense,), training)
+        change = self.fused_output(expanded, training)
         drop, norm = self.output_dropout, self.output_norm
         rows = self._add(change, rows, shape, drop, norm, **kwargs)
         hidden = tf.reshape(rows, shape)  # [B, S, H]

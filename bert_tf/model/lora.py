@@ -6,7 +6,8 @@ B [rank, O] are trained. B starts at 0, so that training starts from the
 outputs of the pre-trained model.
 
 A and B are those of `keras.layers.Dense.enable_lora`, whose `kernel` is then
-W + alpha / rank * A B.
+W + alpha / rank * A B. The layers of the encoder know nothing of them: `enable`
+replaces each `FusedDense` that has an adapted part by an `AdaptedDense`.
 """
 
 import contextlib
@@ -22,6 +23,8 @@ import tensorflow as tf
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import LORA_TARGETS
+from bert_tf.model import encoder as encoder_lib
+from bert_tf.model import fused, layers
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 
@@ -86,37 +89,57 @@ def _scale(part) -> float:
     return part.lora_alpha / part.lora_rank
 
 
-def add_updates(
-    outputs: tf.Tensor, rows: tf.Tensor, parts: Sequence[keras.layers.Dense]
-) -> tf.Tensor:
-    """Adds alpha / rank * (x A) B to the outputs of each adapted layer.
+class AdaptedDense(layers.FusedDense):
+    """FusedDense that adds alpha / rank * (x A) B for each adapted part."""
 
-    Args:
-      outputs: [N, O] float, concatenated outputs of the layers.
-      rows: [N, I] float, their common inputs.
-      parts: the Dense layers, with O units in total.
-    """
-    if not any(part.lora_enabled for part in parts):
-        return outputs
-    downs, ups, before = [], [], 0
-    for part in parts:
-        after = outputs.shape[-1] - before - part.units
-        if part.lora_enabled:
-            a, b = (tf.convert_to_tensor(own) for own in _factors(part))
-            downs.append(a)
-            ups.append(tf.pad(_scale(part) * b, [[0, 0], [before, after]]))
-        before += part.units
-    narrow = tf.matmul(rows, tf.concat(downs, 1))
-    return outputs + tf.matmul(narrow, tf.concat(ups, 0))
+    def __call__(self, rows, training=False):
+        kernel = tf.concat([frozen_kernel(part) for part in self.parts], 1)
+        bias = tf.concat([part.bias for part in self.parts], 0)
+        outputs = fused.dense(rows, kernel, bias, training)
+        downs, ups, before = [], [], 0
+        for part in self.parts:
+            after = outputs.shape[-1] - before - part.units
+            if part.lora_enabled:
+                a, b = (tf.convert_to_tensor(own) for own in _factors(part))
+                downs.append(a)
+                ups.append(tf.pad(_scale(part) * b, [[0, 0], [before, after]]))
+            before += part.units
+        narrow = tf.matmul(rows, tf.concat(downs, 1))
+        return outputs + tf.matmul(narrow, tf.concat(ups, 0))
 
 
 def enable(
-    encoder: keras.Model,
+    encoder: encoder_lib.BertEncoder,
     rank: int,
     alpha: float | None = None,
     targets: Sequence[str] = DEFAULT_TARGETS,
 ) -> None:
-    """Adds adapters to an encoder; see `BertEncoder.enable_lora`."""
+    """Freezes the encoder except its pooler, and adds trained adapters.
+
+    Hu et al. 2021 (arXiv 2106.09685): each adapted kernel W [I, O] becomes
+    W + alpha / rank * A B; only A [I, rank] and B [rank, O] are trained.
+    The pooler is trained as well: it belongs to the task, like the head,
+    and pre-training without sentence pairs leaves it random. To freeze it,
+    set `pooler.trainable = False`. Under a strategy, call it in its scope.
+
+    Call it before `compile` and `fit`, which keep the weights to train,
+    and before making a Predictor; but after `load_weights` of Keras, which
+    sets A and B to 0.
+
+    Model folders, exports and `.keras` files have the merged kernels and
+    no adapters. Load a file saved after `fit` with `compile=False`: the
+    optimizer's slots, of the adapters, do not fit the loaded model.
+
+    Args:
+      rank: 1 or more; 8 is common.
+      alpha: scale of A B; None for `rank`, which is a factor of 1.
+      targets: names of the adapted products in each layer: query, key,
+        value, attention_output, intermediate or output.
+
+    Raises:
+      ValueError: if rank, alpha or targets are out of range, or the
+        encoder has adapters already.
+    """
     alpha = rank if alpha is None else alpha
     _check(encoder, rank, alpha, targets)
     pooler = {id(weight) for weight in encoder.pooler.weights}
@@ -132,6 +155,17 @@ def enable(
             for scope in scopes:
                 stack.enter_context(keras.name_scope(scope))
             part.enable_lora(rank, lora_alpha=float(alpha))
+    for layer in encoder.encoder_layers:
+        for owner in (layer.attention, layer):
+            _replace(owner)
+
+
+def _replace(owner: keras.layers.Layer) -> None:
+    """Replaces each FusedDense of a layer that has an adapted part."""
+    for name, product in list(vars(owner).items()):
+        if isinstance(product, layers.FusedDense):
+            if any(part.lora_enabled for part in product.parts):
+                setattr(owner, name, AdaptedDense(*product.parts))
 
 
 def _check(encoder, rank, alpha, targets) -> None:
@@ -215,7 +249,11 @@ def reset(model: keras.Model) -> None:
 
 
 def merge(encoder: keras.Model) -> None:
-    """Adds each A B to its W, and sets B to 0; outputs stay the same."""
+    """Adds each adapter to its kernel, and sets the adapter's B to 0.
+
+    Outputs stay the same, within rounding. Adapters saved before no longer
+    belong to this encoder.
+    """
     for part in adapted(encoder):
         frozen_kernel(part).assign(MergedKernel(part).numpy())
     reset(encoder)
@@ -248,7 +286,17 @@ def _base_sha256(encoder) -> str:
 
 
 def save(encoder: keras.Model, path: str) -> None:
-    """Writes the trained weights; see `BertEncoder.save_lora_weights`."""
+    """Writes what the encoder trains: adapters, and pooler if it does.
+
+    The weights of the head, which is not in the encoder, are not written.
+
+    Args:
+      path: path of a new .safetensors file. Its metadata has rank, alpha,
+        targets, and the sha256 of the frozen weights.
+
+    Raises:
+      ValueError: if there are no adapters.
+    """
     if not encoder.lora:
         raise ValueError(
             f"{path} cannot be written: the encoder has no adapters. Call "
@@ -270,7 +318,12 @@ def save(encoder: keras.Model, path: str) -> None:
 
 
 def load(encoder: keras.Model, path: str) -> None:
-    """Reads what `save` wrote; see `BertEncoder.load_lora_weights`."""
+    """Reads what `save_lora_weights` wrote; adds adapters if necessary.
+
+    Raises:
+      ValueError: if the file is missing or damaged, or was saved for other
+        frozen weights, another rank, alpha or other targets.
+    """
     settings, sha256, tensors = _read(path)
     if encoder.lora and encoder.lora != settings:
         raise ValueError(
@@ -328,3 +381,11 @@ def _read(path: str) -> tuple[Adapters, str, dict[str, np.ndarray]]:
     targets = tuple(known["targets"].split(","))
     settings = Adapters(int(known["rank"]), float(known["alpha"]), targets)
     return settings, known["base_sha256"], tensors
+
+
+# The public names, added from here so that encoder.py needs no adapters.
+encoder_lib.BertEncoder.lora = None  # Adapters, once enabled.
+encoder_lib.BertEncoder.enable_lora = enable
+encoder_lib.BertEncoder.merge_lora = merge
+encoder_lib.BertEncoder.save_lora_weights = save
+encoder_lib.BertEncoder.load_lora_weights = load
