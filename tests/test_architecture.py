@@ -163,6 +163,15 @@ def test_only_three_modules_import_tensorflow_text():
     )
 
 
+def test_the_model_knows_no_adapters():
+    assert not wrong_imports(
+        lambda path, name: (
+            path.parts[:2] == ("bert_tf", "model")
+            and has_prefix(name, ("bert_tf.model.lora",))
+        )
+    )
+
+
 def test_scripts_are_not_imported():
     scripts = [
         f"run_scripts.{path.stem}"

@@ -124,13 +124,14 @@ def enable(
 
     Call it before `compile` and `fit`, which keep the weights to train,
     and before making a Predictor; but after `load_weights` of Keras, which
-    sets A and B to 0.
+    sets A and B to 0. The attribute `lora`, None before, has the settings.
 
     Model folders, exports and `.keras` files have the merged kernels and
     no adapters. Load a file saved after `fit` with `compile=False`: the
     optimizer's slots, of the adapters, do not fit the loaded model.
 
     Args:
+      encoder: a BertEncoder; this is its method `enable_lora`.
       rank: 1 or more; 8 is common.
       alpha: scale of A B; None for `rank`, which is a factor of 1.
       targets: names of the adapted products in each layer: query, key,
@@ -291,6 +292,7 @@ def save(encoder: keras.Model, path: str) -> None:
     The weights of the head, which is not in the encoder, are not written.
 
     Args:
+      encoder: a BertEncoder; this is its method `save_lora_weights`.
       path: path of a new .safetensors file. Its metadata has rank, alpha,
         targets, and the sha256 of the frozen weights.
 
