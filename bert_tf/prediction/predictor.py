@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.export import export_model, kinds
-from bert_tf.prediction import answers, predictions, text_rows
+from bert_tf.prediction import answers, row_outputs, text_rows
 from tfrecords.options import quoted
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
@@ -159,14 +159,14 @@ class Predictor:
         limit = self.max_seq_length if self.num_tokens else None
         for name, ranks in self.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
-            for batch in predictions.batches_of(
+            for batch in row_outputs.batches_of(
                 of_signature, ranks, self.batch_size
             ):
-                num_cut += predictions.count_cut(
+                num_cut += row_outputs.count_cut(
                     batch, ranks, limit, self.num_tokens
                 )
                 found |= self._answer(name, batch, ranks)
-        predictions.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
+        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
         in_order = [found[row.line] for row in rows]
         if is_one:
             return in_order[0]
@@ -186,7 +186,7 @@ class Predictor:
 
     def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
         """Returns the number of each row of a batch -> its answer."""
-        outputs = predictions.compute(self.signatures[signature], batch, ranks)
+        outputs = row_outputs.compute(self.signatures[signature], batch, ranks)
         return {
             row.line: answers.make(self.kind, row.fields, of_row, self._labels)
             for row, of_row in zip(batch, outputs, strict=True)
