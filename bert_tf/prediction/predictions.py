@@ -165,7 +165,9 @@ def predict(config: PredictConfig) -> int:
                 num_cut += row_outputs.count_cut(
                     batch, ranks, model.max_seq_length, model.num_tokens
                 )
-                found = row_outputs.answer_rows(signature, batch, ranks, outputs)
+                found = row_outputs.answer_rows(
+                    signature, batch, ranks, outputs
+                )
                 answers |= zip([row.line for row in batch], found, strict=True)
                 bar.update(num_bytes * len(batch) // len(rows))
             for row in group:
