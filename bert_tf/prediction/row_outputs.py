@@ -7,6 +7,7 @@ import numpy as np
 from absl import logging
 
 from bert_tf.prediction.text_rows import Row
+from tfrecords.text.vocab import MASK
 
 # JSON key -> model output, for a word and for one of the n-best answers.
 WORD = {
@@ -188,8 +189,6 @@ def fill_masks(text: str, tokens: np.ndarray, probabilities: np.ndarray):
       `filled`, the text with the best token for each mask, and `masks`: for
       each mask a list of `token`, `probability`, and `filled` with this token.
     """
-    from tfrecords.text.vocab import MASK
-
     texts = text.split(MASK)
     tokens, probabilities = plain(tokens), plain(probabilities)
     best = [candidates[0] for candidates in tokens]

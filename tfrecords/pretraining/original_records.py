@@ -171,18 +171,14 @@ def _read_shuffled(corpus, paths, work, counts, rng):
     try:
         documents = read_documents(paths, counts)
         token_files.write(token_file, documents, tokenize, vocab_size)
-        return _shuffle(token_file, vocab_size, counts, rng)
+        table = token_files.locate([token_file])
+        if not len(table):
+            raise ValueError(
+                f"There is no sentence with a token in the {counts.files} "
+                "input files; check --input_file."
+            )
+        order = list(range(len(table)))
+        rng.shuffle(order)
+        return token_files.read([token_file], table[order], vocab_size)
     finally:
         storage.remove_folder(work)  # It cannot be resumed.
-
-
-def _shuffle(token_file, vocab_size, counts, rng) -> token_files.Documents:
-    table = token_files.locate([token_file])
-    if not len(table):
-        raise ValueError(
-            f"There is no sentence with a token in the {counts.files} input "
-            "files; check --input_file."
-        )
-    order = list(range(len(table)))
-    rng.shuffle(order)
-    return token_files.read([token_file], table[order], vocab_size)
