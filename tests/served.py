@@ -8,7 +8,7 @@ def lines_of(loaded, kind, inputs, signature="text"):
 
     `loaded` is the SavedModel of an export of the kind.
     """
-    from bert_tf.prediction import predictions, predictor, text_rows
+    from bert_tf.prediction import predictor, row_outputs, text_rows
 
     call = loaded.signatures[signature]
     specs = call.structured_input_signature[1]
@@ -18,7 +18,7 @@ def lines_of(loaded, kind, inputs, signature="text"):
         for i, value in enumerate(inputs)
     ]
     names = sorted(call.structured_outputs)
-    return list(predictions.answer_rows(call, rows, ranks, names))
+    return list(row_outputs.answer_rows(call, rows, ranks, names))
 
 
 def answers(model_dir, rows, folder, *words):

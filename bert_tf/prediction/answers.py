@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bert_tf.prediction import predictions
+from bert_tf.prediction import row_outputs
 from tfrecords.tasks import ner_files
 
-_Outputs = Mapping[str, np.ndarray]  # From `predictions.compute`.
+_Outputs = Mapping[str, np.ndarray]  # From `row_outputs.compute`.
 
 
 class Label(NamedTuple):
@@ -132,7 +132,7 @@ def make(
         return _tagged(fields, outputs, labels)
     if kind == "fill_mask":
         return _filled(fields["text"], outputs)
-    values = {name: predictions.plain(x)[0] for name, x in outputs.items()}
+    values = {name: row_outputs.plain(x)[0] for name, x in outputs.items()}
     if kind == "regression":
         return Score(values["score"])
     if kind == "multiple_choice":
@@ -145,8 +145,8 @@ def make(
 
 def _answer(outputs: _Outputs) -> Answer:
     names = ("answer", "start", "end", "probability")
-    best = [predictions.plain(outputs[name])[0] for name in names]
-    nbest = predictions.records(outputs, predictions.ANSWER)
+    best = [row_outputs.plain(outputs[name])[0] for name in names]
+    nbest = row_outputs.records(outputs, row_outputs.ANSWER)
     return Answer(
         *best, tuple(Answer(*(row[name] for name in names)) for row in nbest)
     )
@@ -157,16 +157,16 @@ def _tagged(fields, outputs: _Outputs, labels: Sequence[str]) -> Tagged:
         words = fields["words"]
         columns = [
             words,
-            predictions.plain(outputs["tags"])[0],
+            row_outputs.plain(outputs["tags"])[0],
             range(len(words)),
             range(1, len(words) + 1),
-            predictions.plain(outputs["probabilities"])[0],
+            row_outputs.plain(outputs["probabilities"])[0],
         ]
         rows = zip(*columns, strict=True)
     else:
         rows = [
             (x["word"], x["tag"], x["start"], x["end"], x["probability"])
-            for x in predictions.records(outputs, predictions.WORD)
+            for x in row_outputs.records(outputs, row_outputs.WORD)
         ]
     tags = tuple(Tag(*row) for row in rows)
     if not has_entities(labels):
@@ -204,7 +204,7 @@ def _entities(
 
 
 def _filled(text: str, outputs: _Outputs) -> Filled:
-    filled = predictions.fill_masks(
+    filled = row_outputs.fill_masks(
         text, outputs["tokens"][0], outputs["probabilities"][0]
     )
     masks = tuple(

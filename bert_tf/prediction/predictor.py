@@ -3,6 +3,7 @@
 The computation is that of the SavedModel which `export_savedmodel` writes.
 """
 
+import collections
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
@@ -14,23 +15,23 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.export import export_model, kinds
-from bert_tf.prediction import answers, predictions, text_rows
+from bert_tf.prediction import answers, row_outputs, text_rows
 from tfrecords.options import quoted
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
-_PAIR = {"text_a": 1, "text_b": 1}
-# Kind -> the model's inputs and their ranks, see `predictions.Model`.
+_PAIR = {"text": {"text_a": 1, "text_b": 1}}
+_TEXT = {"text": {"text": 1}}
+# Kind -> signature -> its inputs and their ranks, see `predictions.Model`.
 _INPUTS = {
     "classification": _PAIR,
     "regression": _PAIR,
-    "question_answering": {"question": 1, "context": 1},
-    "multiple_choice": {"context": 1, "endings": 2},
-    "fill_mask": {"text": 1},
-    "sentence_embedding": {"text": 1},
+    "question_answering": {"text": {"question": 1, "context": 1}},
+    "multiple_choice": {"text": {"context": 1, "endings": 2}},
+    "fill_mask": _TEXT,
+    "sentence_embedding": _TEXT,
+    "tagging": _TEXT | {"words": {"words": 2}},
 }
-# Signature of a tagger -> the same.
-_OF_TAGGERS = {"text": {"text": 1}, "words": {"words": 2}}
 # Kind -> what one input is, for messages.
 _EXPECTED = {
     "classification": "a str, or a pair (str, str)",
@@ -159,14 +160,14 @@ class Predictor:
         limit = self.max_seq_length if self.num_tokens else None
         for name, ranks in self.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
-            for batch in predictions.batches_of(
+            for batch in row_outputs.batches_of(
                 of_signature, ranks, self.batch_size
             ):
-                num_cut += predictions.count_cut(
+                num_cut += row_outputs.count_cut(
                     batch, ranks, limit, self.num_tokens
                 )
                 found |= self._answer(name, batch, ranks)
-        predictions.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
+        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
         in_order = [found[row.line] for row in rows]
         if is_one:
             return in_order[0]
@@ -180,13 +181,11 @@ class Predictor:
     @property
     def inputs(self) -> Mapping[str, Mapping[str, int]]:
         """Returns signature -> its inputs and their ranks."""
-        if self.kind == "tagging":
-            return _OF_TAGGERS
-        return {"text": _INPUTS[self.kind]}
+        return _INPUTS[self.kind]
 
     def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
         """Returns the number of each row of a batch -> its answer."""
-        outputs = predictions.compute(self.signatures[signature], batch, ranks)
+        outputs = row_outputs.compute(self.signatures[signature], batch, ranks)
         return {
             row.line: answers.make(self.kind, row.fields, of_row, self._labels)
             for row, of_row in zip(batch, outputs, strict=True)
@@ -291,7 +290,7 @@ def parse(kind: str, value, where: str) -> dict[str, Any]:
       ValueError: if it is not of the form that the kind expects.
     """
     fields = _fields(kind, value)
-    ranks = _INPUTS.get(kind) or _OF_TAGGERS["text"] | _OF_TAGGERS["words"]
+    ranks = collections.ChainMap(*_INPUTS[kind].values())
     if fields is None or not all(
         _fits(text, ranks[name]) for name, text in fields.items()
     ):
@@ -317,7 +316,7 @@ def _fields(kind: str, value) -> dict[str, Any] | None:
         if is_listed:
             return {"words": list(value)}
         return {"text": value} if isinstance(value, str) else None
-    names = _INPUTS[kind]
+    names = _INPUTS[kind]["text"]
     if isinstance(value, str):
         value = {min(names): value} if len(names) == 1 else {"text_a": value}
     elif is_listed and len(value) == len(names) == 2:

@@ -3,31 +3,21 @@
 google-research/bert create_pretraining_data.py. Unlike records.py, this holds
 the entire corpus in memory, runs on one core, and restarts from the beginning
 after an interruption: it is for small corpora and comparisons.
-
-  <output_dir>/progress.jsonl   everything the records depend on; then a line
-                                per shard
-  <output_dir>/train/           shards, their indices, manifest.json
-  <output_dir>/work/            tokens; removed at the end
 """
 
 import dataclasses
 import os
 import random
-import shutil
 from collections.abc import Iterable, Iterator
-
-from absl import logging
 
 from tfrecords.io import journal as journal_lib
 from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, original_examples, token_files
-from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files
-from tfrecords.text import vocab as vocab_lib
 
 _BLOCK_EXAMPLES = 2048  # Built and serialized at a time.
 
@@ -73,7 +63,7 @@ def read_documents(
 def check(
     corpus: corpus_lib.Corpus,
     settings: settings_lib.Settings,
-    output: pretraining_records.Output,
+    held_out_prob: float,
 ) -> None:
     """Raises ValueError for an option that the original does not support."""
     examples = (
@@ -81,8 +71,8 @@ def check(
         "masked 80/10/10 when records are written."
     )
     refused = {
-        f"held_out_prob={output.held_out_prob}": (
-            output.held_out_prob,
+        f"held_out_prob={held_out_prob}": (
+            held_out_prob,
             "The original holds out no documents: put them into a separate "
             "file and make their records in another --output_dir.",
         ),
@@ -109,47 +99,40 @@ def check(
             )
 
 
-def make(
+def make_shards(
+    name: str,
+    num_shards: int,
     corpus: corpus_lib.Corpus,
+    paths: Iterable[str],
     settings: settings_lib.Settings,
-    output: pretraining_records.Output,
-) -> dict[str, records.Manifest]:
-    """Writes the records of a corpus, unless they exist; returns the manifest.
+    vocabulary: masking.Vocabulary,
+    journal: journal_lib.Journal,
+) -> dict:
+    """Writes the shards of a corpus, and adds them to the journal.
 
     create_pretraining_data.py: main, write_instance_to_example_files. Example
     i goes to shard i % num_shards.
 
     Args:
-      corpus: text, one sentence per line, and vocabulary.
+      name: name of the set of records.
+      num_shards: number of its shards.
+      corpus: how to tokenize the text.
+      paths: its files, one sentence per line.
       settings: settings of the examples.
-      output: folder in which `train` is created, and the number of shards, by
-        default one; the original has one per name in its --output_file.
+      vocabulary: properties of the corpus's vocabulary.
+      journal: of the run. Tokens are in `work/` of its folder meanwhile.
+
+    Returns:
+      The counts of the text reader.
 
     Raises:
-      ValueError: if the folder holds other records, the corpus has no text, or
-        `check` fails.
+      ValueError: if the corpus has no text.
       OSError: if the disk is full; no partial file remains.
     """
-    check(corpus, settings, output)
-    corpus = dataclasses.replace(corpus, input_format="sentences")
-    paths = expand_inputs(corpus.input_file)
-    num_shards = output.num_shards or 1
-    entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe(paths) | settings.describe()
-    run |= {"num_shards": num_shards, "compat": "original"}
-    name = pretraining_records.TRAIN
-    journal = journal_lib.Journal(output.output_dir, run, [name])
-    manifests = journal.finished_manifests()
-    if manifests:
-        logging.info("records in %s are already complete", output.output_dir)
-        return manifests
-    folder = os.path.join(output.output_dir, name)
-    os.makedirs(folder, exist_ok=True)
-    storage.remove_leftovers(folder)  # Of a killed run.
     counts = text_files.ReadStatistics()
     rng = random.Random(settings.random_seed)
-    documents = _read_shuffled(corpus, paths, output.output_dir, counts, rng)
-    vocabulary = masking.Vocabulary.of(entries)
+    work = os.path.join(journal.output_dir, "work")
+    documents = _read_shuffled(corpus, paths, work, counts, rng)
     examples = original_examples.make_examples(
         documents, vocabulary, settings, rng
     )
@@ -160,7 +143,8 @@ def make(
     )
     step = _BLOCK_EXAMPLES * num_shards
     for shard in range(num_shards):
-        path = os.path.join(folder, records.shard_name(name, shard, num_shards))
+        shard_name = records.shard_name(name, shard, num_shards)
+        path = os.path.join(journal.output_dir, name, shard_name)
         blocks = (
             original_examples.build(
                 examples,
@@ -175,41 +159,26 @@ def make(
         serialized = examples_lib.serialize(blocks, settings)
         journal.add(name, records.write_shard(path, serialized), statistics)
         statistics = {}
-    manifest = pretraining_records.finish(
-        name,
-        num_shards,
-        settings,
-        corpus,
-        len(entries),
-        journal,
-        dataclasses.asdict(counts),
-    )
-    return {name: manifest}
+    return dataclasses.asdict(counts)
 
 
-def _read_shuffled(corpus, paths, output_dir, counts, rng):
+def _read_shuffled(corpus, paths, work, counts, rng):
     """Returns all documents in random order; adds to the reader's counts."""
     tokenize, vocab_size = corpus_lib.load_tokenizer(
         corpus.vocab_file, **corpus.rules
     )
-    work = os.path.join(output_dir, "work")
-    os.makedirs(work, exist_ok=True)
     token_file = os.path.join(work, "corpus")
     try:
         documents = read_documents(paths, counts)
         token_files.write(token_file, documents, tokenize, vocab_size)
-        return _shuffle(token_file, vocab_size, counts, rng)
+        table = token_files.locate([token_file])
+        if not len(table):
+            raise ValueError(
+                f"There is no sentence with a token in the {counts.files} "
+                "input files; check --input_file."
+            )
+        order = list(range(len(table)))
+        rng.shuffle(order)
+        return token_files.read([token_file], table[order], vocab_size)
     finally:
-        shutil.rmtree(work)
-
-
-def _shuffle(token_file, vocab_size, counts, rng) -> token_files.Documents:
-    table = token_files.locate([token_file])
-    if not len(table):
-        raise ValueError(
-            f"There is no sentence with a token in the {counts.files} input "
-            "files; check --input_file."
-        )
-    order = list(range(len(table)))
-    rng.shuffle(order)
-    return token_files.read([token_file], table[order], vocab_size)
+        storage.remove_folder(work)  # It cannot be resumed.

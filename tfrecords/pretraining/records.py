@@ -16,7 +16,6 @@ driver holds 48 bytes per document.
 import dataclasses
 import os
 import pathlib
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -113,12 +112,175 @@ def make(
     )
     if fault:
         logging.warning("%s", fault)
+    names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
     if output.compat:
         # Imported here, as few runs need it.
         from tfrecords.pretraining import original_records
 
-        return original_records.make(corpus, settings, output)
-    return _make(corpus, settings, output, engine or processes.Workers(1))
+        original_records.check(corpus, settings, output.held_out_prob)
+        corpus = dataclasses.replace(corpus, input_format="sentences")
+        paths = original_records.expand_inputs(corpus.input_file)
+        # The original has one per name in its --output_file.
+        num_shards = {TRAIN: output.num_shards or 1}
+        made_with = {"num_shards": num_shards[TRAIN], "compat": output.compat}
+    else:
+        paths = corpus.paths()
+        made_with = {
+            "version": _VERSION,
+            "num_shards": output.num_shards,
+            "held_out_prob": output.held_out_prob,
+        }
+    vocabulary = masking.Vocabulary.of(vocab_lib.read(corpus.vocab_file))
+    run = corpus.describe(paths) | settings.describe() | made_with
+    journal = journal_lib.Journal(output.output_dir, run, names)
+    folders = [
+        os.path.join(output.output_dir, name) for name in [*names, "work"]
+    ]
+    manifests = journal.finished_manifests()
+    if manifests:
+        logging.info("records in %s are already complete", output.output_dir)
+        storage.remove_folder(folders[-1])  # If its removal was killed.
+        return manifests
+    for folder in folders:
+        storage.make_folder(folder)
+    common = corpus, paths, settings, vocabulary, journal
+    try:
+        if output.compat:
+            counts = original_records.make_shards(
+                TRAIN, num_shards[TRAIN], *common
+            )
+        else:
+            num_shards, counts = _make_all_shards(
+                *common, output, engine or processes.Workers(1)
+            )
+    finally:
+        # Temporary files of interrupted workers.
+        for folder in [output.output_dir, *folders]:
+            storage.remove_leftovers(folder)
+    for name, number in num_shards.items():
+        manifests[name] = _finish(
+            name, number, settings, corpus, vocabulary.size, journal, counts
+        )
+    storage.remove_folder(folders[-1])
+    return manifests
+
+
+def _make_all_shards(
+    corpus, paths, settings, vocabulary, journal, output, engine
+):
+    """Writes the missing shards of all sets.
+
+    Returns their number in each set, and the counts of the text reader.
+    """
+    work = os.path.join(output.output_dir, "work")
+    with engine as workers:
+        tokenized = corpus_lib.tokenize(corpus, paths, work, workers)
+        tables = assign_partitions(
+            token_files.locate(tokenized),
+            settings.random_seed,
+            output.num_shards,
+            output.held_out_prob,
+        )
+        for name, of_set in tables.items():
+            _make_shards(
+                name, of_set, tokenized, settings, vocabulary, journal, workers
+            )
+    num_shards = {name: len(of_set) for name, of_set in tables.items()}
+    return num_shards, corpus_lib.read_statistics(tokenized)
+
+
+class _ShardJob(NamedTuple):
+    path: str
+    token_files: list[str]
+    table: np.ndarray
+    shard: int
+    settings: settings_lib.Settings
+    vocabulary: masking.Vocabulary
+
+
+def _make_shards(
+    name, tables, tokenized, settings, vocabulary, journal, workers
+):
+    """Writes the missing shards."""
+    if name == HELD_OUT:
+        settings = dataclasses.replace(settings, dupe_factor=1)
+    # Absolute: workers on other machines have another current folder.
+    folder = os.path.join(storage.absolute_path(journal.output_dir), name)
+    jobs = [
+        _ShardJob(
+            os.path.join(folder, file_name),
+            tokenized,
+            tables[shard],
+            shard,
+            settings,
+            vocabulary,
+        )
+        for shard, file_name in enumerate(_shard_names(name, len(tables)))
+        if not journal.has(name, file_name)
+    ]
+    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
+    for _, (info, statistics) in workers.run(
+        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
+    ):
+        journal.add(name, info, statistics)
+
+
+def _shard_names(name, num_shards):
+    return [
+        records.shard_name(name, shard, num_shards)
+        for shard in range(num_shards)
+    ]
+
+
+def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
+    documents = token_files.read(
+        job.token_files, job.table, job.vocabulary.size
+    )
+    statistics = documents.counts()
+    blocks = examples_lib.make_examples(
+        documents, job.vocabulary, job.settings, job.shard, statistics
+    )
+    serialized = examples_lib.serialize(blocks, job.settings)
+    return records.write_shard(job.path, serialized), statistics
+
+
+def _finish(name, num_shards, settings, corpus, vocab_size, journal, counts):
+    """Writes the manifest of a set whose shards are complete; logs counts."""
+    shards, statistics = journal.read(name, _shard_names(name, num_shards))
+    shares = examples_lib.shares(statistics)
+    examples = statistics["examples"]
+    rows = statistics.setdefault("rows", examples)
+    row_tokens = statistics["example_tokens"] / settings.max_seq_length
+    statistics |= {
+        "padding_share": 1 - row_tokens / rows,
+        # If no examples shared a row.
+        "unpacked_padding_share": 1 - row_tokens / examples,
+        **shares,
+        "corpus": counts,
+    }
+    flags = dict(journal.run)
+    manifest = records.Manifest(
+        schema_name=settings.schema_name,
+        sizes=settings.sizes,
+        flags=flags,
+        vocabulary={
+            "sha256": flags["vocab_sha256"],
+            "size": vocab_size,
+            **corpus.rules,
+        },
+        statistics=statistics,
+        shards=shards,
+        libraries=flags.pop("libraries", {}),
+    )
+    folder = os.path.join(journal.output_dir, name)
+    if settings.masking_time == "dynamic":
+        # Dynamic masking reads it from there.
+        path = os.path.join(folder, masking.VOCABULARY_NAME)
+        with storage.atomic_file(path, "wb") as file:
+            file.write(pathlib.Path(corpus.vocab_file).read_bytes())
+    manifest.write(folder)
+    _log(folder, manifest)
+    return manifest
 
 
 def _log(folder, manifest):
@@ -181,169 +343,6 @@ def _log(folder, manifest):
             unknown,
             vocab_lib.MAX_CHARS_PER_WORD,
         )
-
-
-def _make(corpus, settings, output, engine):
-    paths = corpus.paths()
-    entries = vocab_lib.read(corpus.vocab_file)
-    run = corpus.describe(paths) | settings.describe()
-    run |= {
-        "version": _VERSION,
-        "num_shards": output.num_shards,
-        "held_out_prob": output.held_out_prob,
-    }
-    names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
-    journal = journal_lib.Journal(output.output_dir, run, names)
-    folders = [
-        os.path.join(output.output_dir, name) for name in [*names, "work"]
-    ]
-    manifests = journal.finished_manifests()
-    if manifests:
-        logging.info("records in %s are already complete", output.output_dir)
-        storage.remove_folder(folders[-1])  # If its removal was killed.
-        return manifests
-    for folder in folders:
-        storage.make_folder(folder)
-    vocabulary = masking.Vocabulary.of(entries)
-    try:
-        with engine as workers:
-            tokenized = corpus_lib.tokenize(corpus, paths, folders[-1], workers)
-            tables = assign_partitions(
-                token_files.locate(tokenized),
-                settings.random_seed,
-                output.num_shards,
-                output.held_out_prob,
-            )
-            for name in names:
-                _make_shards(
-                    name,
-                    tables[name],
-                    tokenized,
-                    settings,
-                    vocabulary,
-                    journal,
-                    workers,
-                )
-    finally:
-        # Temporary files of interrupted workers.
-        for folder in [output.output_dir, *folders]:
-            storage.remove_leftovers(folder)
-    counts = corpus_lib.read_statistics(tokenized)
-    for name in names:
-        folder = os.path.join(output.output_dir, name)
-        if settings.masking_time == "dynamic":
-            # Dynamic masking reads it from there.
-            path = os.path.join(folder, masking.VOCABULARY_NAME)
-            with storage.atomic_file(path, "wb") as file:
-                file.write(pathlib.Path(corpus.vocab_file).read_bytes())
-        manifests[name] = finish(
-            name,
-            len(tables[name]),
-            settings,
-            corpus,
-            len(entries),
-            journal,
-            counts,
-        )
-    storage.remove_folder(folders[-1])
-    return manifests
-
-
-class _ShardJob(NamedTuple):
-    path: str
-    token_files: list[str]
-    table: np.ndarray
-    shard: int
-    settings: settings_lib.Settings
-    vocabulary: masking.Vocabulary
-
-
-def _make_shards(
-    name, tables, tokenized, settings, vocabulary, journal, workers
-):
-    """Writes the missing shards."""
-    if name == HELD_OUT:
-        settings = dataclasses.replace(settings, dupe_factor=1)
-    # Absolute: workers on other machines have another current folder.
-    folder = os.path.join(storage.absolute_path(journal.output_dir), name)
-    jobs = [
-        _ShardJob(
-            os.path.join(folder, file_name),
-            tokenized,
-            tables[shard],
-            shard,
-            settings,
-            vocabulary,
-        )
-        for shard, file_name in enumerate(_shard_names(name, len(tables)))
-        if not journal.has(name, file_name)
-    ]
-    weights = [int((job.table[:, 4] - job.table[:, 2]).sum()) for job in jobs]
-    for _, (info, statistics) in workers.run(
-        _make_shard, jobs, weights, name=f"write {name}", unit="tokens"
-    ):
-        journal.add(name, info, statistics)
-
-
-def _shard_names(name, num_shards):
-    return [
-        records.shard_name(name, shard, num_shards)
-        for shard in range(num_shards)
-    ]
-
-
-def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
-    documents = token_files.read(
-        job.token_files, job.table, job.vocabulary.size
-    )
-    statistics = documents.counts()
-    blocks = examples_lib.make_examples(
-        documents, job.vocabulary, job.settings, job.shard, statistics
-    )
-    serialized = examples_lib.serialize(blocks, job.settings)
-    return records.write_shard(job.path, serialized), statistics
-
-
-def finish(
-    name: str,
-    num_shards: int,
-    settings: settings_lib.Settings,
-    corpus: corpus_lib.Corpus,
-    vocab_size: int,
-    journal: journal_lib.Journal,
-    counts: Mapping,
-) -> records.Manifest:
-    """Writes the manifest of a set whose shards are complete; logs counts."""
-    shards, statistics = journal.read(name, _shard_names(name, num_shards))
-    shares = examples_lib.shares(statistics)
-    examples = statistics["examples"]
-    rows = statistics.setdefault("rows", examples)
-    row_tokens = statistics["example_tokens"] / settings.max_seq_length
-    statistics |= {
-        "padding_share": 1 - row_tokens / rows,
-        # If no examples shared a row.
-        "unpacked_padding_share": 1 - row_tokens / examples,
-        **shares,
-        "corpus": counts,
-    }
-    flags = dict(journal.run)
-    manifest = records.Manifest(
-        schema_name=settings.schema_name,
-        sizes=settings.sizes,
-        flags=flags,
-        vocabulary={
-            "sha256": flags["vocab_sha256"],
-            "size": vocab_size,
-            **corpus.rules,
-        },
-        statistics=statistics,
-        shards=shards,
-        libraries=flags.pop("libraries", {}),
-    )
-    folder = os.path.join(journal.output_dir, name)
-    manifest.write(folder)
-    _log(folder, manifest)
-    return manifest
 
 
 def assign_partitions(

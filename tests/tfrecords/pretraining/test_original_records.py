@@ -43,7 +43,7 @@ def text(tmp_path, tiny_vocab_file):
 
 def output(tmp_path, **changes):
     return pretraining_records.Output(
-        output_dir=str(tmp_path / "out"), **changes
+        output_dir=str(tmp_path / "out"), **{"compat": "original"} | changes
     )
 
 
@@ -73,7 +73,7 @@ def rows_of(shard):
 def test_records_are_those_of_the_original(text, tmp_path, number):
     run = GOLDEN["runs"][number]
     settings = settings_lib.Settings(**run["flags"])
-    manifests = original_records.make(
+    manifests = pretraining_records.make(
         text, settings, output(tmp_path, num_shards=len(run["shards"]))
     )
     folder = tmp_path / "out" / "train"
@@ -99,10 +99,8 @@ def test_records_of_the_sample_text_are_those_of_the_original(
         do_lower_case=golden["flags"].pop("do_lower_case"),
     )
     settings = settings_lib.Settings(**golden["flags"])
-    manifest = original_records.make(
-        text, settings, pretraining_records.Output(output_dir=str(tmp_path))
-    )
-    shard = str(tmp_path / "train" / manifest["train"].shards[0].name)
+    manifest = pretraining_records.make(text, settings, output(tmp_path))
+    shard = str(tmp_path / "out" / "train" / manifest["train"].shards[0].name)
     found = features_of([shard], settings.sizes)
     assert len(golden["records"]) == {False: 60, True: 64}[is_words]
     compare(found, golden["records"])
@@ -136,7 +134,7 @@ def test_a_document_ends_at_a_blank_line_and_not_at_the_end_of_a_file(tmp_path):
 
 def test_the_manifest_holds_settings_and_statistics(text, tmp_path):
     settings = settings_lib.Settings(**GOLDEN["runs"][1]["flags"])
-    manifest = original_records.make(
+    manifest = pretraining_records.make(
         text, settings, output(tmp_path, num_shards=2)
     )["train"]
     assert manifest.flags["compat"] == "original"
@@ -159,20 +157,20 @@ def test_the_manifest_holds_settings_and_statistics(text, tmp_path):
 
 def test_a_rerun_writes_nothing_and_other_settings_raise(text, tmp_path):
     settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
-    first = original_records.make(text, settings, output(tmp_path))
+    first = pretraining_records.make(text, settings, output(tmp_path))
     shard = tmp_path / "out" / "train" / first["train"].shards[0].name
     before = shard.stat().st_mtime_ns
-    again = original_records.make(text, settings, output(tmp_path))
+    again = pretraining_records.make(text, settings, output(tmp_path))
     assert again == first
     assert shard.stat().st_mtime_ns == before
     with pytest.raises(ValueError, match="compat=original; now it is compat="):
-        pretraining_records.make(text, settings, output(tmp_path))
+        pretraining_records.make(text, settings, output(tmp_path, compat=None))
 
 
 def test_text_without_a_token_raises(text, tmp_path):
     (tmp_path / "empty.txt").write_bytes(b"\n\n\n")
     with pytest.raises(ValueError, match="no sentence with a token in the 1"):
-        original_records.make(
+        pretraining_records.make(
             corpus.Corpus(
                 input_file=str(tmp_path / "empty.txt"),
                 vocab_file=text.vocab_file,
@@ -197,19 +195,17 @@ def test_settings_that_the_original_does_not_support_raise(
 ):
     (name,) = changes
     original_records.check(
-        text, settings_lib.Settings(do_whole_word_mask=True), output(tmp_path)
+        text, settings_lib.Settings(do_whole_word_mask=True), 0.0
     )
     with pytest.raises(ValueError, match=f"--{name} as given cannot be used"):
-        original_records.check(
-            text, settings_lib.Settings(**changes), output(tmp_path)
-        )
+        original_records.check(text, settings_lib.Settings(**changes), 0.0)
 
 
 def test_temporary_files_of_a_killed_run_are_removed(text, tmp_path):
     leftover = tmp_path / "out" / "train" / f".train.{'ab' * 8}.tmp"
     settings = settings_lib.Settings(**GOLDEN["runs"][0]["flags"])
-    first = original_records.make(text, settings, output(tmp_path))
+    first = pretraining_records.make(text, settings, output(tmp_path))
     leftover.touch()
     (leftover.parent / first["train"].shards[0].name).unlink()
-    original_records.make(text, settings, output(tmp_path))
+    pretraining_records.make(text, settings, output(tmp_path))
     assert not leftover.exists()
