@@ -17,13 +17,13 @@ import numpy as np
 import safetensors
 from safetensors import numpy as safetensors_numpy
 
-from bert_tf.checkpoint import checksums
+from bert_tf.checkpoint import checksums, run_models
 from bert_tf.config import BertConfig
 from bert_tf.model import lora, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
 
-WEIGHTS = "model.safetensors"
+WEIGHTS = run_models.WEIGHTS
 CONFIG = "bert_config.json"
 METADATA = "model.json"
 VOCABULARY = "vocab.txt"

@@ -12,11 +12,12 @@ import re
 
 from absl import logging
 
-from bert_tf.checkpoint import checksums, model_folders
+from bert_tf.checkpoint import checksums
 
 OPTIMIZER = "optimizer.safetensors"
 LORA = "lora.safetensors"
 STATE = checksums.STATE
+WEIGHTS = "model.safetensors"  # Of a model folder.
 BEST = "best"
 SETTINGS = "run.json"  # Of a run.
 RESULTS = "eval_results.json"
@@ -70,7 +71,7 @@ def find(path: str) -> str:
         checkpoints are damaged.
       ValueError: if there is no model.
     """
-    if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
+    if os.path.isfile(os.path.join(path, WEIGHTS)):
         checksums.check_quickly(path)
         return path
     best = os.path.join(path, BEST)
@@ -105,7 +106,7 @@ def find_newest(path: str) -> str:
         faults.append(f"{path} has no other checkpoint.")
         raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
-        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, in "
+        f"{path} contains no model: expected {WEIGHTS} in it, in "
         f"its {BEST}/ or in its checkpoints/{STEP_PREFIX}*. Give the "
         "output_dir of a run."
     )
@@ -114,9 +115,9 @@ def find_newest(path: str) -> str:
 def _has_model(folder: str) -> bool:
     """Returns whether a folder has a model; raises DamagedError if damaged."""
     checksums.check_quickly(folder)
-    has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
+    has_weights = os.path.isfile(os.path.join(folder, WEIGHTS))
     if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
-        raise checksums.damaged(folder, f"{model_folders.WEIGHTS} is missing")
+        raise checksums.damaged(folder, f"{WEIGHTS} is missing")
     return has_weights
 
 
