@@ -12,11 +12,9 @@ import re
 
 from absl import logging
 
-from bert_tf.checkpoint import checksums, model_folders
+from bert_tf.checkpoint import checksums
 
-OPTIMIZER = "optimizer.safetensors"
-LORA = "lora.safetensors"
-STATE = checksums.STATE
+WEIGHTS = "model.safetensors"  # Of a model folder.
 BEST = "best"
 SETTINGS = "run.json"  # Of a run.
 RESULTS = "eval_results.json"
@@ -70,7 +68,7 @@ def find(path: str) -> str:
         checkpoints are damaged.
       ValueError: if there is no model.
     """
-    if os.path.isfile(os.path.join(path, model_folders.WEIGHTS)):
+    if os.path.isfile(os.path.join(path, WEIGHTS)):
         checksums.check_quickly(path)
         return path
     best = os.path.join(path, BEST)
@@ -105,7 +103,7 @@ def find_newest(path: str) -> str:
         faults.append(f"{path} has no other checkpoint.")
         raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
-        f"{path} contains no model: expected {model_folders.WEIGHTS} in it, in "
+        f"{path} contains no model: expected {WEIGHTS} in it, in "
         f"its {BEST}/ or in its checkpoints/{STEP_PREFIX}*. Give the "
         "output_dir of a run."
     )
@@ -114,14 +112,9 @@ def find_newest(path: str) -> str:
 def _has_model(folder: str) -> bool:
     """Returns whether a folder has a model; raises DamagedError if damaged."""
     checksums.check_quickly(folder)
-    has_weights = os.path.isfile(os.path.join(folder, model_folders.WEIGHTS))
-    if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
-        raise checksums.damaged(folder, f"{model_folders.WEIGHTS} is missing")
+    has_weights = os.path.isfile(os.path.join(folder, WEIGHTS))
+    if not has_weights and os.path.isfile(
+        os.path.join(folder, checksums.STATE)
+    ):
+        raise checksums.damaged(folder, f"{WEIGHTS} is missing")
     return has_weights
-
-
-def step_of(folder: str) -> int:
-    """Returns the step of a model folder; 0 if it has none."""
-    if not os.path.exists(os.path.join(folder, STATE)):
-        return 0
-    return checksums.read_state(folder).get("step", 0)
