@@ -116,7 +116,8 @@ assert formats.as_model_folder(sys.argv[1], sys.argv[2]) == sys.argv[1]
     folder = write(given, tmp_path / "model")
     names = imported(program, folder, str(tmp_path / "aside"))
     assert {n for n in names if n.startswith("bert_tf.checkpoint.")} == {
-        "bert_tf.checkpoint.formats"
+        f"bert_tf.checkpoint.{module}"
+        for module in ("checksums", "formats", "model_folders", "run_models")
     }
 
 
