@@ -1,0 +1,488 @@
+"""Texts -> token ids, with the rules of BERT's original tokenizer.
+
+This file needs only Python. `export_savedmodel` copies it beside models for
+runtimes that have no string operations:
+
+    tokenizer = Tokenizer("vocab.txt", do_lower_case=True)
+    rows = [tokenizer.encode("a fine film", max_seq_length=128)]
+    inputs = pad(rows)
+
+The result equals that of the model's training. On Python 3.11 this holds for
+all of Unicode 14; on others, characters added or changed in between may differ.
+
+Rows are dicts of lists: `input_word_ids`, `input_mask`, `input_type_ids`.
+Shapes: S maximum number of tokens in a row.
+"""
+
+import bisect
+import functools
+import re
+import string
+import unicodedata
+from typing import NamedTuple
+
+POSITIONS = "masked_lm_positions"
+# Kind of model -> fields of a text, see `encode_fields`.
+FIELDS = {
+    "classification": ("text_a", "text_b"),
+    "regression": ("text_a", "text_b"),
+    "question_answering": ("question", "context"),
+    "multiple_choice": ("context", "endings"),
+    "tagging": ("text", "words"),
+    "fill_mask": ("text",),
+    "sentence_embedding": ("text",),
+    "encoder": ("text_a", "text_b"),
+}
+# Those that may be missing, and those that are lists of texts.
+OPTIONAL = ("text_b", "words")
+LISTS = ("endings", "words")
+# As in the original; longer words are [UNK].
+MAX_CHARS_PER_WORD = 200
+_CHINESE = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+
+
+class Token(NamedTuple):
+    """Id of a token, and its offsets in the text, in characters."""
+
+    id: int
+    start: int
+    end: int  # Exclusive.
+
+
+class Word(NamedTuple):
+    """A word for a tagger, and its offsets in the text, in characters."""
+
+    text: str
+    start: int
+    end: int  # Exclusive.
+
+
+class Window(NamedTuple):
+    """Part of a passage after its question; lists have one item per token.
+
+    Attributes:
+      row: inputs of the model, without padding.
+      tokens: tokens of the passage in this window; those of `row` begin at
+        `offset`.
+      offset: position in `row` of the first token of the passage.
+      has_max_context: for each of `tokens`, whether no other window has more
+        context on both sides of it. Answers begin only at such tokens.
+    """
+
+    row: dict
+    tokens: list
+    offset: int
+    has_max_context: list
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _is_dropped(character):
+    if character in "\t\n\r":
+        return False
+    is_control = unicodedata.category(character) in ("Cc", "Cf")
+    return is_control or character == "\ufffd"
+
+
+def _is_chinese(character):
+    if character < "\u3400":
+        return False
+    return any(low <= ord(character) <= high for low, high in _CHINESE)
+
+
+def _is_punctuation(character):
+    # All symbols of ASCII count, such as $ and ^.
+    if character in string.punctuation:
+        return True
+    return unicodedata.category(character).startswith("P")
+
+
+def _is_space(character):
+    # Separators of words, lines and paragraphs.
+    if character in "\t\n\r":
+        return True
+    return unicodedata.category(character).startswith("Z")
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _clean(word, do_lower_case):
+    """Returns a word lower-cased and without accents, if so set."""
+    if not do_lower_case:
+        return word
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(c for c in letters if unicodedata.category(c) != "Mn")
+
+
+def _words(text, do_lower_case):
+    """Returns the words of a text, cleaned and split at punctuation."""
+    spaced = []
+    for character in text:
+        if _is_dropped(character):
+            continue
+        if _is_space(character):
+            character = " "
+        elif _is_chinese(character):
+            character = f" {character} "
+        spaced.append(character)
+    words = []
+    for word in "".join(spaced).split():
+        cleaned = _clean(word, do_lower_case)
+        if cleaned.isalnum() and cleaned.isascii():
+            words.append(cleaned)
+            continue
+        apart = (f" {c} " if _is_punctuation(c) else c for c in cleaned)
+        words += "".join(apart).split()
+    return words
+
+
+def _spans(text, do_lower_case):
+    """Returns (start, end) in the text of each character of its words.
+
+    A stripped accent belongs to the character before it.
+    """
+    groups = []  # [cleaned characters, start, end]
+    for offset, character in enumerate(text):
+        if _is_dropped(character):
+            continue
+        if _is_space(character):
+            cleaned = " "
+        else:
+            cleaned = _clean(character, do_lower_case)
+        if cleaned:
+            groups.append([cleaned, offset, offset + 1])
+        elif groups:
+            groups[-1][2] = offset + 1
+    return [
+        (start, end)
+        for cleaned, start, end in groups
+        for character in cleaned
+        if not character.isspace()
+    ]
+
+
+class Tokenizer:
+    """Converts texts to ids of WordPiece tokens.
+
+    Args:
+      vocab_file: vocab.txt, one entry per line, UTF-8.
+      do_lower_case: whether to lower-case and strip accents, as the model's
+        training did.
+      kept_tokens: entries that are not split, such as ("[MASK]",).
+
+    Attributes:
+      entries: the vocabulary, in the order of the ids.
+      ids: entry -> id.
+
+    Raises:
+      ValueError: if the vocabulary lacks a special token.
+    """
+
+    def __init__(self, vocab_file, do_lower_case=True, kept_tokens=()):
+        with open(vocab_file, encoding="utf-8-sig", newline="\n") as file:
+            lines = file.read().removesuffix("\n").split("\n")
+        self.entries = [line.strip(" \t\r") for line in lines]
+        self.ids = {entry: i for i, entry in enumerate(self.entries)}
+        self.do_lower_case = do_lower_case
+        self.kept_tokens = tuple(kept_tokens)
+        for token in ("[UNK]", "[CLS]", "[SEP]", *self.kept_tokens):
+            if token not in self.ids:
+                raise ValueError(
+                    f"{vocab_file} has no entry {token}; give the vocab.txt of "
+                    "the model."
+                )
+        self._pieces = functools.lru_cache(maxsize=1 << 16)(self._split)
+
+    def _split(self, word):
+        """Returns [(id, number of characters), ...] by the longest match."""
+        unknown = [(self.ids["[UNK]"], len(word))]
+        if len(word) > MAX_CHARS_PER_WORD:
+            return unknown
+        pieces, start = [], 0
+        while start < len(word):
+            prefix = "##" if start else ""
+            for end in range(len(word), start, -1):
+                if prefix + word[start:end] in self.ids:
+                    break
+            else:
+                return unknown
+            pieces.append((self.ids[prefix + word[start:end]], end - start))
+            start = end
+        return pieces
+
+    def tokenize(self, text):
+        """Returns the ids of the tokens of a text, without special tokens."""
+        ids = []
+        for part in self._around_kept(text):
+            if part in self.kept_tokens:
+                ids.append(self.ids[part])
+                continue
+            for word in _words(part, self.do_lower_case):
+                ids += [piece for piece, _ in self._pieces(word)]
+        return ids
+
+    def tokenize_with_offsets(self, text):
+        """Returns the tokens of a text, without special tokens, as Tokens."""
+        tokens, offset = [], 0
+        for part in self._around_kept(text):
+            if part in self.kept_tokens:
+                tokens.append(Token(self.ids[part], offset, offset + len(part)))
+            else:
+                tokens += self._locate(part, offset)
+            offset += len(part)
+        return tokens
+
+    def _around_kept(self, text):
+        """Splits a text before and after each kept token."""
+        if not self.kept_tokens:
+            return [text]
+        longest_first = sorted(self.kept_tokens, key=len, reverse=True)
+        pattern = "|".join(map(re.escape, longest_first))
+        return re.split(f"({pattern})", text)
+
+    def _locate(self, text, offset):
+        """Returns the Tokens of a text that begins at `offset`."""
+        spans = _spans(text, self.do_lower_case)
+        tokens, first = [], 0
+        for word in _words(text, self.do_lower_case):
+            for piece, length in self._pieces(word):
+                start, end = spans[first][0], spans[first + length - 1][1]
+                tokens.append(Token(piece, offset + start, offset + end))
+                first += length
+        return tokens
+
+    def encode(self, text_a, text_b="", *, max_seq_length):
+        """Returns the row of a text or pair: [CLS] a [SEP] b [SEP].
+
+        If it has more than `max_seq_length` tokens, the longer of both texts
+        loses its last token until it fits. An empty second text has no [SEP].
+        """
+        return self._join(
+            self.tokenize(text_a), self.tokenize(text_b), max_seq_length
+        )
+
+    def _join(self, ids_a, ids_b, max_seq_length):
+        room = max_seq_length - (3 if ids_b else 2)
+        half_b = room // 2
+        most_a = max(room - len(ids_b), room - half_b)
+        most_b = max(room - len(ids_a), half_b)
+        sep = self.ids["[SEP]"]
+        first = [self.ids["[CLS]"], *ids_a[:most_a], sep]
+        second = [*ids_b[:most_b], sep] if ids_b else []
+        return _row(first, second)
+
+    def mask_positions(self, row):
+        """Returns the positions of [MASK] in a row."""
+        mask = self.ids["[MASK]"]
+        ids = row["input_word_ids"]
+        return [position for position, i in enumerate(ids) if i == mask]
+
+    def question_windows(
+        self,
+        question,
+        context,
+        *,
+        max_seq_length,
+        doc_stride=128,
+        max_query_length=64,
+    ):
+        """Returns the Windows of a passage: [CLS] question [SEP] part [SEP].
+
+        A window begins `doc_stride` tokens of the passage after the one before.
+        """
+        query = self.tokenize(question)
+        query = query[: min(max_query_length, max_seq_length - 4)]
+        tokens = self.tokenize_with_offsets(context)
+        room = max_seq_length - 3 - len(query)
+        step = min(room, doc_stride)
+        rest = max(len(tokens) - room, 0)
+        starts = [step * i for i in range(1 - (-rest // step))]
+        spans = [(start, min(start + room, len(tokens))) for start in starts]
+        cls, sep = self.ids["[CLS]"], self.ids["[SEP]"]
+        first = [cls, *query, sep]
+        best = _best_windows(spans, len(tokens))
+        windows = []
+        for number, (start, end) in enumerate(spans):
+            part = tokens[start:end]
+            row = _row(first, [*(token.id for token in part), sep])
+            is_best = [best[i] == number for i in range(start, end)]
+            windows.append(Window(row, part, len(first), is_best))
+        return windows
+
+    def word_windows(self, words, *, max_seq_length, doc_stride=None):
+        """Returns the rows of a sequence of words, and where each word is.
+
+        Args:
+          words: list of str.
+          max_seq_length: S; a word keeps its first S - 2 pieces.
+          doc_stride: pieces from the start of one window to that of the next,
+            rounded up to a word; None for half a window.
+
+        Returns:
+          rows, each [CLS] pieces [SEP]; and (row, position) of each word's
+          first piece, where its tag is predicted.
+        """
+        most = max_seq_length - 2
+        stride = doc_stride or max(1, most // 2)
+        unknown = [self.ids["[UNK]"]]
+        pieces = [(self.tokenize(word) or unknown)[:most] for word in words]
+        before = [0]  # Pieces before each word, and in total.
+        for ids in pieces:
+            before.append(before[-1] + len(ids))
+        spans = _find_spans(before, most, stride)
+        rows = [
+            self._join(sum(pieces[first:last], []), [], max_seq_length)
+            for first, last in spans
+        ]
+        return rows, _find_positions(spans, before)
+
+
+def _row(first, second):
+    """Returns the row of one or two segments with their special tokens."""
+    return {
+        "input_word_ids": first + second,
+        "input_mask": [1] * (len(first) + len(second)),
+        "input_type_ids": [0] * len(first) + [1] * len(second),
+    }
+
+
+def _best_windows(spans, num_tokens):
+    """Returns the number of the window with the most context of each token.
+
+    The context is the smaller of the numbers of tokens to its left and right,
+    plus a bonus for the window's length; ties go to the first window.
+    """
+    best, scores = [0] * num_tokens, [-1.0] * num_tokens
+    for number, (start, end) in enumerate(spans):
+        for token in range(start, end):
+            score = min(token - start, end - 1 - token) + 0.01 * (end - start)
+            if score > scores[token]:
+                best[token], scores[token] = number, score
+    return best
+
+
+def _find_spans(before, most, stride):
+    """Returns (first word, end) of each window of at most `most` pieces."""
+    num_words, spans, first = len(before) - 1, [], 0
+    while first < num_words:
+        last = bisect.bisect_right(before, before[first] + most) - 1
+        spans.append((first, last))
+        if last == num_words:
+            break
+        # The last window starts early enough to be full.
+        wanted = min(before[first] + stride, before[-1] - most)
+        first = min(bisect.bisect_left(before, wanted), last)
+    return spans
+
+
+def _find_positions(spans, before):
+    """Returns (window, position) of each word; [CLS] is at position 0.
+
+    The window changes in the middle of the pieces that two windows share.
+    """
+    positions, window = [], 0
+    for word in range(len(before) - 1):
+        while window + 1 < len(spans):
+            shared = before[spans[window][1]] + before[spans[window + 1][0]]
+            if before[word] < shared // 2:
+                break
+            window += 1
+        start = before[spans[window][0]]
+        positions.append((window, 1 + before[word] - start))
+    return positions
+
+
+def split_words(text):
+    """Returns the Words of a text for a tagger.
+
+    Words end at whitespace. Punctuation around a word is split off, and that
+    inside a word is kept: "(U.N.)," becomes ( U.N . ) and a comma. Each Chinese
+    character is a word.
+    """
+    words = []
+    for run in re.finditer(_RUN, text):
+        start, end = run.span()
+        letters = [
+            i
+            for i in range(start, end)
+            if not _is_space(text[i]) and not _is_punctuation(text[i])
+        ]
+        inner = range(letters[0], letters[-1] + 1) if letters else range(0)
+        first = start  # Of the word that is being read.
+        for i in range(start, end):
+            is_alone = _is_chinese(text[i]) or i not in inner
+            if is_alone:
+                words += [Word(text[first:i], first, i)] if first < i else []
+                words.append(Word(text[i], i, i + 1))
+                first = i + 1
+        if first < end:
+            words.append(Word(text[first:end], first, end))
+    return words
+
+
+# Separators of Unicode, as in _is_space.
+_RUN = "[^\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
+
+
+def encode_fields(tokenizer, fields, settings):
+    """Returns the rows that a model reads for a text.
+
+    Args:
+      tokenizer: a Tokenizer; for fill_mask it keeps [MASK].
+      fields: name -> str, or list of str for `endings` and `words`; names are
+        those of FIELDS.
+      settings: content of model.json.
+    """
+    kind, length = settings["kind"], settings["max_seq_length"]
+    if kind == "question_answering":
+        windows = question_windows(tokenizer, fields, settings)
+        return [window.row for window in windows]
+    if kind == "tagging":
+        words = fields.get("words") or [
+            word.text for word in split_words(fields.get("text") or "")
+        ]
+        rows, _ = tokenizer.word_windows(
+            words, max_seq_length=length, doc_stride=settings["doc_stride"]
+        )
+        return rows
+    if kind == "multiple_choice":
+        return [
+            tokenizer.encode(fields["context"], ending, max_seq_length=length)
+            for ending in fields["endings"]
+        ]
+    row = tokenizer.encode(
+        *(fields.get(name) or "" for name in FIELDS[kind]),
+        max_seq_length=length,
+    )
+    if kind == "fill_mask":
+        row[POSITIONS] = tokenizer.mask_positions(row)
+    return [row]
+
+
+def question_windows(tokenizer, fields, settings):
+    """Returns the Windows of a `question` and its `context`."""
+    return tokenizer.question_windows(
+        fields["question"],
+        fields["context"],
+        max_seq_length=settings["max_seq_length"],
+        doc_stride=settings["doc_stride"],
+        max_query_length=settings["max_query_length"],
+    )
+
+
+def pad(rows):
+    """Returns rows of different lengths as lists of lists of one length."""
+    padded = {}
+    for name in rows[0]:
+        length = max(1, *(len(row[name]) for row in rows))
+        padded[name] = [
+            row[name] + [0] * (length - len(row[name])) for row in rows
+        ]
+    return padded
