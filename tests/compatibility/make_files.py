@@ -22,12 +22,10 @@ Never make them again with later code: files of today's code say nothing about
 those that users have.
 """
 
-import hashlib
 import json
 import lzma
 import os
 import pathlib
-import platform
 import shutil
 import subprocess
 import sys
@@ -262,18 +260,6 @@ def make_onnx_answers() -> None:
         )
 
 
-def processor() -> str:
-    """Returns a digest of what decides the last bits of a float32 sum."""
-    import tensorflow as tf
-
-    flags = ""
-    if os.path.exists("/proc/cpuinfo"):
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        flags = next((line for line in lines if line.startswith("flags")), "")
-    known = [platform.machine(), tf.__version__, str(os.cpu_count()), flags]
-    return hashlib.sha256(" ".join(known).encode()).hexdigest()
-
-
 def main(folder: str) -> None:
     """Makes a new folder, or the ONNX export in one that is there."""
     if os.path.isdir(folder):
@@ -286,7 +272,6 @@ def main(folder: str) -> None:
     make_records()
     make_runs()
     make_answers()
-    pathlib.Path("processor.txt").write_text(processor() + "\n")
 
 
 if __name__ == "__main__":

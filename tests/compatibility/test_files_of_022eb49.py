@@ -16,7 +16,8 @@ from compatibility import make_files
 # What other processors' order of sums may change: little in one pass, more in
 # steps of Adam.
 ROUNDING = dict(rtol=1e-6, atol=1e-6)
-ROUNDING_OF_STEPS = dict(rtol=1e-3, atol=1e-4)
+# Largest seen: 2e-6, in biases whose gradient is rounding alone.
+ROUNDING_OF_STEPS = dict(rtol=1e-3, atol=1e-5)
 STEP = f"step-{make_files.LAST_STEP:08}"
 
 
@@ -71,19 +72,15 @@ def assert_equal_numbers(found, expected, **rounding):
 
 
 def assert_equal_tensors(found, expected):
-    """Compares files of weights: to the bit on the machine that made them."""
+    """Compares files of weights, up to other processors' rounding."""
     found = safetensors.numpy.load_file(found)
     expected = safetensors.numpy.load_file(expected)
     assert set(found) == set(expected)
-    own = (make_files.FOLDER / "processor.txt").read_text().strip()
     for name, tensor in expected.items():
         assert found[name].dtype == tensor.dtype, name
-        if make_files.processor() == own:
-            np.testing.assert_array_equal(found[name], tensor, name)
-        else:
-            np.testing.assert_allclose(
-                found[name], tensor, **ROUNDING_OF_STEPS, err_msg=name
-            )
+        np.testing.assert_allclose(
+            found[name], tensor, **ROUNDING_OF_STEPS, err_msg=name
+        )
 
 
 # Runs.
