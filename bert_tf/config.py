@@ -1,4 +1,4 @@
-"""bert_config.json -> BertConfig; released sizes by name."""
+"""bert_config.json -> BertConfig; released sizes and precisions by name."""
 
 import dataclasses
 import math

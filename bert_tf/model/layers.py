@@ -129,8 +129,12 @@ class FusedDense:
     def __init__(self, *parts: Dense):
         self.parts = parts
 
+    def kernel_of(self, part: Dense) -> tf.Tensor:
+        """Returns the kernel of a part, [I, its units] float."""
+        return part.kernel
+
     def __call__(self, rows, training=False):
-        kernel = tf.concat([part.kernel for part in self.parts], 1)
+        kernel = tf.concat([self.kernel_of(part) for part in self.parts], 1)
         bias = tf.concat([part.bias for part in self.parts], 0)
         return fused.dense(rows, kernel, bias, training)
 

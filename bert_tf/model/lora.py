@@ -24,7 +24,7 @@ from safetensors import numpy as safetensors_numpy
 
 from bert_tf.config import LORA_TARGETS
 from bert_tf.model import encoder as encoder_lib
-from bert_tf.model import fused, layers
+from bert_tf.model import layers
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 
@@ -92,10 +92,12 @@ def _scale(part) -> float:
 class AdaptedDense(layers.FusedDense):
     """FusedDense that adds alpha / rank * (x A) B for each adapted part."""
 
+    def kernel_of(self, part):
+        """Returns W without A B, which `__call__` adds."""
+        return frozen_kernel(part)
+
     def __call__(self, rows, training=False):
-        kernel = tf.concat([frozen_kernel(part) for part in self.parts], 1)
-        bias = tf.concat([part.bias for part in self.parts], 0)
-        outputs = fused.dense(rows, kernel, bias, training)
+        outputs = super().__call__(rows, training)
         downs, ups, before = [], [], 0
         for part in self.parts:
             after = outputs.shape[-1] - before - part.units
@@ -164,9 +166,9 @@ def enable(
 def _replace(owner: keras.layers.Layer) -> None:
     """Replaces each FusedDense of a layer that has an adapted part."""
     for name, product in list(vars(owner).items()):
-        if isinstance(product, layers.FusedDense):
-            if any(part.lora_enabled for part in product.parts):
-                setattr(owner, name, AdaptedDense(*product.parts))
+        is_fused = isinstance(product, layers.FusedDense)
+        if is_fused and any(part.lora_enabled for part in product.parts):
+            setattr(owner, name, AdaptedDense(*product.parts))
 
 
 def _check(encoder, rank, alpha, targets) -> None:
