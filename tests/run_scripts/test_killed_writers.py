@@ -26,7 +26,13 @@ def model_dir(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize(
+    "script",
+    [
+        convert_checkpoint,
+        pytest.param(export_savedmodel, marks=pytest.mark.slow),
+    ],
+)
 def test_the_next_command_removes_what_a_killed_one_left(
     script, model_dir, tmp_path
 ):
