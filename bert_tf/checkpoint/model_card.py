@@ -10,8 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import contents, model_folders, run_models
 from bert_tf.config import BertConfig
 from bert_tf.model import sentence_embedding
 from tfrecords.io import json_files
@@ -100,7 +99,7 @@ class Facts:
         if self.kind == "preprocessor":
             return 0
         labels = self.metadata.get("labels") or ()
-        shapes = checkpoint_lib.shapes(
+        shapes = contents.shapes(
             self.config, self.metadata["task"], len(labels)
         )
         only = "encoder/" if self.kind in _WITHOUT_HEAD else ""
@@ -147,14 +146,14 @@ def find_run(folder: str) -> dict[str, dict]:
         if os.path.isfile(path):
             found[entry] = json_files.read(path)
     results = found.get("results", {})
-    if results.get("step") != run_models.step_of(folder):
+    if results.get("step") != model_folders.step_of(folder):
         found.pop("results", None)
     _check_results(results, os.path.join(above, run_models.RESULTS))
     return found
 
 
 def of_checkpoint(
-    given: checkpoint_lib.Checkpoint,
+    given: contents.Contents,
     files: str,
     license: str | None = None,
     run: Mapping[str, Mapping] | None = None,
@@ -175,7 +174,7 @@ def of_checkpoint(
         found.pop("results", None)  # Of the model with the other activation.
     return Facts(
         config=given.config,
-        metadata=checkpoint_lib.metadata_of(given),
+        metadata=given.model_json(),
         files=files,
         license=license,
         **found,
@@ -265,7 +264,7 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         ("converted from", _without_folders(metadata.get("source"))),
     ]
     values = dict(rows) | dict(facts.settings)
-    name = model_folders.SENTENCE_EMBEDDING
+    name = contents.SENTENCE_EMBEDDING
     if embedding := values.get(name) or (
         metadata.get(name) if facts.kind is None else None
     ):
@@ -283,7 +282,7 @@ def _without_folders(source: str | None) -> str | None:
     files, _, path = (source or "").partition(" ")
     if not path or files == "bert_tf":
         return None
-    return checkpoint_lib.without_folders(source)
+    return contents.without_folders(source)
 
 
 def _training(facts: Facts) -> list[str]:

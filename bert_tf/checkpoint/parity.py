@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
+from bert_tf.checkpoint import contents, model_folders
 
 Outputs = Mapping[str, np.ndarray]
 
@@ -51,7 +51,7 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
     return {name: x.astype(np.int32) for name, x in inputs.items()}
 
 
-def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
+def outputs(checkpoint: contents.Contents, inputs) -> Outputs:
     """Returns the outputs of our model for a `batch`.
 
     Outputs that depend on a weight missing in the checkpoint are left out.
@@ -61,7 +61,7 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
       `pooled_output` [B, H], and the outputs of the task's model. For multiple
       choice each choice is a row of B.
     """
-    model = checkpoint_lib.build_model(checkpoint)
+    model = model_folders.build_model(checkpoint)
     inputs = {name: tf.constant(x) for name, x in inputs.items()}
     rows = {
         name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
@@ -118,7 +118,7 @@ def _has_same_bits(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def check_lossless(
-    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
+    given: contents.Contents, written: contents.Contents
 ) -> list[str]:
     """Returns report lines on everything that the target format cannot hold.
 
@@ -135,7 +135,7 @@ def check_lossless(
     lost, embedding = [], given.sentence_embedding
     if embedding and not written.sentence_embedding:
         lost = [f"sentence embedding: {embedding}"]
-        before = given.tensors | given.slots
+        before = given.moments_too()
     lines = [f"  - lost:     {n}" for n in before if n not in after]
     lines += [f"  + invented: {n}" for n in after if n not in before]
     lines += [
@@ -188,11 +188,11 @@ def _part(name: str) -> str:
 
 
 def tensor_lines(
-    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
+    given: contents.Contents, written: contents.Contents
 ) -> list[str]:
     """Returns a table of the tensors read, and lists of unmatched names."""
     groups = collections.defaultdict(list)
-    for name, tensor in (given.tensors | given.slots).items():
+    for name, tensor in given.moments_too().items():
         groups[_part(name)].append(tensor)
     lines = [f"{'read':20} {'tensors':>8} {'numbers':>12}  type"]
     for part, tensors in groups.items():
@@ -216,7 +216,7 @@ def tensor_lines(
 
 
 def peer_lines(
-    written: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
+    written: contents.Contents, peers: Sequence[tuple[str, str, object]]
 ) -> list[str]:
     """Returns report lines on how far our outputs are from those of peers.
 

@@ -119,10 +119,3 @@ def _has_model(folder: str) -> bool:
     if not has_weights and os.path.isfile(os.path.join(folder, STATE)):
         raise checksums.damaged(folder, f"{WEIGHTS} is missing")
     return has_weights
-
-
-def step_of(folder: str) -> int:
-    """Returns the step of a model folder; 0 if it has none."""
-    if not os.path.exists(os.path.join(folder, STATE)):
-        return 0
-    return checksums.read_state(folder).get("step", 0)

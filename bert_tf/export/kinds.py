@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from bert_tf.checkpoint.formats import CheckpointOptions
+from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import BertConfig
 from bert_tf.model.sentence_embedding import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from absl import logging
 from tqdm import tqdm
 
-from bert_tf.checkpoint.formats import CheckpointOptions
+from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.export import kinds
 from bert_tf.prediction import row_outputs, text_rows
 from tfrecords.io import atomic_files, json_files, streams

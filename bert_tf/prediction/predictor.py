@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.checkpoint import keras_models, model_folders
+from bert_tf.checkpoint.checkpoint import check_vocabulary
 from bert_tf.export import export_model, kinds
 from bert_tf.prediction import answers, row_outputs, text_rows
 from tfrecords.options import quoted
@@ -246,7 +247,7 @@ def _find_tokenizer(
     """Returns the tokenizer; one that keeps [MASK] only to fill it."""
     kept_tokens = (vocab.MASK,) if kind == "fill_mask" else ()
     if tokenizer is not None:
-        keras_models.check_vocabulary(tokenizer, model, "tokenizer")
+        check_vocabulary(tokenizer, model, "tokenizer")
         if tokenizer.kept_tokens == kept_tokens:
             return tokenizer
         return BertTokenizer(
@@ -257,8 +258,10 @@ def _find_tokenizer(
             f"{source} has no vocabulary, so text cannot be tokenized. Give "
             "tokenizer=BertTokenizer('vocab.txt')."
         )
-    return keras_models.make_tokenizer(
-        model.vocabulary, vocab.rules_of(model.metadata), kept_tokens, source
+    return BertTokenizer(
+        vocab.Vocabulary(model.vocabulary, f"the vocabulary of {source}"),
+        kept_tokens=kept_tokens,
+        **vocab.rules_of(model.metadata),
     )
 
 

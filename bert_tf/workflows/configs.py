@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from bert_tf.checkpoint.formats import CheckpointOptions
+from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from bert_tf.workflows.doctor import accelerators

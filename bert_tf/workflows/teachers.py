@@ -7,7 +7,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import keras_models, model_folders, vocabularies
+from bert_tf.checkpoint import keras_models, model_folders, tensor_files
+from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
 from bert_tf.tasks.task import Task
@@ -27,7 +28,7 @@ def load(
     strategy: tf.distribute.Strategy,
     *,
     max_seq_length: int,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
     vocabulary_sha256: str | None = None,
 ) -> keras.Model | None:
@@ -41,9 +42,9 @@ def load(
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
       max_seq_length: tokens in the longest examples.
-      vocab_file: vocabulary of the student, if known.
+      vocabulary: vocabulary of the student, if known.
       rules: those of the student's tokenizer, see `vocab.rules_of`.
-      vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
+      vocabulary_sha256: digest of the vocabulary, if it is not known.
 
     Raises:
       ValueError: as in `keras_models.load`, or if task, labels, vocabulary or
@@ -64,7 +65,7 @@ def load(
             )
     except ValueError as error:
         raise ValueError(f"--teacher: {error}") from error
-    _check_vocabulary(tokenizer, path, vocab_file, vocabulary_sha256)
+    _check_vocabulary(tokenizer, path, vocabulary, vocabulary_sha256)
     own, others = map(vocab.all_rules_of, (rules, tokenizer.rules))
     if not model.metadata.get(vocabularies.INFERRED_CASE):
         for name, value in others.items():
@@ -98,7 +99,7 @@ def load(
 def _check_vocabulary(
     tokenizer: BertTokenizer | None,
     path: str,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
     sha256: str | None,
 ) -> None:
     """Raises ValueError if the teacher has another vocabulary, or none."""
@@ -107,16 +108,16 @@ def _check_vocabulary(
             f"--teacher={path} has no vocabulary to compare with the student's."
             " Put the vocab.txt that it was trained with into its folder."
         )
-    if vocab_file:
-        is_same = tokenizer.vocab == vocab.read(vocab_file)
+    if vocabulary:
+        is_same = tokenizer.vocab == vocabulary.entries()
     else:
         is_same = sha256 in (None, tokenizer.sha256)
     if not is_same:
+        name = vocabulary.path if vocabulary else "that of the records"
         raise ValueError(
-            f"--teacher={path} has another vocabulary than "
-            f"{vocab_file or 'that of the records'}: the same ids are other "
-            "words. Use a teacher with the student's vocabulary, or train the "
-            "student with the teacher's."
+            f"--teacher={path} has another vocabulary than {name}: the same "
+            "ids are other words. Use a teacher with the student's vocabulary, "
+            "or train the student with the teacher's."
         )
 
 
@@ -238,7 +239,7 @@ def settings(teacher: keras.Model | None) -> dict[str, str]:
     """Returns the entry of run.json, {} without a teacher."""
     if teacher is None:
         return {}
-    return {"teacher_sha256": model_folders.digest_of(_weights(teacher))}
+    return {"teacher_sha256": tensor_files.digest_of(_weights(teacher))}
 
 
 def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:

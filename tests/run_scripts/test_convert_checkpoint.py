@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.checkpoint import checkpoint, formats, model_folders, run_models
-from bert_tf.checkpoint.google import tf1_checkpoint
+from bert_tf.checkpoint import contents, detection, model_folders, run_models
+from bert_tf.checkpoint.formats.google import tf1_checkpoint
 from bert_tf.model import models
 from run_scripts import (
     convert_checkpoint,
@@ -37,7 +37,7 @@ def convert(source, to, output_dir, *more):
 
 def write_google(model, task, folder, labels=(), **settings):
     """Writes a model as the original saves it, with its vocabulary."""
-    given = checkpoint.Checkpoint(
+    given = contents.Contents(
         source="test",
         config=model.config,
         task=task,
@@ -102,7 +102,7 @@ def test_an_existing_model_is_replaced_only_with_overwrite(
     with pytest.raises(ValueError, match="pass --overwrite to replace it"):
         convert(pretrained[0], "google", tmp_path / "ours")
     convert(pretrained[0], "google", tmp_path / "ours", "--overwrite")
-    assert formats.detect(str(tmp_path / "ours")) == "google"
+    assert detection.detect(str(tmp_path / "ours")) == "google"
 
 
 def test_nocompare_skips_the_comparison_of_outputs(
@@ -158,7 +158,7 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
     ]
     run_glue.main(words)
     folder = run_models.find(str(output))
-    found = checkpoint.read(folder)
+    found = model_folders.read(folder)
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):
             np.testing.assert_array_equal(found.tensors[name], tensor, name)
@@ -206,7 +206,7 @@ def test_pre_training_starts_from_the_heads_of_a_tf1_checkpoint(
 ):
     source, given = pretrained
     pretrain(records, source, tmp_path / "run")
-    found = checkpoint.read(str(tmp_path / "run"))
+    found = model_folders.read(str(tmp_path / "run"))
     for name, tensor in given.tensors.items():
         np.testing.assert_array_equal(found.tensors[name], tensor, name)
     assert found.step == 1 and found.do_lower_case is True
@@ -228,7 +228,7 @@ def test_pre_training_starts_from_the_encoder_of_a_fine_tuned_model(
     source = tmp_path / "fine_tuned"
     given = write_google(model, "classification", source, ("a", "b"))
     pretrain(records, source, tmp_path / "run", "--nodo_eval")
-    found = checkpoint.read(str(tmp_path / "run"))
+    found = model_folders.read(str(tmp_path / "run"))
     assert found.task == "pretraining"
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):

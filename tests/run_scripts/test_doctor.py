@@ -10,7 +10,7 @@ import pytest
 from absl import flags
 
 from bert_tf import config
-from bert_tf.checkpoint import checkpoint, model_folders
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.workflows.doctor import checks, diagnose, estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
@@ -299,8 +299,8 @@ def save(tmp_path):
     def write(sizes, vocabulary=None):
         folder = tmp_path / "model"
         folder.mkdir()
-        shapes = checkpoint.shapes(sizes, "pretraining")
-        model_folders.write_tensors(
+        shapes = contents.shapes(sizes, "pretraining")
+        tensor_files.write_tensors(
             {n: np.zeros(shape, np.float32) for n, shape in shapes.items()},
             str(folder / model_folders.WEIGHTS),
         )
@@ -318,7 +318,7 @@ def save(tmp_path):
 def test_a_matching_checkpoint(tmp_path, examine, save):
     words = plant(tmp_path)
     vocabulary = (tmp_path / "vocab.txt").read_bytes()
-    number = len(checkpoint.shapes(model(), "pretraining"))
+    number = len(contents.shapes(model(), "pretraining"))
     flag = save(model(), vocabulary)
     status, lines = examine(*words, flag)
     assert status == 0

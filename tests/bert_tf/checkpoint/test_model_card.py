@@ -11,13 +11,14 @@ from checkpoint_folders import VOCABULARY, write
 
 import bert_tf
 from bert_tf.checkpoint import (
-    checkpoint,
     checksums,
-    convert,
-    formats,
     model_card,
+    model_folders,
+    options,
 )
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
+from bert_tf.workflows import conversion
 
 RUN = {
     "task": "SST-2",
@@ -320,7 +321,7 @@ def test_damaged_scores_are_refused(tmp_path, changes):
 # Conversions.
 
 
-@pytest.mark.parametrize("name", formats.CONVERTERS)
+@pytest.mark.parametrize("name", options.FORMATS)
 def test_every_format_gets_a_card_and_is_read_as_before(
     tmp_path, make_checkpoint, name
 ):
@@ -328,12 +329,12 @@ def test_every_format_gets_a_card_and_is_read_as_before(
         "pretraining", vocabulary=VOCABULARY, do_lower_case=True
     )
     source, target = write(given, tmp_path / "source"), str(tmp_path / "target")
-    convert.convert(source, name, target, compare=False, license="mit")
+    conversion.convert(source, name, target, compare=False, license="mit")
     with open(os.path.join(target, "README.md"), encoding="utf-8") as file:
         text = file.read()
     assert data_of(text).license == "mit"
     assert f"in files of the format {name}." in text
-    read = convert.read(target)
+    read = Checkpoint.read(target)
     assert set(read.tensors) == set(given.tensors)
     if name == "hugging_face":
         assert data_of(text).library_name == "transformers"
@@ -344,7 +345,7 @@ def test_a_conversion_of_a_run_has_its_scores(tmp_path):
     for name, words in (("once", {}), ("erf", {"hidden_act": "gelu_erf"})):
         path = str(tmp_path / name)
         source = str(tmp_path / "run")
-        convert.convert(source, "bert_tf", path, compare=False, **words)
+        conversion.convert(source, "bert_tf", path, compare=False, **words)
         data = data_of((tmp_path / name / "README.md").read_text("utf-8"))
         # Of the other activation the scores are not known.
         assert (data.eval_results is None) == (name == "erf")
@@ -355,7 +356,7 @@ def test_two_conversions_have_equal_cards(tmp_path):
     cards = []
     for name in ("one", "two"):
         path = str(tmp_path / name)
-        convert.convert(folder, "hugging_face", path, compare=False)
+        conversion.convert(folder, "hugging_face", path, compare=False)
         cards.append((tmp_path / name / "README.md").read_bytes())
     assert cards[0] == cards[1]
 
@@ -363,13 +364,13 @@ def test_two_conversions_have_equal_cards(tmp_path):
 def test_only_our_own_card_is_replaced(tmp_path, make_checkpoint):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     target = tmp_path / "target"
-    convert.convert(source, "google", str(target), compare=False)
+    conversion.convert(source, "google", str(target), compare=False)
     again = dict(compare=False, overwrite=True)
-    convert.convert(source, "hugging_face", str(target), **again)
+    conversion.convert(source, "hugging_face", str(target), **again)
     assert "format hugging_face" in (target / "README.md").read_text("utf-8")
     (target / "README.md").write_text("My notes.")
     with pytest.raises(ValueError, match="contains README.md, which a conv"):
-        convert.convert(source, "google", str(target), **again)
+        conversion.convert(source, "google", str(target), **again)
     assert (target / "README.md").read_text() == "My notes."
 
 
@@ -378,7 +379,7 @@ def test_an_invalid_licence_is_refused_before_anything_is_written(
 ):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     for call in (
-        lambda path: convert.convert(source, "google", path, license="A B"),
+        lambda path: conversion.convert(source, "google", path, license="A B"),
         lambda path: bert_tf.save(bert_tf.load(source)[0], path, license="A B"),
     ):
         with pytest.raises(ValueError, match="--license='A B' should"):
@@ -405,7 +406,7 @@ def test_a_converted_folder_with_a_step_may_have_its_card_edited(
     given = dataclasses.replace(make_checkpoint("regression"), step=3)
     source = write(given, tmp_path / "source")
     target = tmp_path / "target"
-    convert.convert(source, "bert_tf", str(target), compare=False)
+    conversion.convert(source, "bert_tf", str(target), compare=False)
     assert (target / "state.json").is_file()
     (target / "README.md").write_text("Mine.")
-    assert checkpoint.read(str(target)).step == 3
+    assert model_folders.read(str(target)).step == 3

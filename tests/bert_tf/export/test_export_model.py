@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
-from bert_tf.checkpoint import convert, model_folders
+from bert_tf.checkpoint import model_folders
 from bert_tf.export import export_model, kinds
+from bert_tf.workflows import conversion
 
 
 @pytest.mark.slow
@@ -78,7 +79,7 @@ def test_an_existing_export_is_refused_before_the_model_is_read(tmp_path):
 def test_errors_name_the_source_not_its_conversion(tmp_path):
     source = tmp_path / "bert"
     save_model(make_model("classification"), "classification", tmp_path / "own")
-    convert.convert(str(tmp_path / "own"), "hugging_face", str(source))
+    conversion.convert(str(tmp_path / "own"), "hugging_face", str(source))
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (source / name).unlink(missing_ok=True)
     config = kinds.ExportConfig(

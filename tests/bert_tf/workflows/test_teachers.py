@@ -9,7 +9,7 @@ import numpy as np
 import planted_tasks
 import pytest
 
-from bert_tf.checkpoint import checkpoint, keras_models, model_folders
+from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.tasks import pretraining, swag
 from bert_tf.training import strategies
 from bert_tf.workflows import configs, teachers
@@ -63,7 +63,7 @@ def weights_of(model):
     "name", ["bert_tf", "google", "hugging_face", "keras_hub"]
 )
 def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
-    given = checkpoint.read(str(classifier))
+    given = model_folders.read(str(classifier))
     folder = checkpoint_folders.write(given, tmp_path / "other", name)
     task = task_of(given.labels)
     if name == "google":  # That format has no names of labels.
@@ -104,7 +104,7 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path):
         tmp_path / "ours",
         labels=None,
     )
-    given = checkpoint.read(str(tmp_path / "ours"))
+    given = model_folders.read(str(tmp_path / "ours"))
     # A BERT without heads, as of many Hugging Face folders.
     checkpoint_folders.write(
         checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
@@ -217,7 +217,7 @@ def test_another_vocabulary_or_kind_of_model_is_refused(classifier, tmp_path):
 def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
     classifier, tmp_path
 ):
-    given = checkpoint.read(str(classifier))
+    given = model_folders.read(str(classifier))
     two = checkpoint_folders.write(given, tmp_path / "two", "hugging_face")
     checkpoint_folders.write(given, tmp_path / "google", "google")
     for path in (tmp_path / "google").iterdir():

@@ -6,14 +6,14 @@ import hashlib
 import numpy as np
 import pytest
 
-from bert_tf.checkpoint import checkpoint
+from bert_tf.checkpoint import contents
 from bert_tf.workflows.doctor import diagnose
 
 
 @pytest.fixture
 def given(tiny_config):
-    shapes = checkpoint.shapes(tiny_config, "pretraining")
-    return checkpoint.Checkpoint(
+    shapes = contents.shapes(tiny_config, "pretraining")
+    return contents.Contents(
         source="test",
         config=tiny_config,
         task="pretraining",
