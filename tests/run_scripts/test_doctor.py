@@ -221,6 +221,13 @@ def test_the_vocabulary_of_another_model(tmp_path, examine):
     assert not any("[UNK]: " in line for line in lines)
 
 
+def test_a_missing_vocabulary_is_reported_once(tmp_path, examine):
+    folder, _ = planted.write(tmp_path / "train", planted.make_batch())
+    path = str(tmp_path / "none")
+    text = the_error(examine(*flags_of(folder, path, model())), "vocabulary")
+    assert f"No vocabulary at {path}; give the vocab.txt" in text
+
+
 def test_a_flag_that_is_not_the_case_of_the_records(tmp_path, examine):
     answer = examine(*plant(tmp_path), "--do_lower_case=false")
     text = the_error(answer, "case")

@@ -13,6 +13,7 @@ from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.tasks import pretraining, swag
 from bert_tf.training import strategies
 from bert_tf.workflows import configs, teachers
+from tfrecords.text import vocab
 
 LABELS = ["bad", "good", "so so"]
 
@@ -40,7 +41,7 @@ def load(path, task=None, student=None, max_seq_length=16, **changes):
         student,
         strategies.make_strategy("one_device"),
         max_seq_length=max_seq_length,
-        vocab_file=vocab_file,
+        vocabulary=vocab.Vocabulary.open(vocab_file),
         rules={"do_lower_case": lower},
     )
 
