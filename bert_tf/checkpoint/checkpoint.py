@@ -19,16 +19,13 @@ from absl import logging
 
 from bert_tf.checkpoint import (
     contents,
-    convert,
     detection,
-    model_card,
     model_folders,
     run_models,
     tensor_files,
 )
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.checkpoint.formats import vocabularies
-from bert_tf.checkpoint.options import ACTIVATIONS, OURS
+from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, OURS
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import lora, models
@@ -43,7 +40,7 @@ _OF_ENCODER = ("precision", "strip_accents", "tokenize_chinese_chars")
 # The same for an encoder that is saved without a head.
 _OF_SAVED_ENCODER = (
     "do_lower_case",
-    vocabularies.INFERRED_CASE,
+    contents.INFERRED_CASE,
     *_OF_ENCODER,
     "source",
 )
@@ -357,6 +354,8 @@ class Checkpoint(Contents):
           ValueError: if the format cannot hold the model.
           OSError: if a file cannot be written.
         """
+        from bert_tf.checkpoint import convert, model_card
+
         if format != OURS:
             self._check_trained(format)
         with atomic_files.atomic_folder(path) as folder:
@@ -421,7 +420,7 @@ def _check_tokenizer(given: Contents, path: str, is_accepted: bool) -> None:
         raise ValueError(
             f"{path}: {differences}. The tokenizer here is BERT's, so this "
             "model would get other tokens than in its training. "
-            f"{convert.ACCEPT} to use it anyway."
+            f"{ACCEPT} to use it anyway."
         )
     logging.warning(
         "%s: %s. BERT's tokenizer makes other tokens", path, differences

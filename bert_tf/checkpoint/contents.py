@@ -16,11 +16,13 @@ import numpy as np
 
 from bert_tf import config as bert_config
 from bert_tf.checkpoint import tensor_files
-from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
 from tfrecords.text import vocab
 
-SENTENCE_EMBEDDING = "sentence_embedding"  # In model.json.
+# Keys in model.json. The second is in bert_tf.json too: whether do_lower_case
+# was inferred, so that a flag may override it.
+SENTENCE_EMBEDDING = "sentence_embedding"
+INFERRED_CASE = "do_lower_case_inferred"
 _OF_OPTIMIZERS = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -33,7 +35,7 @@ OWN_FIELDS = (
     "task",
     "labels",
     "do_lower_case",
-    vocabularies.INFERRED_CASE,
+    INFERRED_CASE,
     "source",
     "not_in_source",
     SENTENCE_EMBEDDING,
@@ -138,7 +140,7 @@ class Contents:
             "task": self.task,
             "labels": list(self.labels),
             "do_lower_case": self.do_lower_case,
-            vocabularies.INFERRED_CASE: self.is_case_inferred or None,
+            INFERRED_CASE: self.is_case_inferred or None,
             "source": without_folders(self.source),
             "not_in_source": self.missing(),
             SENTENCE_EMBEDDING: embedding and embedding.settings(),

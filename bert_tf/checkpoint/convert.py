@@ -2,12 +2,7 @@
 
 from bert_tf.checkpoint import detection, parity
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.checkpoint.options import OURS
-
-ACCEPT = (
-    "Pass --accept_tokenizer_differences, or in Python "
-    "accept_tokenizer_differences=True,"
-)
+from bert_tf.checkpoint.options import ACCEPT, OURS
 
 
 def _check_supported(given: Contents, to: str) -> None:

@@ -7,7 +7,6 @@ import types
 from typing import NoReturn
 
 from bert_tf.checkpoint import checksums, model_folders, run_models
-from bert_tf.checkpoint.formats.google import tf_files
 from bert_tf.checkpoint.options import EXPECTED_FILES, OURS
 from tfrecords.io import json_files
 
@@ -79,6 +78,9 @@ def find_all(path: str) -> list[str]:
     """
     if is_ours(path):
         return [OURS]
+    # Not for a folder of ours.
+    from bert_tf.checkpoint.formats.google import tf_files
+
     matches = {
         "google": tf_files.prefixes(path, "TF1"),
         "hugging_face": is_hugging_face(path),

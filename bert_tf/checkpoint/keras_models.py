@@ -16,7 +16,6 @@ from bert_tf.checkpoint.checkpoint import (
     check_labels,
     check_vocabulary,
 )
-from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.checkpoint.options import FORMATS, OURS
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
@@ -242,7 +241,7 @@ def _of_model(
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)
     vocabulary, rules = model.vocabulary, vocab.rules_of(metadata)
-    is_case_inferred = bool(metadata.get(vocabularies.INFERRED_CASE))
+    is_case_inferred = bool(metadata.get(contents.INFERRED_CASE))
     if tokenizer is not None:
         check_vocabulary(tokenizer, model, "tokenizer")
         is_case_inferred &= rules == tokenizer.rules

@@ -16,11 +16,11 @@ from absl import logging
 
 from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import BertConfig
 from bert_tf.model import lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
+from tfrecords.text import vocab
 
 WEIGHTS = run_models.WEIGHTS
 CONFIG = "bert_config.json"
@@ -269,7 +269,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         step=step_of(folder),
         vocabulary=_read_vocabulary(folder),
         do_lower_case=metadata.get("do_lower_case"),
-        is_case_inferred=bool(metadata.get(vocabularies.INFERRED_CASE)),
+        is_case_inferred=bool(metadata.get(contents.INFERRED_CASE)),
         metadata={
             name: value
             for name, value in metadata.items()
@@ -371,7 +371,9 @@ def write(
     if given.sentence_embedding:
         weights = weights | given.sentence_embedding.tensors()
     save_weights(folder, weights, given.config, given.model_json())
-    vocabularies.write(given.vocabulary, os.path.join(folder, VOCABULARY))
+    if given.vocabulary is not None:
+        path = os.path.join(folder, VOCABULARY)
+        vocab.Vocabulary(given.vocabulary, path).save()
     if given.slots:
         tensor_files.write_tensors(given.slots, os.path.join(folder, OPTIMIZER))
     if given.step:

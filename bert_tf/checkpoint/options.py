@@ -21,6 +21,11 @@ EXPECTED_FILES = {
     "keras_hub": "config.json, model.weights.h5 and the tokenizer's assets",
 }
 FORMATS = tuple(EXPECTED_FILES)
+# In messages.
+ACCEPT = (
+    "Pass --accept_tokenizer_differences, or in Python "
+    "accept_tokenizer_differences=True,"
+)
 # Values of hidden_act: "gelu" is not the same function everywhere.
 ACTIVATIONS = {
     "gelu": "tanh approximation of GELU, the original's gelu",

@@ -19,7 +19,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -34,7 +34,6 @@ from bert_tf.workflows import (
     dev_results,
     initial_model,
     run_history,
-    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
@@ -124,7 +123,7 @@ class Run:
       vocabulary: content of vocab.txt, to save with the model, if any.
       metadata: content of model.json.
       source: model to start from or to predict with, if any.
-      teacher: model that the student learns from, if any.
+      teacher: `teachers.Teacher` of the student, if any.
       command_config: config to write to run.flags; None for that of the run.
     """
 
@@ -134,7 +133,7 @@ class Run:
     vocabulary: bytes | None
     metadata: dict
     source: Checkpoint | None
-    teacher: keras.Model | None = None
+    teacher: Any = None
     command_config: FineTuningConfig | None = None
 
 
@@ -203,7 +202,10 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     bert_config = find_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
     teacher = None
-    if config.do_train:  # Before records are made, which takes longer.
+    # Before records are made, which takes longer.
+    if config.do_train and config.teacher:
+        from bert_tf.workflows import teachers
+
         teacher = teachers.load(
             task,
             config,
@@ -399,7 +401,8 @@ def train_and_predict(
     if config.do_train:
         if source:
             initial_model.assign(source, run.model.encoder)
-        teachers.copy_layers(run.teacher, run.model, config)
+        if run.teacher:
+            run.teacher.copy_layers(run.model)
         on_checkpoint = None
         if config.do_eval:
             on_checkpoint = dev_results.make_keep_best(
@@ -498,7 +501,9 @@ def _train(
     run: Run, config, strategy, on_checkpoint, command, started_from
 ) -> None:
     """Trains for `num_train_epochs`."""
-    split = run.splits["train"]
+    split, task, teacher = run.splits["train"], run.task, {}
+    if run.teacher:
+        task, teacher = run.teacher.with_losses(task), run.teacher.settings()
     steps = find_steps(config, len(split))
     settings = (
         {
@@ -510,7 +515,7 @@ def _train(
         }
         | split.identity(config)
         | config.decisive_settings()
-        | teachers.settings(run.teacher)
+        | teacher
         | started_from
     )
     logging.info(
@@ -535,7 +540,7 @@ def _train(
             command, config.output_dir, run.task.data, repeated
         )
     loop.train(
-        teachers.with_losses(run.task, run.teacher, config),
+        task,
         run.model,
         [split.phase(config, steps.to_train)],
         config,

@@ -1,5 +1,6 @@
-"""--teacher -> model to learn from, task with its losses, initial weights."""
+"""--teacher -> Teacher: a task with its losses, and initial weights."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 
@@ -7,8 +8,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import keras_models, model_folders, tensor_files
-from bert_tf.checkpoint.formats import vocabularies
+from bert_tf.checkpoint import model_folders, tensor_files
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
 from bert_tf.tasks.task import Task
@@ -21,6 +22,83 @@ _NEXT_SENTENCE = "next_sentence"
 _LAYER = re.compile(r"encoder/layer_(\d+)/")
 
 
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A model that a student learns from.
+
+    Attributes:
+      model: from `load`.
+      config: how the student learns from it.
+    """
+
+    model: keras.Model
+    config: DistillationConfig
+
+    def settings(self) -> dict[str, str]:
+        """Returns the entry of run.json."""
+        return {"teacher_sha256": tensor_files.digest_of(self._weights())}
+
+    def _weights(self) -> dict[str, keras.Variable]:
+        """Returns name -> weight, without those that are newly initialized."""
+        weights = model_folders.weight_names(self.model)
+        new = self.model.new_weights
+        return {n: x for n, x in weights.items() if n not in new}
+
+    def with_losses(self, task: Task) -> Task:
+        """Returns a task with the losses of the teacher."""
+        config, sizes = self.config, self.model.config
+        layer, last = config.relation_layer, sizes.num_hidden_layers - 1
+        return DistilledTask(
+            task,
+            self.model,
+            losses=config.distillation_losses,
+            weight=config.distillation_weight,
+            temperature=config.temperature,
+            relation_heads=config.relation_heads or sizes.num_attention_heads,
+            relation_layer=last if layer is None else layer,
+        )
+
+    def copy_layers(self, student: keras.Model) -> None:
+        """Copies `init_from_teacher_layers`, embeddings, pooler and head.
+
+        Without that option, nothing. Weights that the teacher lacks, such as
+        the head of another task, stay as they are.
+
+        Raises:
+          ValueError: if the student has another number of layers, the teacher
+            lacks one of them, or their sizes or the places of LayerNorm differ.
+        """
+        if not self.config.init_from_teacher_layers:
+            return
+        layers = [int(word) for word in self.config.init_from_teacher_layers]
+        flag = f"--init_from_teacher_layers={','.join(map(str, layers))}"
+        num_layers = student.config.num_hidden_layers
+        last = self.model.config.num_hidden_layers - 1
+        if len(layers) != num_layers or max(layers) > last:
+            raise ValueError(
+                f"{flag} should be {num_layers} numbers, one for each layer of "
+                f"the student, from 0 to {last}, the last layer of the teacher."
+            )
+        if self.model.config.norm_first != student.config.norm_first:
+            raise ValueError(
+                f"{flag}: the teacher has norm_first="
+                f"{self.model.config.norm_first} in its bert_config.json, the "
+                f"student {student.config.norm_first}; such layers compute "
+                "something else. Use the teacher's, or omit the flag."
+            )
+        weights = self._weights()
+        own = model_folders.weight_names(student)
+        copied = {
+            name: weights[_source(name, layers)]
+            for name in own
+            if _source(name, layers) in weights
+        }
+        _check_shapes(own, copied, flag)
+        for name, weight in copied.items():
+            own[name].assign(weight.numpy())
+        logging.info("%s  weights copied %d of %d", flag, len(copied), len(own))
+
+
 def load(
     task: Task,
     config: DistillationConfig,
@@ -31,8 +109,8 @@ def load(
     vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
     vocabulary_sha256: str | None = None,
-) -> keras.Model | None:
-    """Returns the model of --teacher, or None if there is none.
+) -> Teacher:
+    """Returns the model of --teacher, which has to be given.
 
     The classes of its head are brought into the order of the task's labels.
 
@@ -47,27 +125,24 @@ def load(
       vocabulary_sha256: digest of the vocabulary, if it is not known.
 
     Raises:
-      ValueError: as in `keras_models.load`, or if task, labels, vocabulary or
+      ValueError: as in `Checkpoint.open`, or if task, labels, vocabulary or
         sizes of the teacher do not fit the student.
     """
     path = config.teacher
-    if path is None:
-        return None
     dtype = POLICIES[config.precision or "float32"]
     try:
+        given = Checkpoint.open(
+            path,
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
+        )
+        tokenizer = given.tokenizer()
         with strategy.scope():
-            model, tokenizer = keras_models.load(
-                path,
-                dtype=dtype,
-                accept_tokenizer_differences=(
-                    config.accept_tokenizer_differences
-                ),
-            )
+            model = given.build(dtype=dtype)
     except ValueError as error:
         raise ValueError(f"--teacher: {error}") from error
     _check_vocabulary(tokenizer, path, vocabulary, vocabulary_sha256)
     own, others = map(vocab.all_rules_of, (rules, tokenizer.rules))
-    if not model.metadata.get(vocabularies.INFERRED_CASE):
+    if not given.is_case_inferred:
         for name, value in others.items():
             if own[name] != value:
                 raise ValueError(
@@ -93,7 +168,7 @@ def load(
         model.config.hidden_size,
         ", ".join(losses),
     )
-    return model
+    return Teacher(model, config)
 
 
 def _check_vocabulary(
@@ -233,84 +308,6 @@ def _check_classes(
     order = [own.index(label) for label in labels]
     for weight in (model.head.dense.kernel, model.head.dense.bias):
         weight.assign(weight.numpy()[..., order])
-
-
-def settings(teacher: keras.Model | None) -> dict[str, str]:
-    """Returns the entry of run.json, {} without a teacher."""
-    if teacher is None:
-        return {}
-    return {"teacher_sha256": tensor_files.digest_of(_weights(teacher))}
-
-
-def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:
-    """Returns name -> weight, without those that are newly initialized."""
-    weights = model_folders.weight_names(teacher)
-    return {n: x for n, x in weights.items() if n not in teacher.new_weights}
-
-
-def with_losses(
-    task: Task, teacher: keras.Model | None, config: DistillationConfig
-) -> Task:
-    """Returns the task to train: with the teacher's losses, if there is one."""
-    if teacher is None:
-        return task
-    layer = config.relation_layer
-    last = teacher.config.num_hidden_layers - 1
-    return DistilledTask(
-        task,
-        teacher,
-        losses=config.distillation_losses,
-        weight=config.distillation_weight,
-        temperature=config.temperature,
-        relation_heads=config.relation_heads
-        or teacher.config.num_attention_heads,
-        relation_layer=last if layer is None else layer,
-    )
-
-
-def copy_layers(
-    teacher: keras.Model | None,
-    student: keras.Model,
-    config: DistillationConfig,
-) -> None:
-    """Copies `init_from_teacher_layers`, embeddings, pooler and head, if given.
-
-    Weights that the teacher lacks, such as the head of another task, stay as
-    they are.
-
-    Raises:
-      ValueError: if the student has another number of layers, the teacher lacks
-        one of them, or their sizes or the places of LayerNorm differ.
-    """
-    if teacher is None or not config.init_from_teacher_layers:
-        return
-    layers = [int(word) for word in config.init_from_teacher_layers]
-    flag = f"--init_from_teacher_layers={','.join(map(str, layers))}"
-    num_layers = student.config.num_hidden_layers
-    last = teacher.config.num_hidden_layers - 1
-    if len(layers) != num_layers or max(layers) > last:
-        raise ValueError(
-            f"{flag} should be {num_layers} numbers, one for each layer of the "
-            f"student, from 0 to {last}, the last layer of the teacher."
-        )
-    if teacher.config.norm_first != student.config.norm_first:
-        raise ValueError(
-            f"{flag}: the teacher has norm_first="
-            f"{teacher.config.norm_first} in its bert_config.json, the student "
-            f"{student.config.norm_first}; such layers compute something else. "
-            "Use the teacher's, or omit the flag."
-        )
-    weights = _weights(teacher)
-    own = model_folders.weight_names(student)
-    copied = {
-        name: weights[_source(name, layers)]
-        for name in own
-        if _source(name, layers) in weights
-    }
-    _check_shapes(own, copied, flag)
-    for name, weight in copied.items():
-        own[name].assign(weight.numpy())
-    logging.info("%s  weights copied %d of %d", flag, len(copied), len(own))
 
 
 def _source(name: str, layers: list[int]) -> str:

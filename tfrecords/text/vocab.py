@@ -114,6 +114,12 @@ class Vocabulary(NamedTuple):
             )
         return cls(pathlib.Path(path).read_bytes(), os.fspath(path))
 
+    def save(self) -> None:
+        """Writes the file atomically, with a newline at its end."""
+        os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+        with atomic_files.atomic_file(self.path, "wb") as file:
+            file.write(with_end(self.content))
+
     def sha256(self) -> str:
         """Returns the sha256 of the content, in hexadecimal."""
         return hashlib.sha256(self.content).hexdigest()
@@ -121,6 +127,11 @@ class Vocabulary(NamedTuple):
     def entries(self) -> list[str]:
         """Returns the entries; raises ValueError as in `parse`."""
         return parse(self.content, self.path)
+
+
+def with_end(content: bytes) -> bytes:
+    """Returns a vocab.txt with a final newline; `parse` warns of others."""
+    return content and content.removesuffix(b"\n") + b"\n"
 
 
 def to_bytes(entries: Iterable[str]) -> bytes:

@@ -8,15 +8,7 @@ import os
 import re
 import unicodedata
 
-from tfrecords.io import atomic_files
-
-# Key in model.json and bert_tf.json: whether do_lower_case was inferred, so
-# that a flag may override it.
-INFERRED_CASE = "do_lower_case_inferred"
-
-
-def _with_end(content: bytes) -> bytes:
-    return content and content.removesuffix(b"\n") + b"\n"
+from tfrecords.text import vocab
 
 
 def read(path: str) -> bytes | None:
@@ -24,21 +16,18 @@ def read(path: str) -> bytes | None:
     if not os.path.isfile(path):
         return None
     with open(path, "rb") as file:
-        return _with_end(file.read())
+        return vocab.with_end(file.read())
 
 
 def write(vocabulary: bytes | None, path: str) -> None:
     """Writes vocab.txt atomically; writes nothing for None."""
-    if vocabulary is None:
-        return
-    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    with atomic_files.atomic_file(path, "wb") as file:
-        file.write(_with_end(vocabulary))
+    if vocabulary is not None:
+        vocab.Vocabulary(vocabulary, path).save()
 
 
 def count_entries(vocabulary: bytes | None) -> int:
     """Returns the number of lines, with or without a final newline."""
-    return 0 if vocabulary is None else _with_end(vocabulary).count(b"\n")
+    return 0 if vocabulary is None else vocab.with_end(vocabulary).count(b"\n")
 
 
 def _uncased(word: str, strip_accents: bool) -> str:

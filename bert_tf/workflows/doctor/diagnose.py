@@ -9,8 +9,8 @@ from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
 from bert_tf.workflows import initial_model
-from bert_tf.workflows.configs import DoctorConfig
 from bert_tf.workflows.doctor import arithmetic, checks, estimates
+from bert_tf.workflows.doctor.config import DoctorConfig
 from tfrecords.inspection import sample_statistics, samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,

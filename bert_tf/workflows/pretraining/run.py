@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -16,7 +17,6 @@ from bert_tf.workflows import (
     dev_results,
     initial_model,
     run_history,
-    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
@@ -83,16 +83,20 @@ def _train_and_evaluate(
         _evaluate(config, bert_config, strategy, held_out, source)
         return
     _refuse_bad_records(config, phases, bert_config, vocabulary)
-    teacher = teachers.load(
-        phases[0].task,
-        config,
-        bert_config,
-        strategy,
-        max_seq_length=_max_length(phases),
-        vocabulary=vocabulary,
-        vocabulary_sha256=sha256,
-        rules=rules,
-    )
+    teacher = None
+    if config.teacher:
+        from bert_tf.workflows import teachers
+
+        teacher = teachers.load(
+            phases[0].task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=_max_length(phases),
+            vocabulary=vocabulary,
+            vocabulary_sha256=sha256,
+            rules=rules,
+        )
     if given.train_hours is not None:
         config = _fit_steps(given, phases, bert_config, teacher, strategy)
         phases = data_lib.open_phases(config, bert_config, sha256)
@@ -109,7 +113,8 @@ def _train_and_evaluate(
     # A run that resumes restores its weights with the optimizer's state.
     if source and not run_models.newest_step(config.output_dir):
         _load_weights(model, source)
-    teachers.copy_layers(teacher, model, config)
+    if teacher:
+        teacher.copy_layers(model)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
@@ -205,7 +210,7 @@ def _fit_steps(
     given: PretrainingConfig,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
-    teacher: keras.Model | None,
+    teacher: Any,
     strategy: tf.distribute.Strategy,
 ) -> PretrainingConfig:
     """Returns the config with the steps that fit its `train_hours`.
@@ -216,11 +221,12 @@ def _fit_steps(
       given: config with `train_hours`.
       phases: data of the run, with enough steps to time.
       bert_config: config of the model.
-      teacher: teacher of the run, if any.
+      teacher: `teachers.Teacher` of the run, if any.
       strategy: strategy of the run.
     """
+    task = phases[0].task
     steps = time_budget.steps_of_begun_run(given) or time_budget.find_steps(
-        teachers.with_losses(phases[0].task, teacher, given),
+        teacher.with_losses(task) if teacher else task,
         _loop_phases(phases, bert_config, given),
         bert_config,
         given,
@@ -280,7 +286,7 @@ def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
     phases: Sequence[PretrainingData],
-    teacher: keras.Model | None,
+    teacher: Any,
     train_hours: float | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
@@ -303,7 +309,8 @@ def _run_settings(
         settings["batch_sizes"] = [phase.batch_size for phase in phases]
     if train_hours is not None:
         settings["train_hours"] = train_hours
-    settings |= teachers.settings(teacher)
+    if teacher:
+        settings |= teacher.settings()
     return settings | config.decisive_settings()
 
 
@@ -343,7 +350,7 @@ def _train(
     config: PretrainingConfig,
     model: keras.Model,
     phases: Sequence[PretrainingData],
-    teacher: keras.Model | None,
+    teacher: Any,
     *,
     vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
@@ -363,7 +370,7 @@ def _train(
     if config.early_stopping_evaluations:
         on_checkpoint = EarlyStopping(evaluate, metadata, content)
     loop.train(
-        teachers.with_losses(task, teacher, config),
+        teacher.with_losses(task) if teacher else task,
         model,
         _loop_phases(phases, model.config, config),
         config,

@@ -69,17 +69,18 @@ def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
     task = task_of(given.labels)
     if name == "google":  # That format has no names of labels.
         task = task_of(keras_models.load(folder)[0].metadata["labels"])
-    model = load(folder, task)
+    teacher = load(folder, task)
+    model = teacher.model
     checkpoint_folders.assert_same_bits(weights_of(model), given.tensors)
     assert not model.trainable_weights
-    settings = teachers.settings(model)
-    assert settings == {"teacher_sha256": model_folders.digest(model)}
-    assert teachers.settings(None) == {}
+    digest = model_folders.digest(model)
+    assert teacher.settings() == {"teacher_sha256": digest}
 
 
 def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
     order = ["so so", "bad", "good"]
-    model, plain = load(classifier, task_of(order)), load(classifier)
+    model = load(classifier, task_of(order)).model
+    plain = load(classifier).model
     batch = make_batch(model.config)
     found, expected = (m(batch)["logits"].numpy() for m in (model, plain))
     np.testing.assert_allclose(
@@ -89,9 +90,6 @@ def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
 
 def test_without_a_teacher_nothing_changes():
     config = configs.FineTuningConfig(output_dir="x")
-    task = task_of(LABELS)
-    assert teachers.with_losses(task, None, config) is task
-    teachers.copy_layers(None, exports.make_model("classification"), config)
     assert not {"temperature", "teacher_sha256"} & set(
         config.decisive_settings()
     )
@@ -112,37 +110,33 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path):
     )
     with pytest.raises(ValueError, match="is a model for pretraining"):
         load(tmp_path / "x")
-    config = config_of(tmp_path, distillation_losses=("hidden_relations",))
-    model = load(
-        tmp_path / "x",
-        distillation_losses=config.distillation_losses,
-    )
-    task = teachers.with_losses(task_of(LABELS), model, config)
+    losses = ("hidden_relations",)
+    teacher = load(tmp_path / "x", distillation_losses=losses)
+    task = teacher.with_losses(task_of(LABELS))
     assert (task.relation_heads, task.relation_layer) == (2, 0)
     # Its new heads are random, and not a part of what a run must repeat.
     keras.utils.set_random_seed(7)
     again = load(
         tmp_path / "x",
-        student=model.config,
-        distillation_losses=config.distillation_losses,
+        student=teacher.model.config,
+        distillation_losses=losses,
     )
     kernel = "next_sentence/dense/kernel"
-    found, other = weights_of(model)[kernel], weights_of(again)[kernel]
+    found, other = (weights_of(x.model)[kernel] for x in (teacher, again))
     assert not np.array_equal(found, other)
-    assert teachers.settings(model) == teachers.settings(again)
+    assert teacher.settings() == again.settings()
 
 
 def test_layers_are_copied(classifier):
-    teacher = load(classifier)
+    teacher = load(classifier, init_from_teacher_layers=("1",))
     student = exports.make_model("classification")
     keras.utils.set_random_seed(9)
     for weight in student.weights:
         weight.assign(np.random.default_rng(3).normal(size=weight.shape))
-    config = config_of("x", init_from_teacher_layers=("1",))
-    teachers.copy_layers(teacher, student, config)
+    teacher.copy_layers(student)
     expected = {
         name.replace("layer_1", "layer_0"): value
-        for name, value in weights_of(teacher).items()
+        for name, value in weights_of(teacher.model).items()
         if "layer_0" not in name
     }
     checkpoint_folders.assert_same_bits(weights_of(student), expected)
@@ -164,9 +158,9 @@ def test_layers_that_do_not_fit_are_refused(
         exports.make_model("classification").config, **changes
     )
     student = task_of(LABELS).build_model(sizes)
-    config = config_of("x", init_from_teacher_layers=layers)
+    teacher = load(classifier, init_from_teacher_layers=layers)
     with pytest.raises(ValueError, match=message):
-        teachers.copy_layers(load(classifier), student, config)
+        teacher.copy_layers(student)
 
 
 @pytest.mark.parametrize(

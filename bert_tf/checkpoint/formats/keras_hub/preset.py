@@ -142,7 +142,7 @@ def read(path: str) -> contents.Contents:
         weights.pop(name, None)
     notes = [*metadata.notes, *extra.notes]
     length = metadata.max_seq_length
-    is_case_inferred = bool(extra.settings.get(vocabularies.INFERRED_CASE))
+    is_case_inferred = bool(extra.settings.get(contents.INFERRED_CASE))
     case = metadata.rules.pop("do_lower_case", None)
     if is_case_inferred:
         note = vocabularies.case_note(case)
@@ -227,7 +227,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         "labels": list(labels),
         "step": checkpoint.step,
         "not_in_source": missing,
-        vocabularies.INFERRED_CASE: is_case_inferred,
+        contents.INFERRED_CASE: is_case_inferred,
     }
     sidecar.write(
         folder,
