@@ -285,6 +285,8 @@ class Checkpoint(Contents):
         for name in missing:
             del variables[name]
         path = self.path()
+        if isinstance(tensors, tensor_files.TensorFile):
+            path = tensors.path
         tensor_files.check_finite(tensors, path)
         model_folders.assign(variables, tensors, path)
         lora.reset(model)  # Kernels in files are merged.
@@ -314,12 +316,21 @@ class Checkpoint(Contents):
             return None
         path = self.path()
         tokenizer = BertTokenizer(
-            vocab.Vocabulary(self.vocabulary, f"the vocabulary of {path}"),
+            self.vocabulary_file(),
             kept_tokens=kept_tokens,
             **self.rules(),
         )
         check_vocabulary(tokenizer, self, path)
         return tokenizer
+
+    def vocabulary_file(self) -> vocab.Vocabulary | None:
+        """Returns the vocabulary as a file, or None if there is none."""
+        if self.vocabulary is None:
+            return None
+        path = self.path_of(model_folders.VOCABULARY)
+        if not os.path.isfile(path):  # Some formats keep it elsewhere.
+            path = f"the vocabulary of {self.path()}"
+        return vocab.Vocabulary(self.vocabulary, path)
 
     def sha256(self) -> str:
         """Returns the sha256 by which a run knows the weights it began with.

@@ -95,6 +95,12 @@ class Contents:
         """Returns the path that it was read from, for messages."""
         return self.source.partition(" ")[2]
 
+    def path_of(self, name: str) -> str:
+        """Returns the path of a file beside the weights, for messages."""
+        path = self.path()
+        folder = path if os.path.isdir(path) else os.path.dirname(path)
+        return os.path.join(folder, name)
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every weight of the task's model."""
         return shapes(self.config, self.task, len(self.labels))

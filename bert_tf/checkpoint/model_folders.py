@@ -250,7 +250,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
     metadata = read_metadata(folder)
     if metadata["task"] not in models.TASK_MODELS:
         raise ValueError(
-            f"{os.path.join(folder, METADATA)}: task is "
+            f"{os.path.join(folder, METADATA)} has task "
             f"{metadata['task']!r}; expected one of "
             f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
@@ -279,8 +279,10 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
     )
     num_labels = len(given.labels)
     if not num_labels:
-        head = tensors.shapes.get(f"{given.task}/dense/bias", (0,))
-        num_labels = head[-1]
+        head = f"{given.task}/dense/bias"
+        if head not in tensors:
+            contents.check_labels(given)
+        num_labels = tensors.shapes.get(head, (0,))[-1]
     tensor_files.check_partners(
         contents.shapes(given.config, given.task, num_labels),
         given.tensors,

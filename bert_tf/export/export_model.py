@@ -183,7 +183,7 @@ def _find_precision(config, given: Checkpoint, metadata: Mapping) -> str:
     if precision not in POLICIES:
         policies = ", ".join(POLICIES)
         raise ValueError(
-            f"The model.json of {given.path()} has precision "
+            f"{given.path_of(model_folders.METADATA)} has precision "
             f"{precision!r}; expected one of {policies}."
         )
     return precision
@@ -226,8 +226,9 @@ def load_tokenizer(given: Checkpoint, kind: str) -> tokenizer_lib.BertTokenizer:
     tokenizer = given.tokenizer(kept_tokens)
     if tokenizer is None:
         raise ValueError(
-            f"{given.path()} has no {model_folders.VOCABULARY}, so text cannot "
-            "be tokenized. Copy the vocabulary of the training records there."
+            f"{given.path_of(model_folders.VOCABULARY)} is missing, so text "
+            "cannot be tokenized. Copy the vocabulary of the training records "
+            "there."
         )
     return tokenizer
 

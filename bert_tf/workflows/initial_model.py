@@ -133,18 +133,12 @@ def choose_vocabulary(
       ValueError: if `source`, records and model contradict each other.
     """
     rules = choose_rules(source, records, model)
-    own, given = None, None
-    if model and model.vocabulary is not None:
-        own = vocab.Vocabulary(model.vocabulary, _vocabulary_name(model))
+    given, own = None, model and model.vocabulary_file()
     if source.vocab_file:
         given = vocab.Vocabulary.open(source.vocab_file)
         if own:
             _check_vocabulary(given, own)
     return given or own, rules
-
-
-def _vocabulary_name(model: Checkpoint) -> str:
-    return f"the vocabulary of {model.path()}"
 
 
 def _check_vocabulary(given: vocab.Vocabulary, own: vocab.Vocabulary) -> None:

@@ -321,8 +321,12 @@ WEIGHTS = [
             lambda content: struct.pack("<Q", len(_DEEP)) + _DEEP + content,
             _header(_KERNEL, data_offsets=[0, 10**15]),
             _header(_KERNEL, shape=[-16, -16]),
-            _header(_KERNEL, shape=[1] * 70 + [16, 16]),
         )
+    ),
+    _convert(
+        "model",
+        f"1 weights do not match ({_WEIGHTS})",
+        {_WEIGHTS: _header(_KERNEL, shape=[1] * 70 + [16, 16])},
     ),
     _convert(
         "model",

@@ -43,9 +43,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             accept_tokenizer_differences=config.accept_tokenizer_differences,
         )
         diagnostics += unread
-    vocabulary = None
-    if checkpoint and checkpoint.vocabulary is not None:
-        vocabulary = vocab.Vocabulary(checkpoint.vocabulary, "its vocabulary")
+    vocabulary = checkpoint and checkpoint.vocabulary_file()
     if config.vocab_file:
         vocabulary, unread = attempt(
             "vocabulary", vocab.Vocabulary.open, config.vocab_file

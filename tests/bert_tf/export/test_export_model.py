@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
-from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds
 from bert_tf.workflows import conversion
 
@@ -34,10 +34,9 @@ def test_export_can_be_called_without_flags(tmp_path):
 def test_a_model_is_the_same_in_every_export(tmp_path):
     model = make_model("classification", num_hidden_layers=2)
     save_model(model, "classification", tmp_path / "model")
-    metadata = model_folders.read_metadata(str(tmp_path / "model"))
+    given = Checkpoint.open(tmp_path / "model")
     first, second = (
-        export_model.load_model(str(tmp_path / "model"), metadata, "float32")
-        for _ in range(2)
+        export_model.load_model(given, "float32") for _ in range(2)
     )
     for x, y in zip(first.variables, second.variables, strict=True):
         np.testing.assert_array_equal(x, y)
@@ -85,6 +84,6 @@ def test_errors_name_the_source_not_its_conversion(tmp_path):
     config = kinds.ExportConfig(
         model_dir=str(source), export_dir=str(tmp_path / "out")
     )
-    with pytest.raises(ValueError, match="no vocab.txt, so text") as error:
+    with pytest.raises(ValueError, match="vocab.txt is missing") as error:
         export_model.export(config)
-    assert str(error.value).startswith(f"{source} has no vocab.txt")
+    assert str(error.value).startswith(f"{source}/vocab.txt is missing")

@@ -190,5 +190,5 @@ def test_settings_of_a_model_are_refused(tmp_path, settings, message):
 def test_a_missing_vocabulary_is_refused(tmp_path):
     save_model(make_model("regression"), "regression", tmp_path / "model")
     os.remove(tmp_path / "model" / "vocab.txt")
-    with pytest.raises(ValueError, match="has no vocab.txt, so text"):
+    with pytest.raises(ValueError, match="vocab.txt is missing"):
         export(tmp_path)

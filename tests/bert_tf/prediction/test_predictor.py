@@ -261,6 +261,7 @@ def test_batches_do_not_change_order(make):
 def test_only_texts_that_are_cut_cause_a_warning(make, caplog):
     predictor = bert_tf.Predictor(make("classification"))
     exact = "a " * (exports.MAX_SEQ_LENGTH - 2)
+    caplog.clear()  # Of what was said of the model.
     with caplog.at_level(logging.WARNING):
         predictor([exact, "é" * 12, ("a " * 6, "a " * 7)])
     assert not caplog.messages
