@@ -119,8 +119,8 @@ class Checkpoint(Contents):
             )
             given = _without_foreign_head(given, name, path)
             _check_tokenizer(given, path, accept_tokenizer_differences)
-            source = stored_folders.address(os.path.abspath(path))
-            given = dataclasses.replace(given, source=f"{name} {source}")
+            source = f"{name} {stored_folders.address(os.path.abspath(path))}"
+            given = dataclasses.replace(given, source=source, origin=source)
         given = _with_activation(given, hidden_act)
         return cls.of(given)
 

@@ -55,6 +55,8 @@ class Contents:
     Attributes:
       source: format and path that it was read from, for messages.
       config: model sizes.
+      origin: where its weights were converted from, as the model.json of a
+        folder of ours says, if it does; otherwise `source`.
       task: a key of `models.TASK_MODELS`.
       tensors: weights in our shapes, keyed by `model_folders.weight_names`;
         those of a model folder are read when they are asked for.
@@ -82,6 +84,7 @@ class Contents:
     labels: tuple[str, ...] = ()
     slots: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     step: int = 0
+    origin: str | None = None
     vocabulary: bytes | None = None
     do_lower_case: bool | None = None
     is_case_inferred: bool = False

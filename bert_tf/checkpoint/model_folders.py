@@ -267,6 +267,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         labels=tuple(metadata.get("labels") or ()),
         slots=_read_slots(folder) if with_slots else {},
         step=step_of(folder),
+        origin=metadata.get("source"),
         vocabulary=_read_vocabulary(folder),
         do_lower_case=metadata.get("do_lower_case"),
         is_case_inferred=bool(metadata.get(contents.INFERRED_CASE)),

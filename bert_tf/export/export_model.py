@@ -113,6 +113,9 @@ def export_metadata(given: Checkpoint) -> dict[str, object]:
     metadata = given.model_json()
     # Of the model; that of the export is among its own settings.
     metadata.pop(contents.SENTENCE_EMBEDDING, None)
+    metadata.pop("source")
+    if given.origin:
+        metadata["source"] = contents.without_folders(given.origin)
     return metadata
 
 

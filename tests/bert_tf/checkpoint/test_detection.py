@@ -112,4 +112,3 @@ assert Checkpoint.open(sys.argv[1]).task == "classification"
     names = imported(program, folder)
     converters = {detection._CONVERTERS[name] for name in options.FORMATS[1:]}
     assert not names & converters
-    assert "h5py" not in names

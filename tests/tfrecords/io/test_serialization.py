@@ -54,6 +54,16 @@ def test_long_integers_have_the_same_bytes():
     _check_equal(examples, schema.PRETRAINING, SIZES)
 
 
+@pytest.mark.parametrize("largest", [0, 127, 128, 16383, 16384, 2**31 - 1])
+def test_integers_at_the_ends_of_their_lengths_have_the_same_bytes(largest):
+    examples = _rows(np.random.default_rng(0), 3, 2**31 - 1)
+    examples = {
+        name: np.minimum(array, largest) if array.dtype == np.int32 else array
+        for name, array in examples.items()
+    }
+    _check_equal(examples, schema.PRETRAINING, SIZES)
+
+
 @pytest.mark.parametrize("table", ["classification", "regression"])
 def test_other_schemas_have_the_same_bytes(table):
     rng = np.random.default_rng(0)
