@@ -183,6 +183,19 @@ def assign(
         variable.assign(tensors[name])
 
 
+def load_weights(model: keras.Model, folder: str) -> None:
+    """Assigns the weights of a folder that the same model was saved to.
+
+    Raises:
+      ValueError: if they are damaged, NaN or infinite, or another model's.
+    """
+    path = os.path.join(folder, WEIGHTS)
+    tensors = tensor_files.TensorFile(path)
+    tensor_files.check_finite(tensors, path)
+    assign(weight_names(model), tensors, path)
+    lora.reset(model)  # Kernels in files are merged.
+
+
 def find_newly_initialized(
     metadata: Mapping, config: BertConfig
 ) -> tuple[str, ...]:

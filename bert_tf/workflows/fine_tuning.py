@@ -393,14 +393,14 @@ def train_and_predict(
     """
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
-    source, baseline = run.source, {}
-    started_from = initial_model.identity(source, config, config.output_dir)
+    baseline = {}
+    started_from = initial_model.identity(run.source, config, config.output_dir)
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.
         baseline = run.task.majority_baseline()
     if config.do_train:
-        if source:
-            initial_model.assign(source, run.model.encoder)
+        if run.source:
+            initial_model.assign(run.source, run.model.encoder)
         if run.teacher:
             run.teacher.copy_layers(run.model)
         on_checkpoint = None
@@ -417,12 +417,14 @@ def train_and_predict(
                 is_chief=is_chief,
             )
         _train(run, config, strategy, on_checkpoint, command, started_from)
-        source = Checkpoint.open(
-            strategies.chief_first(
-                strategy, lambda: run_models.find(config.output_dir)
-            )
+        folder = strategies.chief_first(
+            strategy, lambda: run_models.find(config.output_dir)
         )
-    load_trained(run, source)
+        model_folders.load_weights(run.model, folder)
+        step = model_folders.step_of(folder)
+    else:
+        load_trained(run, run.source)
+        step = run.source.step
     # The weights no longer change, so each split is predicted only once.
     predict = functools.cache(predict)
     scores = {}
@@ -432,7 +434,7 @@ def train_and_predict(
             dev_results.write(
                 scores,
                 baseline,
-                source.step,
+                step,
                 config.output_dir,
                 task_name=run.task.name,
                 best_metric=run.task.best_metric,
