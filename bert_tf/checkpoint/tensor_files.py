@@ -77,6 +77,9 @@ class TensorFile(Mapping):
         with _faults_named(self.path):
             return self._file.get_tensor(name)
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._names  # Mapping's own would read the tensor.
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 

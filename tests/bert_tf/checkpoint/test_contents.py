@@ -52,7 +52,7 @@ def test_metadata_is_kept_but_does_not_override_fields(
     ("values", "message"),
     [
         ({}, "model.json has no task.*add the task"),
-        ({"task": "sorting"}, "model.json: task is 'sorting'; expected one of"),
+        ({"task": "sorting"}, "model.json has task 'sorting'; expected one of"),
     ],
 )
 def test_a_missing_or_unknown_task_is_refused(

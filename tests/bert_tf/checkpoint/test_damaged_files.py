@@ -132,5 +132,5 @@ def test_nan_weights_are_converted_with_the_flag_only(originals, tmp_path):
         conversion.convert(
             given, name, target, compare=False, allow_nan_weights=True
         )
-        with pytest.raises(ValueError, match=f"{target}: 5 of 30 tensors"):
+        with pytest.raises(ValueError, match=f"{target}.*: 5 of 30 tensors"):
             Checkpoint.open(target).build()
