@@ -91,6 +91,7 @@ format: $(INSTALLED)
 # and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
+	  tests/bert_tf/export/test_serving_goldens.py \
 	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_peer.py \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_pickles.py $(ARGS)
