@@ -157,7 +157,6 @@ def vectors_of(model, text, length, embedding):
     return embedding(hidden, batch["input_mask"]).numpy()[0]
 
 
-@pytest.mark.slow
 def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
     sentence_bert, tmp_path
 ):
