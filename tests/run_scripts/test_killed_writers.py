@@ -12,10 +12,6 @@ import pytest
 from run_scripts import convert_checkpoint, export_savedmodel
 
 ROOT = pathlib.Path(__file__).parents[2]
-COMMANDS = {
-    convert_checkpoint: "--from={} --to=hugging_face --output_dir={}",
-    export_savedmodel: "--model_dir={} --export_dir={}",
-}
 
 
 @pytest.fixture(scope="module")
@@ -26,12 +22,25 @@ def model_dir(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("script", COMMANDS)
+@pytest.mark.parametrize(
+    ("script", "flags"),
+    [
+        (
+            convert_checkpoint,
+            "--from={} --to=hugging_face --output_dir={}",
+        ),
+        pytest.param(
+            export_savedmodel,
+            "--model_dir={} --export_dir={}",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
 def test_the_next_command_removes_what_a_killed_one_left(
-    script, model_dir, tmp_path
+    script, flags, model_dir, tmp_path
 ):
     name = script.__name__
-    words = COMMANDS[script].format(model_dir, tmp_path / "out").split()
+    words = flags.format(model_dir, tmp_path / "out").split()
     process = subprocess.Popen(
         [sys.executable, "-m", name, *words],
         cwd=ROOT,

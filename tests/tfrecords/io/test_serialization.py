@@ -56,11 +56,10 @@ def test_long_integers_have_the_same_bytes():
 
 @pytest.mark.parametrize("largest", [0, 127, 128, 16383, 16384, 2**31 - 1])
 def test_integers_at_the_ends_of_their_lengths_have_the_same_bytes(largest):
-    examples = _rows(np.random.default_rng(0), 3, 2**31 - 1)
-    examples = {
-        name: np.minimum(array, largest) if array.dtype == np.int32 else array
-        for name, array in examples.items()
-    }
+    examples = _rows(np.random.default_rng(0), 3, largest + 1)
+    for array in examples.values():
+        if array.dtype == np.int32:
+            array[-1] = largest  # The draws need not contain it.
     _check_equal(examples, schema.PRETRAINING, SIZES)
 
 
