@@ -200,7 +200,7 @@ def test_exports_are_and_answer_as_recorded(kind, name, tmp_path):
         found["model.json"] |= {"format": "litert", "file": "model.tflite"}
         found["files"] = wanted["files"]
     found, wanted = dict(leaves(found)), dict(leaves(wanted))
-    assert list(found) == list(wanted)
+    assert found.keys() == wanted.keys()
     numbers = {key: x for key, x in wanted.items() if type(x) is float}
     assert found | numbers == wanted
     assert {x: found[x] for x in numbers} == pytest.approx(numbers, 1e-5, 1e-5)
