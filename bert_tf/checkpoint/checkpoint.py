@@ -56,13 +56,12 @@ class Checkpoint(Contents):
         path: str | os.PathLike,
         *,
         hidden_act: str | None = None,
-        allow_nan_weights: bool = False,
         accept_tokenizer_differences: bool = False,
         with_slots: bool = False,
     ) -> "Checkpoint":
         """Returns the model at a path, and logs the notes on it.
 
-        Weights of a model folder are read when they are asked for.
+        Weights are read when they are asked for.
 
         Args:
           path: a run or model folder of bert_tf, or a checkpoint of Google's
@@ -70,7 +69,6 @@ class Checkpoint(Contents):
             prefix of a TensorFlow checkpoint, or the address of either in a
             store, such as gs://.
           hidden_act: activation to use instead of the source's.
-          allow_nan_weights: whether weights may be NaN or infinite.
           accept_tokenizer_differences: whether its own tokenizer may do what
             ours does not, with a warning.
           with_slots: whether a model folder should have Adam's moments too;
@@ -78,14 +76,12 @@ class Checkpoint(Contents):
 
         Raises:
           ValueError: if there is no model, several, or a damaged one; its
-            weights do not match its config, or are NaN or infinite (of a model
-            folder, once they are read); its tokenizer differs from BERT's.
+            weights do not match its config; its tokenizer differs from BERT's.
           OSError: if a file cannot be read.
         """
         given = cls.read(
             path,
             hidden_act=hidden_act,
-            allow_nan_weights=allow_nan_weights,
             accept_tokenizer_differences=accept_tokenizer_differences,
             with_slots=with_slots,
         )
@@ -101,7 +97,6 @@ class Checkpoint(Contents):
         path: str | os.PathLike,
         *,
         hidden_act: str | None = None,
-        allow_nan_weights: bool = False,
         accept_tokenizer_differences: bool = False,
         with_slots: bool = False,
     ) -> "Checkpoint":
@@ -114,9 +109,6 @@ class Checkpoint(Contents):
         else:
             given = detection.converter(name).read(path)
             contents.check_labels(given)
-            tensor_files.check_finite(
-                given.all_tensors(), path, allow_nan=allow_nan_weights
-            )
             given = _without_foreign_head(given, name, path)
             _check_tokenizer(given, path, accept_tokenizer_differences)
             source = f"{name} {stored_folders.address(os.path.abspath(path))}"
@@ -284,9 +276,7 @@ class Checkpoint(Contents):
         missing = [name for name in self.missing() if name in variables]
         for name in missing:
             del variables[name]
-        path = self.path()
-        if isinstance(tensors, tensor_files.TensorFile):
-            path = tensors.path
+        path = getattr(tensors, "path", None) or self.path()
         tensor_files.check_finite(tensors, path)
         model_folders.assign(variables, tensors, path)
         lora.reset(model)  # Kernels in files are merged.
@@ -338,8 +328,8 @@ class Checkpoint(Contents):
         It is that of the weight file of a model folder, otherwise that of
         names, types, shapes and bytes of the weights.
         """
-        if isinstance(self.tensors, tensor_files.TensorFile):
-            return atomic_files.digest(self.tensors.path)
+        if path := getattr(self.tensors, "path", None):
+            return atomic_files.digest(path)
         return tensor_files.digest_of(self.tensors)
 
     def save(

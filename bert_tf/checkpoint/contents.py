@@ -5,7 +5,6 @@ read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as
 one without the pooler and the next-sentence head.
 """
 
-import collections
 import dataclasses
 import os
 import re
@@ -59,7 +58,7 @@ class Contents:
         folder of ours says, if it does; otherwise `source`.
       task: a key of `models.TASK_MODELS`.
       tensors: weights in our shapes, keyed by `model_folders.weight_names`;
-        those of a model folder are read when they are asked for.
+        they are read when they are asked for.
       labels: class names; empty if the task has no classes, or model.json does
         not name them.
       slots: `m/` or `v/` and a weight's name -> Adam's moment; may be empty.
@@ -110,13 +109,13 @@ class Contents:
 
     def moments_too(self) -> Mapping[str, np.ndarray]:
         """Returns weights and Adam's moments."""
-        return collections.ChainMap(self.slots, self.tensors)
+        return tensor_files.merged(self.slots, self.tensors)
 
     def all_tensors(self) -> Mapping[str, np.ndarray]:
         """Returns weights, Adam's moments and those of the embedding."""
         embedding = self.sentence_embedding
         more = embedding.tensors() if embedding else {}
-        return collections.ChainMap(more, self.slots, self.tensors)
+        return tensor_files.merged(more, self.slots, self.tensors)
 
     def rules(self) -> dict[str, bool]:
         """Returns the rules of the tokenizer, see `vocab.rules_of`."""

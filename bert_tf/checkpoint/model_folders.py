@@ -268,10 +268,11 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
     tensors, embedding = tensor_files.TensorFile(path), None
-    names = set(tensors)
+    names = list(tensors)
     if settings := metadata.get(contents.SENTENCE_EMBEDDING):
         embedding = sentence_embedding.of_folder(settings, tensors, folder)
-        names.difference_update(embedding.tensors())
+        more = embedding.tensors()
+        names = [name for name in names if name not in more]
     given = Contents(
         source=f"bert_tf {folder}",
         config=BertConfig.from_json_file(os.path.join(folder, CONFIG)),
@@ -296,14 +297,15 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         head = f"{given.task}/dense/bias"
         if head not in tensors:
             contents.check_labels(given)
-        num_labels = tensors.shapes.get(head, (0,))[-1]
+        num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
     tensor_files.check_partners(
         contents.shapes(given.config, given.task, num_labels),
         given.tensors,
         path,
     )
     # Newly initialized weights, missing in the source, are left out.
-    names.difference_update(metadata.get("not_in_source", ()))
+    missing = set(metadata.get("not_in_source", ()))
+    names = [name for name in names if name not in missing]
     return dataclasses.replace(given, tensors=tensor_files.only(tensors, names))
 
 
@@ -370,13 +372,10 @@ def write(
       new_weights: name -> value of the weights that are missing. Default: they
         are drawn, with a warning.
     """
-    weights = {
-        name: tensor.astype(np.float32, copy=False)
-        for name, tensor in given.tensors.items()
-    }
+    weights = tensor_files.as_float32(given.tensors)
     missing = given.missing()
     if new_weights:
-        weights |= new_weights
+        weights = tensor_files.merged(new_weights, weights)
     elif missing:
         logging.warning(
             "%s has no %s; these weights are newly initialized",
@@ -385,7 +384,8 @@ def write(
         )
         weights = weight_names(build_model(given))
     if given.sentence_embedding:
-        weights = weights | given.sentence_embedding.tensors()
+        more = given.sentence_embedding.tensors()
+        weights = tensor_files.merged(more, weights)
     save_weights(folder, weights, given.config, given.model_json())
     if given.vocabulary is not None:
         path = os.path.join(folder, VOCABULARY)

@@ -4,6 +4,7 @@ Shapes: B batch, S sequence, H hidden, P predictions, L layers.
 """
 
 import collections
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import contents, model_folders
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 
 Outputs = Mapping[str, np.ndarray]
 
@@ -192,12 +193,12 @@ def tensor_lines(
 ) -> list[str]:
     """Returns a table of the tensors read, and lists of unmatched names."""
     groups = collections.defaultdict(list)
-    for name, tensor in given.moments_too().items():
+    for name, tensor in given.moments_too().stored.items():
         groups[_part(name)].append(tensor)
     lines = [f"{'read':20} {'tensors':>8} {'numbers':>12}  type"]
     for part, tensors in groups.items():
         types = sorted({str(tensor.dtype) for tensor in tensors})
-        numbers = sum(tensor.size for tensor in tensors)
+        numbers = sum(math.prod(tensor.shape) for tensor in tensors)
         lines += [
             f"{part:20} {len(tensors):8} {numbers:12,}  {', '.join(types)}"
         ]
@@ -206,10 +207,11 @@ def tensor_lines(
         ("missing in the source", given.missing()),
     ):
         lines += [f"{title}: {len(names)}", *(f"  {name}" for name in names)]
+    after = tensor_files.stored(written.tensors)
     changes = collections.Counter(
-        f"{tensor.dtype} -> {written.tensors[name].dtype}"
-        for name, tensor in given.tensors.items()
-        if tensor.dtype != written.tensors[name].dtype
+        f"{tensor.dtype} -> {after[name].dtype}"
+        for name, tensor in tensor_files.stored(given.tensors).items()
+        if tensor.dtype != after[name].dtype
     )
     lines += [f"types changed: {sum(changes.values())}"]
     return lines + [f"  {change}: {n}" for change, n in changes.items()]

@@ -3,16 +3,19 @@
 Format: https://github.com/huggingface/safetensors, "Format".
 """
 
+import collections
 import contextlib
+import functools
 import hashlib
 import json
 import math
 import os
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import ml_dtypes  # noqa: F401  Registers bfloat16 with NumPy.
 import numpy as np
+import numpy.typing as npt
 import safetensors
 
 from bert_tf.checkpoint import checksums
@@ -34,57 +37,99 @@ _TYPES = {
     "uint8": ("U8", 1),
     "bool": ("BOOL", 1),
 }
+_NAMES = {letters: name for name, (letters, _) in _TYPES.items()}
 
 
-class TensorFile(Mapping):
+class StoredTensor:
+    """A tensor that is read from its file each time that it is asked for.
+
+    Attributes:
+      shape: its shape.
+      dtype: its NumPy dtype.
+    """
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dtype: npt.DTypeLike,
+        read: Callable[[], np.ndarray],
+    ):
+        self.shape, self.dtype = tuple(shape), np.dtype(dtype)
+        self._read = read
+
+    def numpy(self) -> np.ndarray:
+        """Returns the tensor."""
+        return self._read()
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        del copy  # It is always one.
+        return np.asarray(self.numpy(), dtype)
+
+
+class Tensors(Mapping):
+    """Tensors by name, each read when it is asked for.
+
+    So that a model is in memory once while its variables are assigned or
+    another file is written.
+
+    Args:
+      stored: name -> StoredTensor or array.
+      path: file that all are in, for messages; None if there are several.
+    """
+
+    def __init__(
+        self,
+        stored: Mapping[str, StoredTensor | np.ndarray],
+        path: str | None = None,
+    ):
+        self.stored, self.path = dict(stored), path
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return _array(self.stored[name])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.stored  # Mapping's own would read the tensor.
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.stored)
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+
+class TensorFile(Tensors):
     """Tensors of a .safetensors file by name, each read when it is asked for.
 
-    So that a model is in memory once while its variables are assigned. The
-    file is compared with the sha256 in state.json, if any, before the first
+    The file is compared with the sha256 in state.json, if any, before the first
     tensor is returned.
 
     Args:
       path: the file.
-      names: those of its tensors to have; None for all.
-
-    Attributes:
-      shapes: name -> shape, which takes no reading.
 
     Raises:
       DamagedError: a ValueError, if the file is missing or damaged, also when
         a tensor is read.
     """
 
-    def __init__(self, path: str, names: Collection[str] | None = None):
-        self.path = path
+    def __init__(self, path: str):
         self._is_checked = False
         with _faults_named(path):
             self._file = safetensors.safe_open(path, framework="numpy")
-            own = self._file.keys()
-            self._names = dict.fromkeys(own if names is None else names)
-            self.shapes = {
-                name: tuple(self._file.get_slice(name).get_shape())
-                for name in self._names
-            }
+            stored = {}
+            for name in self._file.keys():  # noqa: SIM118  It is no dict.
+                part = self._file.get_slice(name)
+                dtype = _NAMES[part.get_dtype()]
+                read = functools.partial(self._read, name)
+                stored[name] = StoredTensor(part.get_shape(), dtype, read)
+        super().__init__(stored, path)
 
-    def __getitem__(self, name: str) -> np.ndarray:
-        if name not in self._names:
-            raise KeyError(name)
+    def _read(self, name: str) -> np.ndarray:
         if not self._is_checked:
             folder, file = os.path.split(self.path)
             checksums.check(folder, [file])
             self._is_checked = True
         with _faults_named(self.path):
             return self._file.get_tensor(name)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self._names  # Mapping's own would read the tensor.
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
 
 @contextlib.contextmanager
@@ -120,23 +165,41 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
     return dict(TensorFile(path))
 
 
-def only(
-    tensors: Mapping[str, np.ndarray], names: Collection[str]
-) -> Mapping[str, np.ndarray]:
+def stored(tensors: Mapping) -> dict[str, StoredTensor | np.ndarray]:
+    """Returns name -> what has its shape and dtype, without reading it."""
+    return dict(tensors.stored if isinstance(tensors, Tensors) else tensors)
+
+
+def only(tensors: Mapping, names: Collection[str]) -> Tensors:
     """Returns the tensors of the given names, without reading them."""
-    if isinstance(tensors, TensorFile):
-        return TensorFile(tensors.path, names)
-    return {name: tensors[name] for name in names}
+    everything = stored(tensors)
+    path = getattr(tensors, "path", None)
+    return Tensors({name: everything[name] for name in names}, path)
 
 
-def shapes_of(tensors: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
+def merged(*mappings: Mapping) -> Tensors:
+    """Returns the tensors of all mappings, without reading them."""
+    return Tensors(dict(collections.ChainMap(*map(stored, mappings))))
+
+
+def shapes_of(tensors: Mapping) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape, without reading tensors from a file."""
-    if isinstance(tensors, TensorFile):
-        return tensors.shapes
-    return {name: tensor.shape for name, tensor in tensors.items()}
+    return {name: tuple(x.shape) for name, x in stored(tensors).items()}
 
 
-def write_tensors(tensors: Mapping, path: str) -> None:
+def as_float32(tensors: Mapping) -> Tensors:
+    """Returns all tensors as float32, converted when they are asked for."""
+    converted = stored(tensors)
+    for name, tensor in converted.items():
+        if tensor.dtype != np.float32:
+            read = functools.partial(np.asarray, tensor, np.float32)
+            converted[name] = StoredTensor(tensor.shape, np.float32, read)
+    return Tensors(converted)
+
+
+def write_tensors(
+    tensors: Mapping, path: str, metadata: Mapping[str, str] | None = None
+) -> None:
     """Writes tensors by name to a .safetensors file, one after the other.
 
     The writer of the safetensors package is not used: it needs two more copies
@@ -144,16 +207,18 @@ def write_tensors(tensors: Mapping, path: str) -> None:
     full.
 
     Args:
-      tensors: name -> array, `keras.Variable` or `tf.Variable`; variables are
-        copied one at a time.
+      tensors: name -> array, StoredTensor, `keras.Variable` or `tf.Variable`;
+        all but arrays are copied one at a time.
       path: path of the file.
+      metadata: the header's `__metadata__`, for other programs.
 
     Raises:
       ValueError: if the format does not support the dtype of a tensor.
       OSError: if the disk is full, for example.
     """
-    header = _header(tensors, path)
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
+    header = _header(stored(tensors), path)
+    start = {"__metadata__": metadata} if metadata else {}
+    text = json.dumps(start | header, ensure_ascii=False, separators=(",", ":"))
     line = text.encode()
     line += b" " * (-len(line) % 8)
     with open(path, "wb") as file:
@@ -202,8 +267,8 @@ def _bytes(tensor) -> np.ndarray:
 def digest_of(tensors: Mapping) -> str:
     """Returns the same for tensors by name, as for `write_tensors`."""
     sha256 = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        array = _array(tensor)
+    for name in sorted(tensors):
+        array = _array(tensors[name])
         sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
         sha256.update(_bytes(array))
     return sha256.hexdigest()

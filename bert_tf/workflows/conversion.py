@@ -43,7 +43,7 @@ def convert(
       overwrite: whether to replace an existing model.
       compare: whether to also compute outputs and compare them with those of
         the libraries that define the two formats, if installed.
-      allow_nan_weights: as for `Checkpoint.open`.
+      allow_nan_weights: whether weights may be NaN or infinite.
       accept_tokenizer_differences: as for `Checkpoint.open`, and for a
         format that cannot hold the rules of the tokenizer.
       license: of the weights, for the card; see `model_card.check_license`.
@@ -61,7 +61,6 @@ def convert(
     given = Checkpoint.read(
         path,
         hidden_act=hidden_act,
-        allow_nan_weights=allow_nan_weights,
         accept_tokenizer_differences=accept_tokenizer_differences,
         with_slots=True,
     )

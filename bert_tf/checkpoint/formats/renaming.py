@@ -4,6 +4,7 @@ Here and in the converters, "our" names and shapes are those of bert_tf, and
 "their" names and shapes are those of the other format.
 """
 
+import functools
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -11,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf import config as bert_config
+from bert_tf.checkpoint import tensor_files
 from tfrecords.options import some
 
 Shape = tuple[int, ...]
@@ -45,12 +47,14 @@ class Rename(NamedTuple):
 
     def to_ours(self, tensor: np.ndarray, our_shape: Shape) -> np.ndarray:
         """Returns their tensor in our shape, with the same bits."""
+        tensor = np.asarray(tensor)
         if self.is_transposed:
             tensor = tensor.T
         return np.ascontiguousarray(tensor.reshape(our_shape))
 
     def to_theirs(self, tensor: np.ndarray) -> np.ndarray:
         """Returns our tensor in their shape, with the same bits."""
+        tensor = np.asarray(tensor)
         if self.is_transposed:
             tensor = tensor.T
         return np.ascontiguousarray(tensor.reshape(self.shape or tensor.shape))
@@ -169,12 +173,12 @@ def to_ours(
     *,
     source: str,
     optional: Iterable[str] = PARTS,
-) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
-    """Renames tensors to our names.
+) -> tuple[tensor_files.Tensors, tensor_files.Tensors, list[str]]:
+    """Renames tensors to our names, without reading them.
 
     Args:
       table: a row for each of `our_shapes`, and optionally for their slots.
-      tensors: their name -> tensor.
+      tensors: their name -> array or StoredTensor.
       our_shapes: shapes of all weights of the task's model.
       source: format and path, for messages.
       optional: prefixes of our names: parts that may be missing as a whole.
@@ -196,7 +200,11 @@ def to_ours(
         expected = row.their_shape(shape)
         tensor = tensors.get(row.theirs)
         if tensor is not None and tensor.shape == expected:
-            renamed[row.ours] = row.to_ours(tensor, shape)
+            renamed[row.ours] = tensor_files.StoredTensor(
+                shape,
+                tensor.dtype,
+                functools.partial(row.to_ours, tensor, shape),
+            )
         elif tensor is not None:
             misfits.append(
                 f"! other shape:  {row.theirs} {tensor.shape}, expected "
@@ -216,9 +224,13 @@ def to_ours(
             misfits,
             _unexpected({name: tensors[name] for name in unused}),
         )
-    weights = {name: renamed[name] for name in our_shapes if name in renamed}
-    slots = {name: x for name, x in renamed.items() if name not in weights}
-    return weights, slots, unused
+    weights = [name for name in our_shapes if name in renamed]
+    slots = [name for name in renamed if name not in our_shapes]
+    return (
+        tensor_files.only(renamed, weights),
+        tensor_files.only(renamed, slots),
+        unused,
+    )
 
 
 def missing_parts(
@@ -275,16 +287,19 @@ def refuse_norm_first(config: bert_config.BertConfig, path: str) -> None:
 
 def to_theirs(
     table: Iterable[Rename], tensors: Mapping[str, np.ndarray], *, source: str
-) -> dict[str, np.ndarray]:
-    """Renames tensors to their names; rows without a tensor are skipped.
+) -> tensor_files.Tensors:
+    """Renames tensors to their names, without reading them.
+
+    Rows without a tensor are skipped.
 
     Raises:
       ValueError: if tensors are not in the table; the message lists them.
     """
     rows = {row.ours: row for row in table}
+    stored = tensor_files.stored(tensors)
     lines = [
         f"+ no equivalent: {name} {tensor.shape}"
-        for name, tensor in tensors.items()
+        for name, tensor in stored.items()
         if name not in rows
     ]
     if lines:
@@ -294,7 +309,13 @@ def to_theirs(
             "format.",
             lines,
         )
-    return {
-        rows[name].theirs: rows[name].to_theirs(tensor)
-        for name, tensor in tensors.items()
-    }
+    return tensor_files.Tensors(
+        {
+            rows[name].theirs: tensor_files.StoredTensor(
+                rows[name].their_shape(tensor.shape),
+                tensor.dtype,
+                functools.partial(rows[name].to_theirs, tensor),
+            )
+            for name, tensor in stored.items()
+        }
+    )

@@ -31,8 +31,8 @@ class Sidecar(NamedTuple):
       notes: why existing files are ignored.
     """
 
-    tensors: dict[str, np.ndarray]
-    slots: dict[str, np.ndarray]
+    tensors: Mapping[str, np.ndarray]
+    slots: Mapping[str, np.ndarray]
     settings: dict
     notes: list[str]
 
@@ -85,7 +85,11 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
         return Sidecar({}, {}, {}, [note])
     model_folders.check_entries(settings, path)
     path = os.path.join(folder, TENSORS)
-    tensors = tensor_files.read_tensors(path) if os.path.isfile(path) else {}
-    slots = {n: x for n, x in tensors.items() if n.startswith(("m/", "v/"))}
-    weights = {n: x for n, x in tensors.items() if n not in slots}
-    return Sidecar(weights, slots, settings, [])
+    tensors = tensor_files.TensorFile(path) if os.path.isfile(path) else {}
+    slots = [name for name in tensors if name.startswith(("m/", "v/"))]
+    return Sidecar(
+        tensor_files.only(tensors, [x for x in tensors if x not in slots]),
+        tensor_files.only(tensors, slots),
+        settings,
+        [],
+    )

@@ -8,12 +8,13 @@ as `model.ckpt-1000`.
 
 import os
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import contents, model_folders
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.formats import renaming, vocabularies
 from bert_tf.checkpoint.formats.google import tf_files
 
@@ -89,25 +90,24 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     return rows + _output(task, heads[task])
 
 
-def read_tensors(prefix: str) -> dict[str, np.ndarray]:
+def read_tensors(prefix: str) -> dict[str, tensor_files.StoredTensor]:
     """Returns every tensor of a checkpoint.
 
     Raises:
       ValueError: if files are missing or damaged, or the model is ELECTRA or
         ALBERT.
     """
-    with tf_files.reading(prefix) as reader:
-        names = sorted(reader.get_variable_to_shape_map())
-        for model, pattern in _OTHERS.items():
-            if any(pattern.match(name) for name in names):
-                raise ValueError(
-                    f"{prefix} is an {model} checkpoint, whose layers are not "
-                    "BERT's; it cannot be read."
-                )
-        return {name: reader.get_tensor(name) for name in names}
+    tensors = tf_files.read_tensors(prefix)
+    for model, pattern in _OTHERS.items():
+        if any(pattern.match(name) for name in tensors):
+            raise ValueError(
+                f"{prefix} is an {model} checkpoint, whose layers are not "
+                "BERT's; it cannot be read."
+            )
+    return tensors
 
 
-def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
+def write_tensors(tensors: Mapping[str, np.ndarray], folder: str) -> None:
     """Writes `bert_model.ckpt.*` and the `checkpoint` file that points to it.
 
     Raises:
@@ -119,12 +119,13 @@ def write_tensors(tensors: dict[str, np.ndarray], folder: str) -> None:
             prefix=prefix,
             tensor_names=names,
             shape_and_slices=[""] * len(names),
-            tensors=[tensors[name] for name in names],
+            # A constant would keep the array too, and all be in memory twice.
+            tensors=[tf.Variable(tensors[name]).value() for name in names],
         )
 
 
 def _find_task(
-    tensors: dict[str, np.ndarray],
+    tensors: Mapping[str, tensor_files.StoredTensor],
 ) -> tuple[str, tuple[str, ...], list[str]]:
     """Returns the task and labels implied by the head, and notes."""
     if "cls/squad/output_weights" in tensors:
@@ -165,7 +166,7 @@ def read(path: str) -> contents.Contents:
     config = bert_config.BertConfig.from_json_file(config_path)
     renaming.refuse_norm_first(config, config_path)
     task, labels, notes = _find_task(tensors)
-    source, step = f"google {prefix}", int(tensors.pop(_STEP, 0))
+    source, step = f"google {prefix}", int(np.asarray(tensors.pop(_STEP, 0)))
     weights, slots, unused = renaming.to_ours(
         renaming.with_slots(table(config, task), _SLOTS),
         tensors,
@@ -205,7 +206,8 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     rows = table(checkpoint.config, checkpoint.task)
     tensors = tf_files.to_theirs(checkpoint, rows, _SLOTS, "the original")
     if checkpoint.step or checkpoint.slots:
-        tensors[_STEP] = np.int64(checkpoint.step)
+        step = {_STEP: np.int64(checkpoint.step)}
+        tensors = tensor_files.merged(tensors, step)
     write_tensors(tensors, folder)
     tf_files.write_text(checkpoint, folder)
 

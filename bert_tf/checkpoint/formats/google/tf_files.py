@@ -7,6 +7,7 @@ latest checkpoint.
 
 import contextlib
 import errno
+import functools
 import glob
 import math
 import os
@@ -16,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoint import contents, model_folders
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.formats import renaming, vocabularies
 from tfrecords.io import atomic_files
 
@@ -138,18 +139,40 @@ def _check_claims(reader, prefix: str) -> None:
             )
 
 
-@contextlib.contextmanager
-def reading(prefix: str) -> Iterator:
-    """Yields the reader of a checkpoint from `tf.train.load_checkpoint`.
+def read_tensors(prefix: str) -> dict[str, tensor_files.StoredTensor]:
+    """Returns every tensor of a checkpoint by its name or key.
 
     Raises:
-      ValueError: if files are missing, or turn out to be damaged when read.
+      ValueError: if files are missing or damaged, also when a tensor is read.
     """
     _check_shards(prefix)
-    try:
+    with _faults_named(prefix):
         reader = tf.train.load_checkpoint(prefix)
         _check_claims(reader, prefix)
-        yield reader
+        types = reader.get_variable_to_dtype_map()
+        return {
+            name: tensor_files.StoredTensor(
+                shape,
+                types[name].as_numpy_dtype,
+                functools.partial(_read, reader, name, types[name], prefix),
+            )
+            for name, shape in sorted(
+                reader.get_variable_to_shape_map().items()
+            )
+        }
+
+
+def _read(reader, name: str, dtype: tf.DType, prefix: str) -> np.ndarray:
+    with _faults_named(prefix):
+        # Strings are objects: NumPy's own would lose their last zeros.
+        return np.asarray(reader.get_tensor(name), dtype.as_numpy_dtype)
+
+
+@contextlib.contextmanager
+def _faults_named(prefix: str) -> Iterator[None]:
+    """Translates what TensorFlow raises for a damaged checkpoint."""
+    try:
+        yield
     # A truncated file raises IndexError.
     except (tf.errors.OpError, RuntimeError, IndexError) as error:
         raise ValueError(
@@ -183,7 +206,7 @@ def to_theirs(
     table: Sequence[renaming.Rename],
     slots: Mapping[str, str],
     target: str,
-) -> dict[str, np.ndarray]:
+) -> tensor_files.Tensors:
     """Returns weights and Adam's slots as float32, by the target's names.
 
     Args:
@@ -206,10 +229,7 @@ def to_theirs(
         checkpoint.moments_too(),
         source=checkpoint.source,
     )
-    return {
-        name: tensor.astype(np.float32, copy=False)
-        for name, tensor in theirs.items()
-    }
+    return tensor_files.as_float32(theirs)
 
 
 def write_text(checkpoint: contents.Contents, folder: str) -> None:

@@ -4,7 +4,6 @@ The classes in `config_json.ARCHITECTURES` are read; all but BertLMHeadModel are
 written. So are folders of sentence-transformers, with their modules.
 """
 
-import collections
 import os
 from collections.abc import Collection, Mapping
 
@@ -158,7 +157,10 @@ def _check_ties(
         if given is None or "masked_lm/bias" not in renamed:
             continue
         tied = renamed[ours]
-        if given.tobytes() != tied.tobytes() or given.shape != tied.shape:
+        if (
+            given.shape != tied.shape
+            or np.asarray(given).tobytes() != tied.tobytes()
+        ):
             raise ValueError(
                 f"{path}: {theirs} {given.shape} differs from {ours} "
                 f"{tied.shape}. In BERT these weights are tied "
@@ -168,9 +170,12 @@ def _check_ties(
 
 
 def _check_floats(tensors: Mapping[str, np.ndarray], path: str) -> None:
-    others = [n for n, x in tensors.items() if x.dtype != np.float32]
+    stored = tensor_files.stored(tensors)
+    others = [
+        f"{n} {x.dtype}" for n, x in stored.items() if x.dtype != np.float32
+    ]
     if others:
-        types = some([f"{name} {tensors[name].dtype}" for name in others])
+        types = some(others)
         raise ValueError(
             f"{path}: weights should be floating-point numbers; these are not: "
             f"{types}. A quantised model cannot be read."
@@ -345,11 +350,12 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         source=checkpoint.source,
     )
     if name == "BertModel":
-        theirs = {x.removeprefix("bert."): t for x, t in theirs.items()}
+        stored = tensor_files.stored(theirs)
+        theirs = {x.removeprefix("bert."): t for x, t in stored.items()}
     weight_files.write(theirs, folder)
     if extra or checkpoint.slots or checkpoint.step:
         step = {"step": checkpoint.step} if checkpoint.step else {}
-        more = collections.ChainMap(extra, checkpoint.slots)
+        more = tensor_files.merged(extra, checkpoint.slots)
         sidecar.write(folder, _WEIGHTS, more, step)
         if checkpoint.slots:
             others.append(f"{len(checkpoint.slots)} optimizer slots")

@@ -7,12 +7,13 @@ its code is run. Tensors of the TF classes of transformers 4, in .h5 or
 .safetensors, get the names and shapes of the PyTorch classes.
 """
 
+import functools
 import os
 import re
+from collections.abc import Mapping
 
 import ml_dtypes  # Registers bfloat16 with NumPy, needed by safetensors.
 import numpy as np
-from safetensors import numpy as safetensors_numpy
 
 from bert_tf.checkpoint import tensor_files
 from bert_tf.checkpoint.formats.hugging_face import pickles
@@ -34,6 +35,8 @@ _TF_WEIGHTS = {
     "beta": "bias",
 }
 _LFS_POINTER = b"version https://git-lfs"
+
+_Tensor = np.ndarray | tensor_files.StoredTensor
 
 
 def _find(folder: str) -> str:
@@ -90,7 +93,7 @@ def _shards(index: str) -> dict[str, list[str]]:
     return shards
 
 
-def _read_file(path: str) -> dict[str, np.ndarray]:
+def _read_file(path: str) -> dict[str, _Tensor]:
     with open(path, "rb") as file:
         if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
             raise ValueError(
@@ -105,10 +108,10 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
             name.split("/", 2)[-1]: tensor
             for name, tensor in h5_files.read_h5(path).items()
         }
-    return tensor_files.read_tensors(path)
+    return tensor_files.stored(tensor_files.TensorFile(path))
 
 
-def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def _of_pytorch(tensors: dict[str, _Tensor]) -> dict[str, _Tensor]:
     """Returns tensors with the names and shapes of the PyTorch class.
 
     If they are of a TF class, `bert/encoder/layer_._0/output/dense/kernel:0`
@@ -122,13 +125,19 @@ def _of_pytorch(tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             name = ".".join([*parts, _TF_WEIGHTS.get(last, last)])
             # TF classes name their heads mlm___cls and nsp___cls.
             name = re.sub("^(mlm|nsp)___", "", name).replace("_._", ".")
-            tensor = tensor.T if last == "kernel" else tensor
+            if last == "kernel":
+                read = functools.partial(np.transpose, tensor)
+                tensor = tensor_files.StoredTensor(
+                    tensor.shape[::-1], tensor.dtype, read
+                )
         renamed[name] = tensor
     return renamed
 
 
-def read(folder: str) -> dict[str, np.ndarray]:
-    """Reads all tensors of a folder, with their dtypes unchanged.
+def read(folder: str) -> dict[str, _Tensor]:
+    """Returns all tensors of a folder, with their dtypes unchanged.
+
+    Those of a .bin are read at once, others when they are asked for.
 
     Raises:
       ValueError: if weights or shards are missing or damaged, or a pickle
@@ -137,7 +146,7 @@ def read(folder: str) -> dict[str, np.ndarray]:
     path = _find(folder)
     if not path.endswith(".index.json"):
         return _of_pytorch(_read_file(path))
-    tensors: dict[str, np.ndarray] = {}
+    tensors: dict[str, _Tensor] = {}
     for shard, names in _shards(path).items():
         of_shard = _read_file(shard)
         lost = sorted(set(names) - set(of_shard))
@@ -151,8 +160,8 @@ def read(folder: str) -> dict[str, np.ndarray]:
 
 
 def as_float32(
-    tensors: dict[str, np.ndarray],
-) -> tuple[dict[str, np.ndarray], list[str]]:
+    tensors: dict[str, _Tensor],
+) -> tuple[dict[str, _Tensor], list[str]]:
     """Returns all float tensors as float32, and a note per converted dtype.
 
     Values of float16 and bfloat16 are kept exactly. Integers stay unchanged.
@@ -163,7 +172,8 @@ def as_float32(
         is_float = kind.kind == "f" or kind == ml_dtypes.bfloat16
         if is_float and kind != np.float32:
             counts[kind.name] = counts.get(kind.name, 0) + 1
-            tensor = tensor.astype(np.float32)
+            read = functools.partial(np.asarray, tensor, np.float32)
+            tensor = tensor_files.StoredTensor(tensor.shape, np.float32, read)
         converted[name] = tensor
     notes = [
         f"{count} tensors converted from {kind} to float32, "
@@ -173,8 +183,8 @@ def as_float32(
     return converted, notes
 
 
-def write(tensors: dict[str, np.ndarray], folder: str) -> None:
+def write(tensors: Mapping[str, np.ndarray], folder: str) -> None:
     """Writes model.safetensors for transformers."""
-    with open(os.path.join(folder, SAFETENSORS), "wb") as file:
-        # transformers refuses files without the metadata "format".
-        file.write(safetensors_numpy.save(tensors, {"format": "pt"}))
+    # transformers refuses files without the metadata "format".
+    path = os.path.join(folder, SAFETENSORS)
+    tensor_files.write_tensors(tensors, path, {"format": "pt"})

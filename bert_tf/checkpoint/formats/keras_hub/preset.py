@@ -8,14 +8,13 @@ Data that a preset cannot hold (the next-sentence head, Adam's slots, the step,
 class names) is written to the sidecar.
 """
 
-import collections
 import importlib.util
 import os
 
 import numpy as np
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import contents
+from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.formats import renaming, sidecar, vocabularies
 from bert_tf.checkpoint.formats.keras_hub import preset_json, weight_files
 
@@ -125,7 +124,8 @@ def read(path: str) -> contents.Contents:
             f"{os.path.join(path, weight_files.TASK)} is missing; it contains "
             "the weights of the head. Copy every file of the preset."
         )
-    tensors |= {f"{sidecar.TENSORS}/{n}": x for n, x in extra.tensors.items()}
+    more = tensor_files.stored(extra.tensors)
+    tensors |= {f"{sidecar.TENSORS}/{n}": x for n, x in more.items()}
     weights, _, unused = renaming.to_ours(
         rows,
         {n: x for n, x in tensors.items() if not n.startswith(_STATE)},
@@ -138,8 +138,10 @@ def read(path: str) -> contents.Contents:
         source=source,
         config=os.path.join(path, preset_json.CONFIG),
     )
-    for name in extra.settings.get("not_in_source") or ():
-        weights.pop(name, None)
+    absent = extra.settings.get("not_in_source") or ()
+    weights = tensor_files.only(
+        weights, [x for x in weights if x not in absent]
+    )
     notes = [*metadata.notes, *extra.notes]
     length = metadata.max_seq_length
     is_case_inferred = bool(extra.settings.get(contents.INFERRED_CASE))
@@ -190,7 +192,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     missing = [n for n in checkpoint.missing() if n.startswith("encoder/")]
     theirs = renaming.to_theirs(
         rows,
-        collections.ChainMap(
+        tensor_files.merged(
             {name: np.zeros(shapes[name]) for name in missing},
             checkpoint.tensors,
         ),
@@ -211,16 +213,14 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     classes = 1 if task == "regression" else len(labels)
     length = checkpoint.metadata.get("max_seq_length")
     preset_json.write(folder, config, task, classes, rules, length)
-    weight_files.write(
-        {n: x.astype(np.float32) for n, x in theirs.items()}, folder
-    )
+    weight_files.write(tensor_files.as_float32(theirs), folder)
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, preset_json.VOCABULARY)
     )
     prefix = f"{sidecar.TENSORS}/"
     extra = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in theirs.items()
+        name.removeprefix(prefix): theirs[name]
+        for name in theirs
         if name.startswith(prefix)
     }
     settings = {
@@ -232,7 +232,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     sidecar.write(
         folder,
         weight_files.WRITES,
-        collections.ChainMap(extra, checkpoint.slots),
+        tensor_files.merged(extra, checkpoint.slots),
         {n: x for n, x in settings.items() if x},
     )
 

@@ -4,6 +4,8 @@ A `.weights.h5` file of Keras 3 has a group for each layer, with a subgroup
 `vars` of numbered datasets, one for each weight.
 """
 
+import contextlib
+import functools
 import io
 import math
 import os
@@ -12,6 +14,9 @@ from collections.abc import Iterator, Mapping
 import h5py
 import ml_dtypes
 import numpy as np
+import numpy.typing as npt
+
+from bert_tf.checkpoint import tensor_files
 
 MODEL = "model.weights.h5"
 TASK = "task.weights.h5"
@@ -57,8 +62,10 @@ def _datasets(
             yield path, part
 
 
-def _array(dataset: h5py.Dataset, file_bytes: int) -> np.ndarray:
-    """Returns the content of a dataset.
+def _stored(
+    path: str, dataset: h5py.Dataset, file_bytes: int
+) -> tensor_files.StoredTensor:
+    """Returns a dataset, which is read when it is asked for.
 
     Raises:
       ValueError: if it is not of numbers, or claims more bytes than the file
@@ -77,9 +84,16 @@ def _array(dataset: h5py.Dataset, file_bytes: int) -> np.ndarray:
             f"at most {stored:,}"
         )
     # saving_lib.py: H5IOStore stores the dtype bfloat16 as an attribute.
-    if dataset.attrs.get("dtype") == "bfloat16":
-        return np.array(dataset, dtype=ml_dtypes.bfloat16)
-    return np.asarray(dataset[()])
+    is_bfloat16 = dataset.attrs.get("dtype") == "bfloat16"
+    dtype = ml_dtypes.bfloat16 if is_bfloat16 else dataset.dtype
+    read = functools.partial(_read, path, dataset.name, dtype)
+    return tensor_files.StoredTensor(dataset.shape, dtype, read)
+
+
+def _read(path: str, name: str, dtype: npt.DTypeLike) -> np.ndarray:
+    # An open file would be locked for those who write it.
+    with _faults_named(path), h5py.File(path, "r") as content:
+        return np.array(content[name], dtype)
 
 
 def _spelling(name: str) -> str:
@@ -108,21 +122,27 @@ def path_of(folder: str, file: str) -> str:
     return path
 
 
-def read_h5(path: str) -> dict[str, np.ndarray]:
+def read_h5(path: str) -> dict[str, tensor_files.StoredTensor]:
     """Returns the tensors of an HDF5 file by their paths in it.
 
     Raises:
-      ValueError: if the file is damaged, or has links or data in another file.
+      ValueError: if the file is damaged, also when a tensor is read, or has
+        links or data in another file.
     """
+    with _faults_named(path), h5py.File(path, "r") as content:
+        size, visited = os.path.getsize(path), set()
+        return {
+            name: _stored(path, data, size)
+            for name, data in _datasets(content, visited)
+        }
+
+
+@contextlib.contextmanager
+def _faults_named(path: str) -> Iterator[None]:
+    """Translates what h5py raises for a damaged file."""
     try:
-        with h5py.File(path, "r") as content:
-            size, visited = os.path.getsize(path), set()
-            return {
-                name: _array(data, size)
-                for name, data in _datasets(content, visited)
-            }
-    # Exceptions that h5py raises for damaged files; the last is of groups
-    # nested deeper than Python's stack.
+        yield
+    # The last is of groups nested deeper than Python's stack.
     except (
         OSError,
         RuntimeError,
@@ -139,7 +159,9 @@ def read_h5(path: str) -> dict[str, np.ndarray]:
         ) from error
 
 
-def read(folder: str, file: str, names: set[str]) -> dict[str, np.ndarray]:
+def read(
+    folder: str, file: str, names: set[str]
+) -> dict[str, tensor_files.StoredTensor]:
     """Returns the tensors of a weight file, MODEL or TASK, by `<file>/<path>`.
 
     A path that another Keras version spells differently is returned in the

@@ -148,7 +148,7 @@ def find_step(objects: tf2_files.Objects) -> int:
     for path in (("global_step",), *counters):
         step = objects.tensor(objects.follow(tf2_files.ROOT, *path))
         if step is not None and not step.shape:
-            return int(step)
+            return int(np.asarray(step))
     return 0
 
 
@@ -229,9 +229,10 @@ def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
       The attributes of the checkpoint's root.
     """
     weights, moments = {}, {}
-    for name, tensor in tensors.items():
+    for name in tensors:
         is_slot = name.endswith(tuple(SLOTS.values()))
-        (moments if is_slot else weights)[name] = tensor
+        variable = tf.Variable(tensors[name])
+        (moments if is_slot else weights)[name] = variable
     tree = tf2_files.tree(weights)
     encoder = tree.encoder
     model = tf2_files.node(encoder_network=encoder, encoder=encoder)
@@ -253,7 +254,7 @@ def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
         owner = tree
         for attribute in trained.get(layer, layer).split("/"):
             owner = getattr(owner, attribute)
-        slots[getattr(owner, part).ref(), kind] = tf.Variable(moment)
+        slots[getattr(owner, part).ref(), kind] = moment
     if slots:
         roots["optimizer"] = _adam(slots)
     return roots

@@ -16,6 +16,7 @@ import tensorflow as tf
 from google.protobuf import message
 from tensorflow.core.protobuf import trackable_object_graph_pb2
 
+from bert_tf.checkpoint import tensor_files
 from bert_tf.checkpoint.formats.google import tf_files
 
 ROOT = 0
@@ -31,13 +32,13 @@ class Objects(NamedTuple):
       keys: number of a variable -> key of its tensor.
       slots: slots of all optimizers: (number of the weight, slot name such as
         "m", number of the slot variable).
-      tensors: key -> tensor.
+      tensors: key -> tensor, which is read when its value is asked for.
     """
 
     children: list[dict[str, int]]
     keys: dict[int, str]
     slots: list[tuple[int, str, int]]
-    tensors: dict[str, np.ndarray]
+    tensors: dict[str, tensor_files.StoredTensor]
 
     def walk(self, start: int = ROOT) -> Iterator[tuple[int, tuple[str, ...]]]:
         """Yields each object once with its path, in breadth-first order."""
@@ -59,7 +60,7 @@ class Objects(NamedTuple):
             number = self.children[number].get(name)
         return number
 
-    def tensor(self, number: int | None) -> np.ndarray | None:
+    def tensor(self, number: int | None) -> tensor_files.StoredTensor | None:
         """Returns the tensor of an object, or None if not a variable."""
         return self.tensors.get(self.keys.get(number))
 
@@ -101,13 +102,8 @@ def read(prefix: str) -> Objects:
     Raises:
       ValueError: if files are missing or damaged.
     """
-    with tf_files.reading(prefix) as reader:
-        graph = _graph(reader.get_tensor(tf_files.GRAPH_KEY), prefix)
-        tensors = {
-            key: np.asarray(reader.get_tensor(key))
-            for key in sorted(reader.get_variable_to_shape_map())
-            if key != tf_files.GRAPH_KEY
-        }
+    tensors = tf_files.read_tensors(prefix)
+    graph = _graph(tensors.pop(tf_files.GRAPH_KEY).numpy().item(), prefix)
     return Objects(
         children=[
             {child.local_name: child.node_id for child in node.children}
