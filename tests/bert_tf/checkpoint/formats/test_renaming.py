@@ -37,7 +37,7 @@ def test_a_round_trip_keeps_tensors():
 
 
 def test_optional_tensors_may_be_missing_and_unused_ones_are_listed():
-    theirs = renaming.to_theirs(TABLE, ours(), source="test")
+    theirs = dict(renaming.to_theirs(TABLE, ours(), source="test"))
     theirs["position_ids"] = theirs.pop("a.bias")
     found, _, unused = renaming.to_ours(
         TABLE, theirs, SHAPES, source="test", optional=["a/bias"]
@@ -57,7 +57,7 @@ def test_slots_are_renamed_like_their_weights_and_may_be_missing():
 
 
 def test_every_mismatch_is_listed():
-    theirs = renaming.to_theirs(TABLE, ours(), source="test")
+    theirs = dict(renaming.to_theirs(TABLE, ours(), source="test"))
     theirs["other"] = theirs.pop("b.out")
     theirs["a.weight"] = np.zeros((4, 2), np.float32)
     with pytest.raises(ValueError) as raised:

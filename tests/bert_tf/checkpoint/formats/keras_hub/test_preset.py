@@ -192,8 +192,9 @@ def rewrite(folder, change):
     """Applies `change` to the path of every dataset of the weights."""
     path = os.path.join(folder, "model.weights.h5")
     weights = weight_files.read(folder, "model.weights.h5", set())
+    tensors = {name: tensor.numpy() for name, tensor in weights.items()}
     with h5py.File(path, "w") as file:
-        for name, tensor in weights.items():
+        for name, tensor in tensors.items():
             file[change(name.partition("/")[2])] = tensor
 
 
