@@ -31,8 +31,7 @@ class ModelSource(VocabularyOptions, CheckpointOptions):
         None,
         "Model to initialize the weights from: folder of an earlier run or of "
         "one of its checkpoints, or a checkpoint of any format that "
-        "convert_checkpoint reads. Other formats are converted once, to "
-        "init_checkpoint/ in --output_dir.",
+        "convert_checkpoint reads.",
         reads=True,
     )
 
