@@ -39,6 +39,7 @@ from bert_tf.workflows import (
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
+from tfrecords.options import some
 from tfrecords.reading import batches, static_lengths
 
 PREDICTIONS = "predictions"
@@ -394,13 +395,15 @@ def train_and_predict(
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
     baseline = {}
-    started_from = initial_model.identity(run.source, config, config.output_dir)
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.
         baseline = run.task.majority_baseline()
     if config.do_train:
-        if run.source:
-            initial_model.assign(run.source, run.model.encoder)
+        source, output_dir = run.source, config.output_dir
+        started_from = initial_model.identity(source, config, output_dir)
+        # A run that resumes restores its weights with the optimizer's state.
+        if source and not run_models.newest_step(output_dir):
+            initial_model.load_initial_weights(source, run.model.encoder)
         if run.teacher:
             run.teacher.copy_layers(run.model)
         on_checkpoint = None
@@ -486,7 +489,8 @@ def load_trained(run: Run, source: Checkpoint) -> None:
     """Loads encoder and head of a model of the same task and labels.
 
     Raises:
-      ValueError: if the model has a different task or different labels.
+      ValueError: if the model has a different task or different labels, or its
+        head is newly initialized.
     """
     metadata, expected = source.model_json(), run.metadata
     for name in ("task", "labels"):
@@ -496,7 +500,14 @@ def load_trained(run: Run, source: Checkpoint) -> None:
                 f"{run.task.name} has {expected.get(name)}. Add --do_train, or "
                 f"give the output_dir of a run with the same {name}."
             )
-    source.assign_to(run.model)
+    missing = source.assign_to(run.model)
+    if not model_folders.reads_pooler(expected["task"], source.config):
+        missing = [x for x in missing if not x.startswith(model_folders.POOLER)]
+    if missing:
+        raise ValueError(
+            f"{source.path()} has no trained {some(missing)}: its scores and "
+            "predictions would be random. Add --do_train."
+        )
 
 
 def _train(

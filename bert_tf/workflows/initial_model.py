@@ -1,4 +1,4 @@
-"""ModelSource, records -> model to start from, its config and vocabulary.
+"""ModelSource, folder of a run -> its Checkpoint, config and tokenizer.
 
 Flags, records and the model on disk must agree.
 """
@@ -45,13 +45,16 @@ def open_model(
             # Not best/, which is replaced if it is damaged.
             return Checkpoint.open(run_models.find_newest(output_dir))
     else:
+        # A damaged model must not be silently replaced by another.
         try:
-            return Checkpoint.open(run_models.find(output_dir))
+            folder = run_models.find(output_dir)
         except checksums.DamagedError:
-            raise  # A damaged model must not be silently replaced by another.
+            raise
         except ValueError:
             if not source.init_checkpoint:
                 raise
+        else:
+            return Checkpoint.open(folder)
     if not source.init_checkpoint:
         return None
     return open_initial(source, output_dir)
@@ -63,7 +66,8 @@ def open_initial(source: ModelSource, output_dir: str) -> Checkpoint:
     A run of an earlier version has it in `output_dir`, converted.
     """
     path = os.path.join(output_dir, _CONVERTED)
-    if not os.path.isdir(path):
+    began_with = _run_settings(output_dir).get("init_checkpoint")
+    if began_with != name_of(source) or not os.path.isdir(path):
         path = source.init_checkpoint
     return Checkpoint.open(
         path,
@@ -77,8 +81,14 @@ def name_of(source: ModelSource) -> str | None:
     return name and stored_folders.address(name)
 
 
-def assign(source: Checkpoint, model: keras.Model) -> None:
-    """Assigns the initial weights; warns of those that the source lacks.
+def _run_settings(output_dir: str) -> dict[str, object]:
+    """Returns the content of run.json, {} if there is no run."""
+    path = os.path.join(output_dir, run_folder.FILE)
+    return json_files.read(path) if os.path.isfile(path) else {}
+
+
+def load_initial_weights(source: Checkpoint, model: keras.Model) -> None:
+    """Assigns the weights of a source; warns of those that it lacks.
 
     Args:
       source: the model to start from.
@@ -102,9 +112,7 @@ def identity(
     """
     if not source.init_checkpoint or model is None:
         return {}
-    path = os.path.join(output_dir, run_folder.FILE)
-    before = json_files.read(path) if os.path.isfile(path) else {}
-    before = before.get("init_checkpoint_sha256")
+    before = _run_settings(output_dir).get("init_checkpoint_sha256")
     if run_models.newest_step(output_dir):
         return {"init_checkpoint_sha256": before} if before else {}
     sha256 = model.sha256()

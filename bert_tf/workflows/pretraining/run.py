@@ -272,14 +272,14 @@ def _find_config(
 def _load_weights(model: keras.Model, source: Checkpoint) -> None:
     """Loads the weights of a pre-trained model, or the encoder of another."""
     if source.task == "pretraining":
-        initial_model.assign(source, model)
+        initial_model.load_initial_weights(source, model)
         return
     logging.info(
         "%s has task %s: heads are newly initialized",
         source.path(),
         source.task,
     )
-    initial_model.assign(source, model.encoder)
+    initial_model.load_initial_weights(source, model.encoder)
 
 
 def _run_settings(

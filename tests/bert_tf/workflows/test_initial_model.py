@@ -152,9 +152,16 @@ def test_a_model_converted_by_an_earlier_version_is_used(tiny_config, tmp_path):
     converted = tmp_path / "run" / "init_checkpoint"
     checkpoint_of_run(tmp_path / "made", tiny_config, b"old\n")
     shutil.copytree(tmp_path / "made/checkpoints/step-00000001", converted)
-    source = ModelSource(init_checkpoint=str(tmp_path / "gone"))
-    model = initial_model.open_model(source, str(tmp_path / "run"), True)
+    run = tmp_path / "run"
+    settings = {"init_checkpoint": str(tmp_path / "gone")}
+    (run / "run.json").write_text(json.dumps(settings))
+    source = ModelSource(**settings)
+    model = initial_model.open_model(source, str(run), True)
     assert model.vocabulary == b"old\n"
+    # Not that of another run, whose run.json is gone.
+    (run / "run.json").unlink()
+    with pytest.raises(ValueError, match="gone"):
+        initial_model.open_model(source, str(run), True)
 
 
 def test_missing_heads_are_newly_initialized_with_a_warning(
@@ -169,11 +176,11 @@ def test_missing_heads_are_newly_initialized_with_a_warning(
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     given = initial_model.open_model(source, str(tmp_path / "run"), True)
     with caplog.at_level(python_logging.WARNING, logger="absl"):
-        initial_model.assign(given, model)
+        initial_model.load_initial_weights(given, model)
     assert "google has no masked_lm/bias" in caplog.text
     np.testing.assert_array_equal(model.masked_lm.transform.kernel, before)
     caplog.clear()
-    initial_model.assign(given, model.encoder)
+    initial_model.load_initial_weights(given, model.encoder)
     assert not caplog.text
 
 
