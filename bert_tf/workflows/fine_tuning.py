@@ -492,16 +492,19 @@ def load_trained(run: Run, source: Checkpoint) -> None:
       ValueError: if the model has a different task or different labels, or its
         head is newly initialized.
     """
-    metadata, expected = source.model_json(), run.metadata
-    for name in ("task", "labels"):
-        if metadata.get(name) != expected.get(name):
+    task, labels = run.metadata["task"], list(run.metadata.get("labels", ()))
+    for name, found, wanted in (
+        ("task", source.task, task),
+        ("labels", list(source.labels), labels),
+    ):
+        if found != wanted:
             raise ValueError(
-                f"{source.path()} is a model with {name} {metadata.get(name)}; "
-                f"{run.task.name} has {expected.get(name)}. Add --do_train, or "
+                f"{source.path()} is a model with {name} {found}; "
+                f"{run.task.name} has {wanted}. Add --do_train, or "
                 f"give the output_dir of a run with the same {name}."
             )
     missing = source.assign_to(run.model)
-    if not model_folders.reads_pooler(expected["task"], source.config):
+    if not model_folders.reads_pooler(task, source.config):
         missing = [x for x in missing if not x.startswith(model_folders.POOLER)]
     if missing:
         raise ValueError(
