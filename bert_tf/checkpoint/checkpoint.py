@@ -26,7 +26,7 @@ from bert_tf.checkpoint import (
 )
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, OURS
-from bert_tf.config import POLICIES, BertConfig
+from bert_tf.config import POLICIES
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import lora, models
 from tfrecords.io import atomic_files, stored_folders
@@ -155,7 +155,7 @@ class Checkpoint(Contents):
                 "needs labels=, a list of the class names."
             )
         metadata = {n: x for n, x in self.metadata.items() if n in _OF_ENCODER}
-        metadata |= self.untrained_pooler(task)
+        metadata |= contents.untrained_pooler(task, self.config, self)
         if embedding := self.sentence_embedding:
             logging.warning(
                 "%s: its sentence embedding (%s) is not kept under a new head, "
@@ -185,24 +185,6 @@ class Checkpoint(Contents):
             )
         return dataclasses.replace(self, labels=labels)
 
-    def untrained_pooler(
-        self, task: str, config: BertConfig | None = None
-    ) -> dict[str, list[str]]:
-        """Returns the entries of model.json on a pooler that stays untrained.
-
-        Args:
-          task: of a model with this encoder.
-          config: that of the model; None for the encoder's.
-        """
-        untrained = model_folders.find_newly_initialized(
-            self.model_json(), self.config
-        )
-        if model_folders.has_pooler(untrained):
-            return {}
-        return model_folders.newly_initialized_metadata(
-            task, config or self.config
-        )
-
     def build(
         self,
         task: str | None = None,
@@ -229,7 +211,7 @@ class Checkpoint(Contents):
         model.metadata = types.MappingProxyType(metadata)
         model.vocabulary = given.vocabulary
         model.sentence_embedding = given.sentence_embedding
-        model.new_weights = _digests(weights, given.missing())
+        model.untrained = _digests(weights, given.missing())
         given._describe_encoder(model)
         return model
 
@@ -239,19 +221,17 @@ class Checkpoint(Contents):
         if self.sentence_embedding:  # It is for texts of this length.
             names += ["max_seq_length"]
         metadata = {n: model.metadata.get(n) for n in names}
-        # Weights not in the source are among `new_weights`.
-        everything = dict.fromkeys(self.shapes())
-        metadata |= dataclasses.replace(
-            self, tensors=everything
-        ).untrained_pooler("pretraining")
+        # Weights not in the source are among the encoder's `untrained`.
+        full = dataclasses.replace(self, tensors=dict.fromkeys(self.shapes()))
+        metadata |= contents.untrained_pooler("pretraining", self.config, full)
         encoder.vocabulary = self.vocabulary
         encoder.sentence_embedding = self.sentence_embedding
         encoder.metadata = types.MappingProxyType(
             {n: x for n, x in metadata.items() if x is not None}
         )
         weights = model_folders.weight_names(encoder)
-        names = [name.removeprefix("encoder/") for name in model.new_weights]
-        encoder.new_weights = _digests(
+        names = [name.removeprefix("encoder/") for name in model.untrained]
+        encoder.untrained = _digests(
             weights, [name for name in names if name in weights]
         )
 
@@ -337,7 +317,7 @@ class Checkpoint(Contents):
         path: str,
         format: str = OURS,
         *,
-        new_weights: Mapping[str, np.ndarray] | None = None,
+        untrained: Mapping[str, np.ndarray] | None = None,
         license: str | None = None,
         accept_tokenizer_differences: bool = False,
     ) -> None:
@@ -346,7 +326,7 @@ class Checkpoint(Contents):
         Args:
           path: folder to write.
           format: one of `FORMATS`.
-          new_weights: name -> value of the weights that are missing, which a
+          untrained: name -> value of the weights that are missing, which a
             folder of ours has nevertheless. Default: they are drawn.
           license: as for `keras_models.save`.
           accept_tokenizer_differences: as for `keras_models.save`.
@@ -361,7 +341,7 @@ class Checkpoint(Contents):
             self._check_trained(format)
         with atomic_files.atomic_folder(path) as folder:
             if format == OURS:
-                model_folders.write(self, folder, new_weights)
+                model_folders.write(self, folder, untrained)
             else:
                 _, lines = convert.write(
                     self, format, folder, accept_tokenizer_differences

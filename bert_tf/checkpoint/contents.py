@@ -18,10 +18,15 @@ from bert_tf.checkpoint import tensor_files
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
 from tfrecords.text import vocab
 
-# Keys in model.json. The second is in bert_tf.json too: whether do_lower_case
-# was inferred, so that a flag may override it.
+# Keys in model.json. The last two are in bert_tf.json too: whether
+# do_lower_case was inferred, so that a flag may override it, and the weights
+# that no loss has reached. Those listed by name were initialized for the files,
+# and are left out when they are read. POOLER in the list is a pooler that
+# fine-tuning did not reach, either; it keeps its values.
 SENTENCE_EMBEDDING = "sentence_embedding"
 INFERRED_CASE = "do_lower_case_inferred"
+UNTRAINED = "untrained"
+POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 _OF_OPTIMIZERS = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -36,7 +41,6 @@ OWN_FIELDS = (
     "do_lower_case",
     INFERRED_CASE,
     "source",
-    "not_in_source",
     SENTENCE_EMBEDDING,
     "source_files",
     "source_path_sha256",
@@ -150,10 +154,62 @@ class Contents:
             "do_lower_case": self.do_lower_case,
             INFERRED_CASE: self.is_case_inferred or None,
             "source": without_folders(self.source),
-            "not_in_source": self.missing(),
+            UNTRAINED: [*self.missing(), *self.metadata.get(UNTRAINED, ())],
             SENTENCE_EMBEDDING: embedding and embedding.settings(),
         }
         return {n: x for n, x in entries.items() if x not in (None, [], "")}
+
+
+def read_untrained(
+    metadata: Mapping, config: bert_config.BertConfig
+) -> tuple[str, ...]:
+    """Returns names, or prefixes of names, of weights that no loss has reached.
+
+    Newly initialized weights must not be served: an export omits outputs that
+    are computed with them.
+
+    Args:
+      metadata: content of model.json.
+      config: config of the model.
+    """
+    untrained = tuple(metadata.get(UNTRAINED, ()))
+    has_pairs = metadata.get("pairs") != "none" and not config.is_causal
+    if metadata["task"] == "pretraining" and not has_pairs:
+        # Only next-sentence or sentence-order prediction trains the pooler.
+        untrained += (POOLER,)
+    return untrained
+
+
+def is_pooler_trained(
+    metadata: Mapping, config: bert_config.BertConfig
+) -> bool:
+    """Returns whether a loss has reached the pooler; see `read_untrained`."""
+    untrained = read_untrained(metadata, config)
+    return not any(name.startswith(POOLER) for name in untrained)
+
+
+def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
+    """Returns whether the head of a fine-tuned model uses the pooler."""
+    tasks = ("classification", "regression", "multiple_choice")
+    return task in tasks and not config.bilstm_units
+
+
+def untrained_pooler(
+    task: str, config: bert_config.BertConfig, source: Contents | None = None
+) -> dict[str, list[str]]:
+    """Returns the entry of model.json on a pooler that stays untrained.
+
+    Args:
+      task: task that the model learns, a key of `models.TASK_MODELS`.
+      config: config of the model.
+      source: where its encoder is from; None if it is newly initialized.
+    """
+    is_trained = source and is_pooler_trained(
+        source.model_json(), source.config
+    )
+    if is_trained or reads_pooler(task, config):
+        return {}
+    return {UNTRAINED: [POOLER]}
 
 
 def _dense(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:

@@ -43,7 +43,8 @@ def load(
       metadata     the content of its model.json: `task`, `labels`,
                    `do_lower_case`, `max_seq_length` and so on
       vocabulary   content of its vocab.txt, bytes; None if there is none
-      new_weights  name -> sha256 of each newly initialized weight
+      untrained    name -> sha256 of each newly initialized weight, which no
+                   loss has reached; `new_weights` is its older name
       sentence_embedding  steps from hidden states to the vector of a text, a
                    SentenceEmbedding; None unless the folder specifies them, as
                    those of sentence-transformers do
@@ -113,8 +114,7 @@ def _log(path: str | os.PathLike, given: Checkpoint, task: str | None) -> None:
 def metadata_of(model: keras.Model) -> dict[str, object]:
     """Returns the content of model.json for a model in its present state.
 
-    A newly initialized weight is `not_in_source` until training changes its
-    layer.
+    A newly initialized weight is `untrained` until training changes its layer.
 
     Raises:
       ValueError: if the model is not from `load`.
@@ -133,14 +133,17 @@ def _present_metadata(model: keras.Model) -> dict[str, object]:
     weights = model_folders.weight_names(model)
     unchanged = [
         name
-        for name, sha256 in model.new_weights.items()
+        for name, sha256 in model.untrained.items()
         if tensor_files.digest_of({name: weights[name]}) == sha256
     ]
     # Of a trained layer, one weight may stay the same: the bias of a softmax
     # over choices has no gradient.
-    trained = {_layer(name) for name in model.new_weights.keys() - unchanged}
+    trained = {_layer(name) for name in model.untrained.keys() - unchanged}
     untrained = [name for name in unchanged if _layer(name) not in trained]
-    metadata = dict(model.metadata) | {"not_in_source": untrained}
+    metadata, key = dict(model.metadata), contents.UNTRAINED
+    metadata[key] = untrained + [
+        name for name in metadata.get(key, ()) if name not in model.untrained
+    ]
     return {n: x for n, x in metadata.items() if x not in (None, [])}
 
 
@@ -205,11 +208,11 @@ def save(
         os.path.isdir(path) and not os.listdir(path)
     ):
         raise ValueError(f"{path} already exists. Choose a new folder.")
-    given, new_weights = _of_model(model, tokenizer, labels)
+    given, untrained = _of_model(model, tokenizer, labels)
     given.save(
         path,
         format,
-        new_weights=new_weights,
+        untrained=untrained,
         license=license,
         accept_tokenizer_differences=accept_tokenizer_differences,
     )
@@ -233,10 +236,14 @@ def _of_model(
         prefix + name: weight.numpy().astype(np.float32)
         for name, weight in model_folders.merged_weights(model).items()
     }
-    new_weights = {
+    names = metadata.pop(contents.UNTRAINED, [])
+    untrained = {
         prefix + name: tensors.pop(prefix + name)
-        for name in metadata.pop("not_in_source", ())
+        for name in names
+        if name != contents.POOLER
     }
+    if contents.POOLER in names:
+        metadata[contents.UNTRAINED] = [contents.POOLER]
     if task in contents.WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)
@@ -264,7 +271,7 @@ def _of_model(
         sentence_embedding=model.sentence_embedding,
     )
     # Beside the newly initialized heads of an encoder, all are drawn anew.
-    return given, {} if is_encoder else new_weights
+    return given, {} if is_encoder else untrained
 
 
 def _task_of(model: keras.Model) -> str:

@@ -426,10 +426,11 @@ def _limits(facts: Facts) -> list[str]:
             f"Trained with precision {_escaped(trained)}; these files have "
             f"{' and '.join(others)}, so their scores may differ."
         )
-    if missing := metadata.get("not_in_source"):
+    untrained = metadata.get(contents.UNTRAINED, ())
+    if drawn := [name for name in untrained if name != contents.POOLER]:
         lines.append(
             f"Newly initialized, since the source had no such weights: "
-            f"{_escaped(', '.join(missing))}."
+            f"{_escaped(', '.join(drawn))}."
         )
     return lines
 

@@ -32,9 +32,8 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
-# Keys in model.json.
-_NEWLY_INITIALIZED = "untrained"
+# What `contents.UNTRAINED` was called in older folders.
+_OLDER_UNTRAINED = "not_in_source"
 
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
@@ -64,9 +63,9 @@ _ENTRIES = {
     "score_range?": [float],
     "labels?": [str],
     "tag_scheme?": str,
-    "not_in_source?": [str],
+    f"{_OLDER_UNTRAINED}?": [str],
+    f"{contents.UNTRAINED}?": [str],
     f"{contents.SENTENCE_EMBEDDING}?": sentence_embedding.SETTINGS,
-    f"{_NEWLY_INITIALIZED}?": [str],
 }
 
 
@@ -127,8 +126,7 @@ def _read_entries(folder: str) -> dict:
     """Returns the content of model.json without null; {} if it is missing."""
     path = os.path.join(folder, METADATA)
     values = json_files.read(path) if os.path.isfile(path) else {}
-    check_entries(values, path)
-    return {name: x for name, x in values.items() if x is not None}
+    return checked_entries(values, path)
 
 
 def read_metadata(folder: str) -> dict:
@@ -148,8 +146,8 @@ def read_metadata(folder: str) -> dict:
     return values
 
 
-def check_entries(values: Mapping, path: str) -> None:
-    """Checks the entries of a model.json, which may be missing or null.
+def checked_entries(values: Mapping, path: str) -> dict:
+    """Returns the entries of a model.json without null, by their present names.
 
     Raises:
       ValueError: naming `path` and the entry, for example for
@@ -167,6 +165,13 @@ def check_entries(values: Mapping, path: str) -> None:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
+    entries = {name: x for name, x in values.items() if x is not None}
+    if older := entries.pop(_OLDER_UNTRAINED, None):
+        entries[contents.UNTRAINED] = [
+            *older,
+            *entries.get(contents.UNTRAINED, ()),
+        ]
+    return entries
 
 
 def assign(
@@ -196,52 +201,6 @@ def load_weights(model: keras.Model, folder: str) -> None:
     lora.reset(model)  # Kernels in files are merged.
 
 
-def find_newly_initialized(
-    metadata: Mapping, config: BertConfig
-) -> tuple[str, ...]:
-    """Returns prefixes of the names of weights that no loss has trained.
-
-    Newly initialized weights must not be served: an export omits outputs that
-    are computed with them.
-
-    Args:
-      metadata: content of model.json.
-      config: config of the model.
-    """
-    missing = metadata.get("not_in_source", ())
-    missing = (*missing, *metadata.get(_NEWLY_INITIALIZED, ()))
-    has_pairs = metadata.get("pairs") != "none" and not config.is_causal
-    if metadata["task"] == "pretraining" and not has_pairs:
-        # Only next-sentence or sentence-order prediction trains the pooler.
-        missing += (POOLER,)
-    return missing
-
-
-def has_pooler(missing: tuple[str, ...]) -> bool:
-    """Returns whether the pooler is trained; see `find_newly_initialized`."""
-    return not any(name.startswith(POOLER) for name in missing)
-
-
-def reads_pooler(task: str, config: BertConfig) -> bool:
-    """Returns whether the head of a fine-tuned model uses the pooler."""
-    tasks = ("classification", "regression", "multiple_choice")
-    return task in tasks and not config.bilstm_units
-
-
-def newly_initialized_metadata(
-    task: str, config: BertConfig
-) -> dict[str, list[str]]:
-    """Returns the entries of model.json that list untrained weights.
-
-    Args:
-      task: task of the model, a key of `models.TASK_MODELS`.
-      config: config of the model, whose pooler is newly initialized.
-    """
-    if reads_pooler(task, config):
-        return {}
-    return {_NEWLY_INITIALIZED: [POOLER]}
-
-
 def step_of(folder: str) -> int:
     """Returns the number of updates of a model folder; 0 if it has none."""
     if not os.path.exists(os.path.join(folder, checksums.STATE)):
@@ -268,7 +227,9 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
     tensors, embedding = tensor_files.TensorFile(path), None
-    names = list(tensors)
+    names, untrained = list(tensors), metadata.pop(contents.UNTRAINED, [])
+    if contents.POOLER in untrained:
+        metadata[contents.UNTRAINED] = [contents.POOLER]
     if settings := metadata.get(contents.SENTENCE_EMBEDDING):
         embedding = sentence_embedding.of_folder(settings, tensors, folder)
         more = embedding.tensors()
@@ -303,9 +264,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         given.tensors,
         path,
     )
-    # Newly initialized weights, missing in the source, are left out.
-    missing = set(metadata.get("not_in_source", ()))
-    names = [name for name in names if name not in missing]
+    names = [name for name in names if name not in untrained]
     return dataclasses.replace(given, tensors=tensor_files.only(tensors, names))
 
 
@@ -362,20 +321,20 @@ def build_model(given: Contents, seed: int = 12345) -> keras.Model:
 def write(
     given: Contents,
     folder: str,
-    new_weights: Mapping[str, np.ndarray] | None = None,
+    untrained: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Writes a model folder to `folder`, which `atomic_folder` made.
 
     Args:
       given: what to write.
       folder: where to.
-      new_weights: name -> value of the weights that are missing. Default: they
+      untrained: name -> value of the weights that are missing. Default: they
         are drawn, with a warning.
     """
     weights = tensor_files.as_float32(given.tensors)
     missing = given.missing()
-    if new_weights:
-        weights = tensor_files.merged(new_weights, weights)
+    if untrained:
+        weights = tensor_files.merged(untrained, weights)
     elif missing:
         logging.warning(
             "%s has no %s; these weights are newly initialized",

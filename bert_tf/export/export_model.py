@@ -56,16 +56,9 @@ def export(config: kinds.ExportConfig) -> None:
         return
     precision = _find_precision(config, given, metadata)
     model = load_model(given, _find_policy(precision, config.weights_dtype))
-    new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(
-        config,
-        metadata["task"],
-        new_weights,
-        model.config,
-        is_embedding=model.sentence_embedding is not None,
-    )
-    has_pooler = model_folders.has_pooler(new_weights)
-    if not has_pooler:
+    kind = kinds.find_kind(config, metadata, model)
+    is_pooler_trained = contents.is_pooler_trained(metadata, model.config)
+    if not is_pooler_trained:
         logging.warning(
             "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
@@ -73,7 +66,7 @@ def export(config: kinds.ExportConfig) -> None:
     tokenizer = load_tokenizer(given, kind)
     length = find_length(config, metadata, model.config)
     signatures, parts = make_signatures(
-        config, kind, model, tokenizer, length, metadata, has_pooler
+        config, kind, model, tokenizer, length, metadata
     )
     settings = {
         "kind": kind,
@@ -93,7 +86,7 @@ def export(config: kinds.ExportConfig) -> None:
         signatures=signatures,
         parts=parts,
         encoder=model.encoder,
-        has_pooler=has_pooler,
+        is_pooler_trained=is_pooler_trained,
         default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
         metadata=metadata | settings,
         card=make_card(config, given, metadata, settings),
@@ -255,7 +248,6 @@ def make_signatures(
     tokenizer: tokenizer_lib.BertTokenizer,
     max_seq_length: int,
     metadata: Mapping,
-    has_pooler: bool,
 ) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
     """Returns the signatures with string inputs, and other attributes to save.
 
@@ -295,9 +287,7 @@ def make_signatures(
     preprocess = tf.function(
         functools.partial(pack, tokenizer, max_seq_length), autograph=False
     )
-    postprocess = _make_postprocess(
-        config, kind, model, tokenizer, metadata, has_pooler
-    )
+    postprocess = _make_postprocess(config, kind, model, tokenizer, metadata)
     network = model.encoder if kind in _OF_ENCODER else model
 
     @functools.partial(tf.function, autograph=False)
@@ -325,7 +315,7 @@ def make_signatures(
 
 
 def _make_postprocess(
-    config, kind, model, tokenizer, metadata, has_pooler
+    config, kind, model, tokenizer, metadata
 ) -> Callable[..., text_signatures.Answers]:
     """Returns a function (model outputs, batch) -> answers."""
     if kind == "classification":
@@ -338,7 +328,10 @@ def _make_postprocess(
         )
     if kind == "encoder":
         return functools.partial(
-            encoder_signatures.encode, has_pooler=has_pooler
+            encoder_signatures.encode,
+            is_pooler_trained=contents.is_pooler_trained(
+                metadata, model.config
+            ),
         )
     if kind == "sentence_embedding":
         return encoder_signatures.make_embed(

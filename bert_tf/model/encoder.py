@@ -151,11 +151,11 @@ class ConfiguredModel(keras.Model):
       config: a BertConfig.
       metadata: set by `bert_tf.load`; see there.
       vocabulary: the same.
-      new_weights: the same.
+      untrained: the same.
       sentence_embedding: the same.
     """
 
-    metadata = vocabulary = new_weights = sentence_embedding = None
+    metadata = vocabulary = untrained = sentence_embedding = None
     reads_ids = True  # Whether the inputs are those of BertEncoder.
 
     def __init__(self, config, **kwargs):
@@ -163,6 +163,11 @@ class ConfiguredModel(keras.Model):
         if isinstance(config, dict):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
+
+    @property
+    def new_weights(self):
+        """The older name of `untrained`."""
+        return self.untrained
 
     def __call__(self, inputs, *args, **kwargs):
         """Calls the model, as in Keras; ids may be whole numbers of type float.

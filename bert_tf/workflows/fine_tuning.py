@@ -25,7 +25,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import contents, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
@@ -244,21 +244,14 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             "max_seq_length": config.max_seq_length,
             "precision": config.precision,  # Exports compute in it, too.
         }
-        | _newly_initialized(task.metadata()["task"], bert_config, source)
+        | contents.untrained_pooler(
+            task.metadata()["task"], bert_config, source
+        )
         | task.metadata(),
         source=source,
         teacher=teacher,
     )
     return run, config
-
-
-def _newly_initialized(
-    task: str, bert_config, source: Checkpoint | None
-) -> dict[str, list[str]]:
-    """Returns the entries of model.json on a pooler that stays untrained."""
-    if source:
-        return source.untrained_pooler(task, bert_config)
-    return model_folders.newly_initialized_metadata(task, bert_config)
 
 
 def _build_model(task, bert_config, strategy, config) -> keras.Model:
@@ -272,7 +265,7 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
             config.lora_alpha,
             config.lora_targets or lora.DEFAULT_TARGETS,
         )
-    if not model_folders.reads_pooler(task.metadata()["task"], bert_config):
+    if not contents.reads_pooler(task.metadata()["task"], bert_config):
         model.encoder.pooler.trainable = False
     trained, total = lora.counts(model)
     logging.info(
@@ -504,8 +497,8 @@ def load_trained(run: Run, source: Checkpoint) -> None:
                 f"give the output_dir of a run with the same {name}."
             )
     missing = source.assign_to(run.model)
-    if not model_folders.reads_pooler(task, source.config):
-        missing = [x for x in missing if not x.startswith(model_folders.POOLER)]
+    if not contents.reads_pooler(task, source.config):
+        missing = [x for x in missing if not x.startswith(contents.POOLER)]
     if missing:
         raise ValueError(
             f"{source.path()} has no trained {some(missing)}: its scores and "

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_folders, tensor_files
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
@@ -41,8 +41,8 @@ class Teacher:
     def _weights(self) -> dict[str, keras.Variable]:
         """Returns name -> weight, without those that are newly initialized."""
         weights = model_folders.weight_names(self.model)
-        new = self.model.new_weights
-        return {n: x for n, x in weights.items() if n not in new}
+        untrained = self.model.untrained
+        return {n: x for n, x in weights.items() if n not in untrained}
 
     def with_losses(self, task: Task) -> Task:
         """Returns a task with the losses of the teacher."""
@@ -257,18 +257,18 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
     unused: tuple[str, ...] = ()
     pairs = model.metadata.get("pairs", _NEXT_SENTENCE)
     if expected != _PRETRAINING:
-        if not model_folders.reads_pooler(expected, model.config):
-            unused = (model_folders.POOLER,)
+        if not contents.reads_pooler(expected, model.config):
+            unused = (contents.POOLER,)
     elif task.pairs == "none":
-        unused = (model_folders.POOLER, f"{_NEXT_SENTENCE}/")
+        unused = (contents.POOLER, f"{_NEXT_SENTENCE}/")
     elif pairs != task.pairs:
         raise ValueError(
             f"--teacher={path} was trained with pairs={pairs}, the records "
             f"have pairs={task.pairs}. Use records of the teacher's kind, or "
             "of pairs=none."
         )
-    missing = model_folders.find_newly_initialized(model.metadata, model.config)
-    untrained = [name for name in missing if not name.startswith(unused)]
+    untrained = contents.read_untrained(model.metadata, model.config)
+    untrained = [name for name in untrained if not name.startswith(unused)]
     if untrained:
         raise ValueError(
             f"--teacher={path} has weights that were never trained: "

@@ -199,7 +199,7 @@ _METADATA = (
     ("export_savedmodel", "labels", "null", "has no labels; add"),
     ("export_savedmodel", "max_seq_length", '"16"', "should be an integer fro"),
     ("export_savedmodel", "precision", "[]", "is []; it should be a string"),
-    ("extract_features", "not_in_source", '"encoder"', "it should be a lis"),
+    ("extract_features", "untrained", '"encoder"', "it should be a lis"),
     ("convert_checkpoint", "task", '["spans"]', "it should be a string"),
     ("convert_checkpoint", "source", "3", "source is 3; it should be a str"),
 )

@@ -83,7 +83,7 @@ def read(folder: str, weight_files: Sequence[str]) -> Sidecar:
             f"{' and '.join(weight_files)}"
         )
         return Sidecar({}, {}, {}, [note])
-    model_folders.check_entries(settings, path)
+    settings = model_folders.checked_entries(settings, path)
     path = os.path.join(folder, TENSORS)
     tensors = tensor_files.TensorFile(path) if os.path.isfile(path) else {}
     slots = [name for name in tensors if name.startswith(("m/", "v/"))]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_card, model_folders
+from bert_tf.checkpoint import contents, model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds, question_signatures, saved_model
 from bert_tf.export.runtimes import (
@@ -80,14 +80,7 @@ def export(config: RuntimeConfig) -> None:
 def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     metadata = export_model.export_metadata(given)
     model = export_model.load_model(given, "float32")
-    new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(
-        config,
-        metadata["task"],
-        new_weights,
-        model.config,
-        is_embedding=model.sentence_embedding is not None,
-    )
+    kind = kinds.find_kind(config, metadata, model)
     _check_lstm(config, kind, model.config.bilstm_units)
     entries = export_model.load_tokenizer(given, kind).vocab
     length = export_model.find_length(config, metadata, model.config)
@@ -100,7 +93,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
         kind,
         config,
         vocab_size=len(entries),
-        has_pooler=model_folders.has_pooler(new_weights),
+        is_pooler_trained=contents.is_pooler_trained(metadata, model.config),
         score_range=metadata.get("score_range"),
     )
     in_card = {name: settings[name] for name in _IN_CARD} | vectors

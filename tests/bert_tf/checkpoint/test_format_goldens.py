@@ -112,7 +112,7 @@ def _files(folder):
     """Returns sha256 of files, or tensors if other bytes mean the same."""
     path, files, tensors, hidden = folder / "model.json", {}, {}, []
     about = json.loads(path.read_text()) if path.exists() else {}
-    drawn = about.get("not_in_source", ())
+    drawn = about.get("untrained", ())
     # JSON last: it may have the sha256 of the others.
     for path in sorted(folder.rglob("*"), key=lambda x: x.suffix == ".json"):
         is_drawn = drawn and path.name == "model.safetensors"

@@ -187,11 +187,11 @@ def test_another_precision_than_in_training_is_a_limit(tiny_config):
     assert "have precision bfloat16 and weights_dtype bfloat16, so the" in text
 
 
-def test_windows_case_and_new_weights_are_limits(tiny_config):
+def test_windows_case_and_untrained_weights_are_limits(tiny_config):
     facts = facts_of(
         tiny_config,
         "tagging",
-        metadata={"do_lower_case": None, "not_in_source": ["tagging/bias"]},
+        metadata={"do_lower_case": None, "untrained": ["tagging/bias"]},
     )
     text = model_card.text(facts)
     assert "in windows of 64 tokens" in text
@@ -221,7 +221,7 @@ def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
     text = model_card.text(
         facts_of(
             tiny_config,
-            metadata={"task_name": name, "not_in_source": [name]},
+            metadata={"task_name": name, "untrained": [name]},
             run={"precision": name},
             settings={"precision": "float32"},
         )

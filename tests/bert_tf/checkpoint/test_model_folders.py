@@ -79,7 +79,7 @@ def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
         model_folders.save_model(
             folder,
             saved,
-            metadata={"task": "pretraining", "not_in_source": missing},
+            metadata={"task": "pretraining", "untrained": missing},
         )
     keras.utils.set_random_seed(99)
     model = bert_tf.BertPretrainer(tiny_config)
@@ -95,6 +95,28 @@ def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
         np.testing.assert_array_equal(weights[name], expected, err_msg=name)
         if name in initial and "kernel" in name:
             assert not np.array_equal(weight.numpy(), expected)
+
+
+def test_an_older_name_of_untrained_weights_is_read(tmp_path, tiny_config):
+    pooler, rest = ["encoder/pooler/kernel", "encoder/pooler/bias"], ["x/"]
+    found = []
+    for name, entries in (
+        ("older", {"not_in_source": pooler, "untrained": None}),
+        ("newer", {"untrained": pooler}),
+    ):
+        with atomic_files.atomic_folder(str(tmp_path / name)) as folder:
+            metadata = {"task": "pretraining"} | entries
+            keras.utils.set_random_seed(1)
+            model = bert_tf.BertPretrainer(tiny_config)
+            model_folders.save_model(folder, model, metadata=metadata)
+        given = Checkpoint.open(str(tmp_path / name))
+        assert given.missing() == pooler
+        assert "not_in_source" not in given.model_json()
+        found += [(given.model_json() | {"source": ""}, given.sha256())]
+    assert found[0] == found[1]
+    both = {"not_in_source": pooler, "untrained": rest}
+    entries = model_folders.checked_entries(both, "model.json")
+    assert entries == {"untrained": [*pooler, *rest]}
 
 
 def test_a_tiny_change_changes_the_digest(model):
@@ -211,16 +233,14 @@ def test_build_encoder_accepts_a_folder_of_any_task(
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
-POOLER = (model_folders.POOLER,)
+POOLER = (contents.POOLER,)
 UNTRAINED = {"untrained": list(POOLER)}
 
 
 def test_only_pretraining_with_pairs_trains_the_pooler(tiny_config):
     def find(task, is_causal=False, **metadata):
         config = dataclasses.replace(tiny_config, is_causal=is_causal)
-        return model_folders.find_newly_initialized(
-            {"task": task} | metadata, config
-        )
+        return contents.read_untrained({"task": task} | metadata, config)
 
     assert find("pretraining") == ()
     assert find("pretraining", pairs="sentence_order") == ()
@@ -228,8 +248,7 @@ def test_only_pretraining_with_pairs_trains_the_pooler(tiny_config):
     assert find("pretraining", is_causal=True) == POOLER
     # Fine-tuning trains it, even if pre-training did not.
     assert find("classification", is_causal=True) == ()
-    assert find("regression", not_in_source=["a"]) == ("a",)
-    assert find("tagging", not_in_source=["a"], **UNTRAINED) == ("a", *POOLER)
+    assert find("regression", untrained=["a"]) == ("a",)
 
 
 def test_tagging_and_spans_do_not_train_the_pooler(tiny_config):
@@ -247,9 +266,7 @@ def test_tagging_and_spans_do_not_train_the_pooler(tiny_config):
 
     def metadata(task, source, **sizes):
         config = dataclasses.replace(tiny_config, **sizes)
-        if source:
-            return source.untrained_pooler(task, config)
-        return model_folders.newly_initialized_metadata(task, config)
+        return contents.untrained_pooler(task, config, source)
 
     for task in ("tagging", "spans"):
         assert metadata(task, None) == UNTRAINED

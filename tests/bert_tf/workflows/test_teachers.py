@@ -240,7 +240,7 @@ def test_heads_that_were_never_trained_do_not_teach(tmp_path, pairs):
         "pretraining",
         tmp_path / "x",
         labels=None,
-        not_in_source=untrained,
+        untrained=untrained,
     )
     task = pretraining.PretrainingTask(pairs)
     if pairs == "none":

@@ -30,7 +30,7 @@ _HEADS = {
 }
 
 
-def _load(folder: str, architecture: str, has_pooler: bool):
+def _load(folder: str, architecture: str, add_pooling_layer: bool):
     """Returns a model with all weights loaded from the folder.
 
     Raises:
@@ -40,7 +40,7 @@ def _load(folder: str, architecture: str, has_pooler: bool):
 
     settings = {}
     if architecture == "BertModel":
-        settings["add_pooling_layer"] = has_pooler
+        settings["add_pooling_layer"] = add_pooling_layer
     model, info = getattr(transformers, architecture).from_pretrained(
         folder,
         output_loading_info=True,
@@ -78,7 +78,7 @@ def outputs(
     folder: str,
     architecture: str,
     task: str,
-    has_pooler: bool,
+    add_pooling_layer: bool,
     batch: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray] | None:
     """Returns the outputs of transformers in float32, without dropout.
@@ -87,7 +87,7 @@ def outputs(
       folder: contains config.json and weights.
       architecture: class of transformers.
       task: a key of `models.TASK_MODELS`.
-      has_pooler: whether the folder has a pooler.
+      add_pooling_layer: whether the folder has a pooler.
       batch: from `parity.batch`.
 
     Returns:
@@ -105,7 +105,7 @@ def outputs(
         if error.name in ("torch", "transformers"):
             return None
         raise
-    model = _load(folder, architecture, has_pooler)
+    model = _load(folder, architecture, add_pooling_layer)
     inputs = {
         theirs: torch.from_numpy(batch[ours]).long()
         for theirs, ours in _INPUTS.items()

@@ -415,7 +415,7 @@ def reference_outputs(
     checkpoint, folder = read(path), sentence_transformers.read(path).folder
     parts = _complete_parts(checkpoint)
     architecture = config_json.architecture_for(checkpoint.task, parts)
-    has_pooler = renaming.POOLER in parts
+    add_pooling_layer = renaming.POOLER in parts
     return peer.outputs(
-        folder, architecture, checkpoint.task, has_pooler, batch
+        folder, architecture, checkpoint.task, add_pooling_layer, batch
     )

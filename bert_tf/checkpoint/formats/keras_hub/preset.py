@@ -138,9 +138,9 @@ def read(path: str) -> contents.Contents:
         source=source,
         config=os.path.join(path, preset_json.CONFIG),
     )
-    absent = extra.settings.get("not_in_source") or ()
+    untrained = extra.settings.get(contents.UNTRAINED, ())
     weights = tensor_files.only(
-        weights, [x for x in weights if x not in absent]
+        weights, [x for x in weights if x not in untrained]
     )
     notes = [*metadata.notes, *extra.notes]
     length = metadata.max_seq_length
@@ -226,7 +226,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     settings = {
         "labels": list(labels),
         "step": checkpoint.step,
-        "not_in_source": missing,
+        contents.UNTRAINED: missing,
         contents.INFERRED_CASE: is_case_inferred,
     }
     sidecar.write(
