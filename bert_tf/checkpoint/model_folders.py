@@ -201,13 +201,6 @@ def load_weights(model: keras.Model, folder: str) -> None:
     lora.reset(model)  # Kernels in files are merged.
 
 
-def step_of(folder: str) -> int:
-    """Returns the number of updates of a model folder; 0 if it has none."""
-    if not os.path.exists(os.path.join(folder, checksums.STATE)):
-        return 0
-    return checksums.read_state(folder).get("step", 0)
-
-
 def read(folder: str, *, with_slots: bool = True) -> Contents:
     """Reads a model folder; its tensors are read when they are asked for.
 
@@ -241,7 +234,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         tensors=tensor_files.only(tensors, names),
         labels=tuple(metadata.get("labels") or ()),
         slots=_read_slots(folder) if with_slots else {},
-        step=step_of(folder),
+        step=run_models.step_of(folder),
         origin=metadata.get("source"),
         vocabulary=_read_vocabulary(folder),
         do_lower_case=metadata.get("do_lower_case"),

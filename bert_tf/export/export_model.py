@@ -9,7 +9,12 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import contents, model_card, model_folders
+from bert_tf.checkpoint import (
+    contents,
+    model_card,
+    model_folders,
+    run_models,
+)
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import POLICIES, BertConfig, inference_policy
 from bert_tf.export import (
@@ -159,7 +164,7 @@ def make_card(
       files: format of the export.
 
     Raises:
-      ValueError: as in `model_card.find_run`.
+      ValueError: as in `run_models.read_run`.
     """
     facts = model_card.Facts(
         config=given.config,
@@ -168,7 +173,7 @@ def make_card(
         kind=settings["kind"],
         settings=settings,
         license=config.license,
-        **model_card.find_run(given.path()),
+        **run_models.read_run(given.path()),
     )
     return model_card.text(facts)
 

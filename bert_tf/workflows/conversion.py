@@ -75,7 +75,7 @@ def convert(
         run = {}
         source = detection.detect(path)
         if source == OURS:
-            run = model_card.find_run(run_models.find(path))
+            run = run_models.read_run(run_models.find(path))
         facts = model_card.of_checkpoint(given, to, license, run)
         model_card.write(folder, facts)
         report = [

@@ -417,7 +417,7 @@ def train_and_predict(
             strategy, lambda: run_models.find(config.output_dir)
         )
         model_folders.load_weights(run.model, folder)
-        step = model_folders.step_of(folder)
+        step = run_models.step_of(folder)
     else:
         load_trained(run, run.source)
         step = run.source.step

@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 from safetensors.numpy import load_file
 
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import run_models
 from bert_tf.training import checkpoints, stopping
 from bert_tf.workflows import run_history
 from bert_tf.workflows.configs import PretrainingConfig
@@ -645,7 +645,7 @@ def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
     with pytest.raises(stopping.Stopped, match=fault):
         pretrain_for(folder, resumed, tiny_vocab_file, **settings)
     for path in (whole, resumed):
-        assert model_folders.step_of(run_models.find(str(path))) == 3
+        assert run_models.step_of(run_models.find(str(path))) == 3
     without = settings | {"early_stopping_evaluations": None}
     with pytest.raises(ValueError, match="best has the best model so far"):
         pretrain_for(folder, whole, tiny_vocab_file, **without)
@@ -708,7 +708,7 @@ def test_a_run_that_may_stop_early_resumes_on_its_held_out_records_alone(
     os.truncate(run / "best/model.safetensors", 100)
     pretrain_for(folder, run, tiny_vocab_file, **settings)
     assert run_models.newest_step(str(run)) == 6
-    assert model_folders.step_of(run_models.find(str(run))) == 6
+    assert run_models.step_of(run_models.find(str(run))) == 6
 
 
 def test_early_stopping_without_an_evaluation_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from bert_tf.checkpoint import (
     model_card,
     model_folders,
     options,
+    run_models,
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
@@ -271,7 +272,7 @@ def test_an_undefined_score_is_in_the_text_with_the_reason(
     reason = "undefined where all predictions, or all labels, are the same."
     assert reason in text
     folder = make_run(tmp_path, run=RUN, eval_results=results)
-    assert model_card.find_run(folder)["results"] == results
+    assert run_models.read_run(folder)["results"] == results
     defined = model_card.text(facts_of(tiny_config, results=RESULTS))
     assert "undefined" not in defined
 
@@ -288,18 +289,18 @@ def test_other_forms_of_licences_are_refused(license):
 @pytest.mark.parametrize("inside", ["best", "checkpoints/step-00000007"])
 def test_a_model_in_a_run_has_its_settings_and_scores(tmp_path, inside):
     folder = make_run(tmp_path, inside, run=RUN, eval_results=RESULTS)
-    assert model_card.find_run(folder) == {"run": RUN, "results": RESULTS}
+    assert run_models.read_run(folder) == {"run": RUN, "results": RESULTS}
 
 
 def test_scores_of_another_step_are_not_those_of_the_model(tmp_path):
     results = RESULTS | {"step": 6}
     folder = make_run(tmp_path, run=RUN, eval_results=results)
-    assert model_card.find_run(folder) == {"run": RUN}
+    assert run_models.read_run(folder) == {"run": RUN}
 
 
 def test_a_model_folder_alone_has_no_run(tmp_path):
     folder = make_run(tmp_path, "model", run=RUN, eval_results=RESULTS)
-    assert model_card.find_run(folder) == {}
+    assert run_models.read_run(folder) == {}
 
 
 @pytest.mark.parametrize(
@@ -315,7 +316,7 @@ def test_a_model_folder_alone_has_no_run(tmp_path):
 def test_damaged_scores_are_refused(tmp_path, changes):
     folder = make_run(tmp_path, run=RUN, eval_results=RESULTS | changes)
     with pytest.raises(ValueError, match="eval_results.json.*(dev|trivial)"):
-        model_card.find_run(folder)
+        run_models.read_run(folder)
 
 
 # Conversions.

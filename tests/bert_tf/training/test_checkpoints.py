@@ -462,7 +462,7 @@ def test_a_damaged_model_given_by_path_is_not_replaced_by_another(
     with atomic_files.atomic_folder(str(tmp_path / "run/best")) as folder:
         model_folders.save_model(folder, model, metadata={})
         checksums.write_checksums(folder, {"step": 10})
-    assert model_folders.step_of(run_models.find(str(tmp_path / "run"))) == 10
+    assert run_models.step_of(run_models.find(str(tmp_path / "run"))) == 10
     (tmp_path / "run/best" / model_folders.WEIGHTS).unlink()
     with pytest.raises(checksums.DamagedError) as raised:
         run_models.find(str(tmp_path / "run"))
@@ -575,7 +575,7 @@ def test_a_kill_at_any_moment_leaves_only_intact_checkpoints(tmp_path):
         assert last in (reported, reported + 1)
         for variable in variables:
             assert (variable.numpy() == last).all()
-        assert model_folders.step_of(saved.path(last)) == last
+        assert run_models.step_of(saved.path(last)) == last
     assert num_unfinished, "no kill came while a checkpoint was written"
 
 
