@@ -348,8 +348,8 @@ class Checkpoint(Contents):
                 )
                 for line in lines:
                     logging.info("%s", line)
-            facts = model_card.of_checkpoint(self, format, license)
-            model_card.write(folder, facts)
+            card = model_card.of_checkpoint(self, format, license)
+            model_card.write(folder, card)
         logging.info("saved %s as %s  format %s", self.task, path, format)
 
     def _check_trained(self, format: str) -> None:

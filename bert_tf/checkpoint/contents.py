@@ -180,6 +180,14 @@ def read_untrained(
     return untrained
 
 
+def pop_untrained(metadata: dict) -> list[str]:
+    """Removes the weights listed by name in UNTRAINED, and returns them."""
+    untrained = metadata.pop(UNTRAINED, [])
+    if POOLER in untrained:
+        metadata[UNTRAINED] = [POOLER]
+    return [name for name in untrained if name != POOLER]
+
+
 def is_pooler_trained(
     metadata: Mapping, config: bert_config.BertConfig
 ) -> bool:

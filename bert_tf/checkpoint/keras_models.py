@@ -236,14 +236,10 @@ def _of_model(
         prefix + name: weight.numpy().astype(np.float32)
         for name, weight in model_folders.merged_weights(model).items()
     }
-    names = metadata.pop(contents.UNTRAINED, [])
     untrained = {
         prefix + name: tensors.pop(prefix + name)
-        for name in names
-        if name != contents.POOLER
+        for name in contents.pop_untrained(metadata)
     }
-    if contents.POOLER in names:
-        metadata[contents.UNTRAINED] = [contents.POOLER]
     if task in contents.WITH_LABELS and labels is None:
         labels = metadata.get("labels")
     labels = _labels_of(model, task, labels)

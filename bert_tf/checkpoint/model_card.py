@@ -176,8 +176,8 @@ def of_checkpoint(
     files: str,
     license: str | None = None,
     run: Mapping[str, Mapping] | None = None,
-) -> Facts:
-    """Returns the facts of a Checkpoint that is written in a format.
+) -> str:
+    """Returns the card of a Checkpoint that is written in a format.
 
     Args:
       given: what is written.
@@ -186,27 +186,26 @@ def of_checkpoint(
       run: of the folder that it was read from, from `run_models.read_run`.
     """
     found = dict(run or {})
-    trained = found.get("run", {}).get("config", {})
-    if trained.get("hidden_act", given.config.hidden_act) != (
-        given.config.hidden_act
-    ):
+    trained, own = found.get("run", {}).get("config", {}), given.config
+    if trained.get("hidden_act", own.hidden_act) != own.hidden_act:
         found.pop("results", None)  # Of the model with the other activation.
-    return Facts(
-        config=given.config,
+    facts = Facts(
+        config=own,
         metadata=given.model_json(),
         files=files,
         license=license,
         **found,
     )
+    return text(facts)
 
 
-def write(folder: str, facts: Facts) -> None:
-    """Writes the card to `folder`, which `atomic_folder` made.
+def write(folder: str, card: str) -> None:
+    """Writes a card to `folder`, which `atomic_folder` made.
 
     Write it last: a card may be edited, so no checksum should cover it.
     """
     with open(os.path.join(folder, FILE), "w", encoding="utf-8") as file:
-        file.write(text(facts))
+        file.write(card)
 
 
 def is_card(path: str) -> bool:
@@ -385,11 +384,10 @@ def _limits(facts: Facts) -> list[str]:
             f"Trained with precision {_escaped(trained)}; these files have "
             f"{' and '.join(others)}, so their scores may differ."
         )
-    untrained = metadata.get(contents.UNTRAINED, ())
-    if drawn := [name for name in untrained if name != contents.POOLER]:
+    if untrained := contents.pop_untrained(dict(metadata)):
         lines.append(
             f"Newly initialized, since the source had no such weights: "
-            f"{_escaped(', '.join(drawn))}."
+            f"{_escaped(', '.join(untrained))}."
         )
     return lines
 

@@ -220,9 +220,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             f"{', '.join(models.TASK_MODELS)}. Correct it."
         )
     tensors, embedding = tensor_files.TensorFile(path), None
-    names, untrained = list(tensors), metadata.pop(contents.UNTRAINED, [])
-    if contents.POOLER in untrained:
-        metadata[contents.UNTRAINED] = [contents.POOLER]
+    names, untrained = list(tensors), contents.pop_untrained(metadata)
     if settings := metadata.get(contents.SENTENCE_EMBEDDING):
         embedding = sentence_embedding.of_folder(settings, tensors, folder)
         more = embedding.tensors()

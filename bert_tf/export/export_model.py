@@ -344,6 +344,8 @@ def _make_postprocess(
         )
     if kind == "fill_mask":
         return functools.partial(
-            mask_signatures.fill, tokenizer=tokenizer, top_k=config.top_k or 5
+            mask_signatures.fill,
+            tokenizer=tokenizer,
+            top_k=config.top_k or kinds.TOP_K,
         )
     return choice_signatures.choose

@@ -28,6 +28,7 @@ WEIGHTS = {
     "encoder": "encoder/layer",
     "sentence_embedding": "encoder/layer",
 }
+TOP_K = 5  # Candidates for each [MASK], by default.
 # The tokenizer alone, without a model.
 PREPROCESSOR = "preprocessor"
 # Kinds that read long texts in windows; others cut them.
@@ -102,7 +103,7 @@ class ExportConfig(CheckpointOptions):
     )
     top_k: int | None = option(
         None,
-        "fill_mask: number of candidates for each [MASK]. Default: 5.",
+        f"fill_mask: number of candidates for each [MASK]. Default: {TOP_K}.",
         at_least=1,
     )
     pooling: str | None = option(

@@ -210,6 +210,4 @@ def export_text(
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, metadata or {})
         if card is not None:
-            path = os.path.join(folder, model_card.FILE)
-            with atomic_files.atomic_file(path) as file:
-                file.write(card)
+            model_card.write(folder, card)

@@ -156,6 +156,7 @@ class ConfiguredModel(keras.Model):
     """
 
     metadata = vocabulary = untrained = sentence_embedding = None
+    new_weights = property(lambda self: self.untrained)  # Its older name.
     reads_ids = True  # Whether the inputs are those of BertEncoder.
 
     def __init__(self, config, **kwargs):
@@ -163,11 +164,6 @@ class ConfiguredModel(keras.Model):
         if isinstance(config, dict):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
-
-    @property
-    def new_weights(self):
-        """The older name of `untrained`."""
-        return self.untrained
 
     def __call__(self, inputs, *args, **kwargs):
         """Calls the model, as in Keras; ids may be whole numbers of type float.

@@ -72,12 +72,10 @@ def convert(
         written, changes = convert_lib.write(
             given, to, folder, accept_tokenizer_differences
         )
-        run = {}
         source = detection.detect(path)
-        if source == OURS:
-            run = run_models.read_run(run_models.find(path))
-        facts = model_card.of_checkpoint(given, to, license, run)
-        model_card.write(folder, facts)
+        run = run_models.read_run(given.path()) if source == OURS else {}
+        card = model_card.of_checkpoint(given, to, license, run)
+        model_card.write(folder, card)
         report = [
             f"{given.source} -> {to} {output_dir}",
             f"task {given.task}, hidden_act {written.config.hidden_act}",

@@ -120,9 +120,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
         _convert(config, network, source, target, settings, calibration)
         if config.report:
             _report(source, target, settings, work, model.config, texts)
-        path = os.path.join(target, model_card.FILE)
-        with atomic_files.atomic_file(path) as file:
-            file.write(card)
+        model_card.write(target, card)
 
 
 def _marks(name: str) -> dict[str, str]:

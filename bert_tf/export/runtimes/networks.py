@@ -78,7 +78,7 @@ def make(
         if kind == "sentence_embedding":
             return embed(outputs, batch)
         if kind == "fill_mask":
-            return _fill(outputs, vocab_size, config.top_k or 5)
+            return _fill(outputs, vocab_size, config.top_k or kinds.TOP_K)
         if kind == "regression":
             return dict(
                 text_signatures.score(outputs, batch, score_range=score_range)

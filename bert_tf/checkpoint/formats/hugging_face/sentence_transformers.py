@@ -140,13 +140,18 @@ def read(path: str) -> Modules:
     )
 
 
-def _read_pooling(folder: str) -> tuple[str, ...]:
-    """Returns the modes of a Pooling module."""
+def _read_config(folder: str, kind: dict) -> tuple[str, dict]:
+    """Returns the path and the content of a module's config."""
     file = os.path.join(folder, config_json.CONFIG)
     if not os.path.isfile(file):
         raise ValueError(f"{file} is missing. Copy the whole folder again.")
+    return file, json_files.read(file, kind)
+
+
+def _read_pooling(folder: str) -> tuple[str, ...]:
+    """Returns the modes of a Pooling module."""
     flags = {f"{name}?": bool for name in _FLAGS}
-    values = json_files.read(file, flags | {"include_prompt?": bool})
+    file, values = _read_config(folder, flags | {"include_prompt?": bool})
     if values.get("include_prompt") is False:
         raise ValueError(
             f"{file}: include_prompt=false is not supported: without it, "
@@ -195,10 +200,7 @@ def _step(kind: str, folder: str, file: str) -> Dense | Normalize | None:
 
 
 def _read_dense(folder: str) -> Dense:
-    file = os.path.join(folder, config_json.CONFIG)
-    if not os.path.isfile(file):
-        raise ValueError(f"{file} is missing. Copy the whole folder again.")
-    values = json_files.read(file, _DENSE)
+    file, values = _read_config(folder, _DENSE)
     name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
     if name not in _ACTIVATIONS or values.get("use_residual"):
         what = "use_residual=true"
