@@ -192,7 +192,7 @@ def predict(config: PredictConfig) -> int:
         )
         is_known = model.num_tokens is not None
         row_outputs.warn_of_cut(num_cut, count, model.max_seq_length, is_known)
-        if not count:
+        if not count and not num_bad:
             logging.warning(
                 "%s has no rows, so there are no answers", lines.name
             )

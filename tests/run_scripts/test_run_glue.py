@@ -279,6 +279,27 @@ def test_sts_b_end_to_end_without_a_dev_file(
     assert len(set(scores)) > 10
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_a_regression_is_evaluated_after_its_run(tmp_path, base_flags):
+    rows = [[str(n), SAILING[n], SAYING[n], f"{n}"] for n in range(5)]
+    header = ["index", "sentence1", "sentence2", "score"]
+    files = {"train": "train.tsv", "dev": "dev.tsv"}
+    folder = write_pairs(tmp_path / "STS-B", header, rows, **files)
+    output = tmp_path / "run"
+    flags = [
+        "--task_name=STS-B",
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        "--do_eval",
+        *base_flags,
+    ]
+    run(*flags, "--do_train")
+    results = json_files.read(output / "eval_results.json")
+    (output / "eval_results.json").unlink()
+    run(*flags)
+    assert json_files.read(output / "eval_results.json") == results
+
+
 @pytest.mark.slow
 def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
     tmp_path, base_flags, large_weights
