@@ -25,12 +25,12 @@ from bert_tf.checkpoint import (
     tensor_files,
 )
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, OURS
+from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, FORMATS, OURS
 from bert_tf.config import POLICIES
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import lora, models
 from tfrecords.io import atomic_files, stored_folders
-from tfrecords.options import some
+from tfrecords.options import is_address, some
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -56,8 +56,10 @@ class Checkpoint(Contents):
         path: str | os.PathLike,
         *,
         hidden_act: str | None = None,
+        allow_nan_weights: bool = False,
         accept_tokenizer_differences: bool = False,
         with_slots: bool = False,
+        check_weights: bool = True,
     ) -> "Checkpoint":
         """Returns the model at a path, and logs the notes on it.
 
@@ -69,21 +71,26 @@ class Checkpoint(Contents):
             prefix of a TensorFlow checkpoint, or the address of either in a
             store, such as gs://.
           hidden_act: activation to use instead of the source's.
+          allow_nan_weights: whether weights may be NaN or infinite.
           accept_tokenizer_differences: whether its own tokenizer may do what
             ours does not, with a warning.
-          with_slots: whether a model folder should have Adam's moments too;
-            the other formats always do.
+          with_slots: whether to have Adam's moments too.
+          check_weights: whether to read all weights once, so that damage and
+            NaN are found now. They are read again when they are used.
 
         Raises:
           ValueError: if there is no model, several, or a damaged one; its
-            weights do not match its config; its tokenizer differs from BERT's.
+            weights do not match its config, or are NaN or infinite; its
+            tokenizer differs from BERT's.
           OSError: if a file cannot be read.
         """
         given = cls.read(
             path,
             hidden_act=hidden_act,
+            allow_nan_weights=allow_nan_weights,
             accept_tokenizer_differences=accept_tokenizer_differences,
             with_slots=with_slots,
+            check_weights=check_weights,
         )
         for note in given.notes:
             is_detail = isinstance(note, contents.Detail)
@@ -97,8 +104,10 @@ class Checkpoint(Contents):
         path: str | os.PathLike,
         *,
         hidden_act: str | None = None,
+        allow_nan_weights: bool = False,
         accept_tokenizer_differences: bool = False,
         with_slots: bool = False,
+        check_weights: bool = True,
     ) -> "Checkpoint":
         """Returns the same as `open`, for a caller that shows the notes."""
         path = stored_folders.fetch(as_str(path))
@@ -108,13 +117,22 @@ class Checkpoint(Contents):
             given = model_folders.read(folder, with_slots=with_slots)
         else:
             given = detection.converter(name).read(path)
+            folder = path if os.path.isdir(path) else None
             contents.check_labels(given)
+        source = f"{name} {stored_folders.address(os.path.abspath(path))}"
+        given = dataclasses.replace(
+            given,
+            source=source,
+            folder=folder and os.path.abspath(folder),
+            origin=given.origin if name == OURS else source,
+            slots=given.slots if with_slots else {},
+        )
+        if check_weights:
+            given.check_finite(allow_nan=allow_nan_weights)
+        if name != OURS:
             given = _without_foreign_head(given, name, path)
             _check_tokenizer(given, path, accept_tokenizer_differences)
-            source = f"{name} {stored_folders.address(os.path.abspath(path))}"
-            given = dataclasses.replace(given, source=source, origin=source)
-        given = _with_activation(given, hidden_act)
-        return cls.of(given)
+        return cls.of(_with_activation(given, hidden_act))
 
     @classmethod
     def of(cls, given: Contents) -> "Checkpoint":
@@ -257,7 +275,8 @@ class Checkpoint(Contents):
         for name in missing:
             del variables[name]
         path = getattr(tensors, "path", None) or self.path()
-        tensor_files.check_finite(tensors, path)
+        if not getattr(tensors, "is_finite", False):
+            tensor_files.check_finite(tensors, path)
         model_folders.assign(variables, tensors, path)
         lora.reset(model)  # Kernels in files are merged.
         return missing
@@ -324,7 +343,7 @@ class Checkpoint(Contents):
         """Writes a new folder in a format; see `keras_models.save`.
 
         Args:
-          path: folder to write.
+          path: folder to write; it may exist if it is empty.
           format: one of `FORMATS`.
           untrained: name -> value of the weights that are missing, which a
             folder of ours has nevertheless. Default: they are drawn.
@@ -332,11 +351,14 @@ class Checkpoint(Contents):
           accept_tokenizer_differences: as for `keras_models.save`.
 
         Raises:
-          ValueError: if the format cannot hold the model.
+          ValueError: if `path` is in use, or the format is unknown or cannot
+            hold the model.
           OSError: if a file cannot be written.
         """
         from bert_tf.checkpoint import convert, model_card
 
+        path = _check_new(path, format)
+        model_card.check_license(license)
         if format != OURS:
             self._check_trained(format)
         with atomic_files.atomic_folder(path) as folder:
@@ -432,6 +454,26 @@ def _digests(weights: Mapping, names: Collection[str]) -> Mapping[str, str]:
     return types.MappingProxyType(
         {n: tensor_files.digest_of({n: weights[n]}) for n in names}
     )
+
+
+def _check_new(path: str | os.PathLike, format: str) -> str:
+    """Returns the folder to write; raises ValueError if it cannot be."""
+    if format not in FORMATS:
+        raise ValueError(
+            f"format {format!r} is not one of {', '.join(FORMATS)}."
+        )
+    path = as_str(path)
+    if is_address(path):
+        raise ValueError(
+            f"{path} is in a store; models are written atomically only to a "
+            "disk. Give a local folder, and copy it there."
+        )
+    path = os.path.normpath(path)
+    if os.path.exists(path) and not (
+        os.path.isdir(path) and not os.listdir(path)
+    ):
+        raise ValueError(f"{path} already exists. Choose a new folder.")
+    return path
 
 
 def as_str(path) -> str:

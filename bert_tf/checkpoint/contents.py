@@ -16,6 +16,7 @@ import numpy as np
 from bert_tf import config as bert_config
 from bert_tf.checkpoint import tensor_files
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
+from tfrecords.io import stored_folders
 from tfrecords.text import vocab
 
 # Keys in model.json. The last two are in bert_tf.json too: whether
@@ -56,8 +57,10 @@ class Contents:
     """A BERT as files hold it.
 
     Attributes:
-      source: format and path that it was read from, for messages.
+      source: format, and path that it was opened with.
       config: model sizes.
+      folder: local folder that its files are in, if they are in one: of a run,
+        that of the model found in it.
       origin: where its weights were converted from, as the model.json of a
         folder of ours says, if it does; otherwise `source`.
       task: a key of `models.TASK_MODELS`.
@@ -87,6 +90,7 @@ class Contents:
     labels: tuple[str, ...] = ()
     slots: Mapping[str, np.ndarray] = dataclasses.field(default_factory=dict)
     step: int = 0
+    folder: str | None = None
     origin: str | None = None
     vocabulary: bytes | None = None
     do_lower_case: bool | None = None
@@ -98,14 +102,14 @@ class Contents:
     tokenizer_differences: tuple[str, ...] = ()
 
     def path(self) -> str:
-        """Returns the path that it was read from, for messages."""
-        return self.source.partition(" ")[2]
+        """Returns the path of its files, for messages."""
+        path = self.folder or self.source.partition(" ")[2]
+        return stored_folders.address(path)
 
     def path_of(self, name: str) -> str:
         """Returns the path of a file beside the weights, for messages."""
-        path = self.path()
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-        return os.path.join(folder, name)
+        folder = self.folder or os.path.dirname(self.path())
+        return stored_folders.address(os.path.join(folder, name))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Returns the shape of every weight of the task's model."""
@@ -120,6 +124,17 @@ class Contents:
         embedding = self.sentence_embedding
         more = embedding.tensors() if embedding else {}
         return tensor_files.merged(more, self.slots, self.tensors)
+
+    def check_finite(self, *, allow_nan: bool = False) -> None:
+        """Reads all tensors; raises ValueError if some are NaN or infinite.
+
+        Args:
+          allow_nan: as for `tensor_files.check_finite`.
+        """
+        path = getattr(self.tensors, "path", None) or self.path()
+        tensor_files.check_finite(self.all_tensors(), path, allow_nan=allow_nan)
+        if isinstance(self.tensors, tensor_files.Tensors):
+            self.tensors.is_finite = not allow_nan
 
     def rules(self) -> dict[str, bool]:
         """Returns the rules of the tokenizer, see `vocab.rules_of`."""

@@ -9,18 +9,16 @@ import keras
 import numpy as np
 from absl import logging
 
-from bert_tf.checkpoint import contents, model_card, model_folders, tensor_files
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.checkpoint import (
     Checkpoint,
-    as_str,
     check_labels,
     check_vocabulary,
 )
-from bert_tf.checkpoint.options import FORMATS, OURS
+from bert_tf.checkpoint.options import OURS
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
 from tfrecords.io import stored_folders
-from tfrecords.options import is_address
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -192,22 +190,6 @@ def save(
       >>> bert_tf.save(model, "models/sst-2")
       >>> bert_tf.save(model, "models/sst-2_hf", format="hugging_face")
     """
-    if format not in FORMATS:
-        raise ValueError(
-            f"format {format!r} is not one of {', '.join(FORMATS)}."
-        )
-    model_card.check_license(license)
-    path = as_str(path)
-    if is_address(path):
-        raise ValueError(
-            f"{path} is in a store; models are written atomically only to a "
-            "disk. Give a local folder, and copy it there."
-        )
-    path = os.path.normpath(path)
-    if os.path.exists(path) and not (
-        os.path.isdir(path) and not os.listdir(path)
-    ):
-        raise ValueError(f"{path} already exists. Choose a new folder.")
     given, untrained = _of_model(model, tokenizer, labels)
     given.save(
         path,

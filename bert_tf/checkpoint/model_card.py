@@ -303,7 +303,8 @@ def _training(facts: Facts) -> str:
     """Returns the paragraphs on data and settings of the training."""
     if not facts.run:
         return _UNKNOWN_TRAINING
-    run = {n: x for n, x in facts.run.items() if n not in ("config", "task")}
+    left_out = ("config", "task", "init_checkpoint_sha256")
+    run = {n: x for n, x in facts.run.items() if n not in left_out}
     if path := run.get("init_checkpoint"):
         run["init_checkpoint"] = os.path.basename(os.path.normpath(path))
     digest = run.pop("records", None)

@@ -227,6 +227,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         names = [name for name in names if name not in more]
     given = Contents(
         source=f"bert_tf {folder}",
+        folder=folder,
         config=BertConfig.from_json_file(os.path.join(folder, CONFIG)),
         task=metadata["task"],
         tensors=tensor_files.only(tensors, names),

@@ -75,6 +75,9 @@ class Tensors(Mapping):
     Args:
       stored: name -> StoredTensor or array.
       path: file that all are in, for messages; None if there are several.
+
+    Attributes:
+      is_finite: whether all are known to be finite.
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Tensors(Mapping):
         path: str | None = None,
     ):
         self.stored, self.path = dict(stored), path
+        self.is_finite = False
 
     def __getitem__(self, name: str) -> np.ndarray:
         return _array(self.stored[name])
@@ -174,7 +178,9 @@ def only(tensors: Mapping, names: Collection[str]) -> Tensors:
     """Returns the tensors of the given names, without reading them."""
     everything = stored(tensors)
     path = getattr(tensors, "path", None)
-    return Tensors({name: everything[name] for name in names}, path)
+    chosen = Tensors({name: everything[name] for name in names}, path)
+    chosen.is_finite = getattr(tensors, "is_finite", False)
+    return chosen
 
 
 def merged(*mappings: Mapping) -> Tensors:
@@ -335,6 +341,10 @@ def check_partners(
     ]
     groups = [group for group in (unexpected, missing, misfits) if group]
     if groups:
+        if path := getattr(tensors, "path", None):
+            # The header may be damaged, which is no difference.
+            folder, file = os.path.split(path)
+            checksums.check(folder, [file])
         raise ValueError(
             f"{sum(map(len, groups))} weights do not match ({source}).\n  "
             + "\n  ".join(some(group, "\n  ") for group in groups)

@@ -16,6 +16,7 @@ from bert_tf.checkpoint import (
     run_models,
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.options import OURS
 from bert_tf.config import POLICIES, BertConfig, inference_policy
 from bert_tf.export import (
     choice_signatures,
@@ -166,6 +167,7 @@ def make_card(
     Raises:
       ValueError: as in `run_models.read_run`.
     """
+    is_ours = given.source.startswith(OURS)
     facts = model_card.Facts(
         config=given.config,
         metadata=metadata,
@@ -173,7 +175,7 @@ def make_card(
         kind=settings["kind"],
         settings=settings,
         license=config.license,
-        **run_models.read_run(given.path()),
+        **(run_models.read_run(given.folder) if is_ours else {}),
     )
     return model_card.text(facts)
 

@@ -11,7 +11,6 @@ from bert_tf.checkpoint import (
     model_card,
     parity,
     run_models,
-    tensor_files,
 )
 from bert_tf.checkpoint import convert as convert_lib
 from bert_tf.checkpoint.checkpoint import Checkpoint
@@ -43,7 +42,7 @@ def convert(
       overwrite: whether to replace an existing model.
       compare: whether to also compute outputs and compare them with those of
         the libraries that define the two formats, if installed.
-      allow_nan_weights: whether weights may be NaN or infinite.
+      allow_nan_weights: as for `Checkpoint.open`.
       accept_tokenizer_differences: as for `Checkpoint.open`, and for a
         format that cannot hold the rules of the tokenizer.
       license: of the weights, for the card; see `model_card.check_license`.
@@ -61,19 +60,17 @@ def convert(
     given = Checkpoint.read(
         path,
         hidden_act=hidden_act,
+        allow_nan_weights=allow_nan_weights,
         accept_tokenizer_differences=accept_tokenizer_differences,
         with_slots=True,
     )
     contents.check_labels(given)
-    tensor_files.check_finite(
-        given.all_tensors(), path, allow_nan=allow_nan_weights
-    )
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
         written, changes = convert_lib.write(
             given, to, folder, accept_tokenizer_differences
         )
         source = detection.detect(path)
-        run = run_models.read_run(given.path()) if source == OURS else {}
+        run = run_models.read_run(given.folder) if source == OURS else {}
         card = model_card.of_checkpoint(given, to, license, run)
         model_card.write(folder, card)
         report = [

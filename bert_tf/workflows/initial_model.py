@@ -43,7 +43,8 @@ def open_model(
         run_folder.check_setting(output_dir, "init_checkpoint", name_of(source))
         if run_models.newest_step(output_dir):
             # Not best/, which is replaced if it is damaged.
-            return Checkpoint.open(run_models.find_newest(output_dir))
+            folder = run_models.find_newest(output_dir)
+            return Checkpoint.open(folder, check_weights=False)
     else:
         # A damaged model must not be silently replaced by another.
         try:

@@ -350,6 +350,18 @@ def test_a_checkpoint_with_another_vocabulary(tmp_path, examine, save):
     assert "another vocabulary" in text
 
 
+def test_a_checkpoint_with_nan(tmp_path, examine, save):
+    flag = save(model())
+    path = str(tmp_path / "model" / model_folders.WEIGHTS)
+    tensors = tensor_files.read_tensors(path)
+    kernel = np.full_like(tensors["encoder/pooler/kernel"], np.nan)
+    tensor_files.write_tensors(
+        tensors | {"encoder/pooler/kernel": kernel}, path
+    )
+    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
+    assert "1 of 30 tensors have NaN" in text
+
+
 def test_a_folder_without_a_checkpoint(tmp_path, examine):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "weights.bin").write_bytes(b"?")

@@ -36,12 +36,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
-        checkpoint, unread = attempt(
-            "checkpoint",
-            Checkpoint.open,
-            config.init_checkpoint,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
-        )
+        checkpoint, unread = attempt("checkpoint", _open_checkpoint, config)
         diagnostics += unread
     vocabulary = checkpoint and checkpoint.vocabulary_file()
     if config.vocab_file:
@@ -94,6 +89,16 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             vocabulary,
         )
     return diagnostics, lines
+
+
+def _open_checkpoint(config: DoctorConfig) -> Checkpoint:
+    """Returns the model of `init_checkpoint`; raises ValueError for faults."""
+    given = Checkpoint.open(
+        config.init_checkpoint,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    contents.check_labels(given)
+    return given
 
 
 def _find_config(

@@ -126,7 +126,7 @@ def test_nan_weights_are_converted_with_the_flag_only(originals, tmp_path):
     for name in ("bert_tf", "hugging_face"):
         target = str(tmp_path / name)
         with pytest.raises(
-            ValueError, match=rf"{given}: 5 of 30 .* and 2 more. .*damaged"
+            ValueError, match=rf"{path}: 5 of 30 .* and 2 more. .*damaged"
         ):
             conversion.convert(given, name, target, compare=False)
         conversion.convert(

@@ -23,6 +23,7 @@ from bert_tf.checkpoint import (
     run_models,
     tensor_files,
 )
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds
 from bert_tf.model import models
 from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
@@ -117,6 +118,7 @@ def test_a_run_folder_is_its_newest_checkpoint(tmp_path, classifier):
     run = tmp_path / "run"
     shutil.copytree(classifier, run / "checkpoints" / run_models.name(7))
     model, _ = bert_tf.load(run)
+    assert model.metadata["source"] == "bert_tf run"
     expected = tensor_files.read_tensors(f"{classifier}/model.safetensors")
     checkpoint_folders.assert_same_bits(tensors_of(model), expected)
 
@@ -214,6 +216,14 @@ def test_a_dense_layer_that_model_json_does_not_name_is_an_error(
     message = "in the checkpoint only: sentence_embedding/0/bias"
     with pytest.raises(ValueError, match=message):
         bert_tf.load(folder)
+
+
+def test_a_dense_layer_with_nan_is_refused(sentence_bert, tmp_path):
+    given = Checkpoint.open(sentence_bert)
+    given.sentence_embedding.steps[0].kernel[0, 0] = np.nan
+    given.save(tmp_path / "nan")
+    with pytest.raises(ValueError, match="model.safetensors: 1 of .* NaN or"):
+        Checkpoint.open(tmp_path / "nan")
 
 
 def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
@@ -456,6 +466,9 @@ def test_a_model_in_a_store_is_copied_and_loaded(
     shutil.copytree(classifier, tmp_path / "store" / "bucket" / "model")
     model, _ = bert_tf.load("gs://bucket/model")
     assert model.metadata["labels"] == exports.LABELS
+    given = Checkpoint.open("gs://bucket/model")
+    assert given.source == "bert_tf gs://bucket/model"
+    assert given.path_of("vocab.txt") == "gs://bucket/model/vocab.txt"
     with pytest.raises(ValueError, match="gs://bucket/new is in a store"):
         bert_tf.save(model, "gs://bucket/new")
 
@@ -606,6 +619,13 @@ def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
     assert names == before
     with pytest.raises(ValueError, match="'onnx' is not one of bert_tf, goog"):
         bert_tf.save(model, tmp_path / "new", format="onnx")
+    opened = Checkpoint.open(classifier)
+    with pytest.raises(ValueError, match="already exists"):
+        opened.save(classifier)
+    with pytest.raises(ValueError, match="gs://a/b is in a store"):
+        opened.save("gs://a/b")
+    names = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    assert names == before
 
 
 def test_settings_that_only_we_have_are_refused_by_name(tmp_path):

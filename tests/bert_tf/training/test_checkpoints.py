@@ -297,6 +297,22 @@ def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     assert names(folder) == ["damaged-step-00000020", "step-00000010"]
 
 
+@pytest.mark.parametrize("file", ["model", "optimizer"])
+def test_damage_of_large_files_is_found_when_they_are_read(
+    tmp_path, two, file, monkeypatch
+):
+    saved, _, _ = two
+    shutil.copytree(tmp_path / "run", tmp_path / "good")
+    # So large that only its size is compared before it is read.
+    monkeypatch.setattr(checksums, "_QUICK_BYTES", 0)
+    for kind in DAMAGES:
+        shutil.rmtree(tmp_path / "run")
+        shutil.copytree(tmp_path / "good", tmp_path / "run")
+        folder = tmp_path / "run/checkpoints/step-00000020"
+        damage(folder / f"{file}.safetensors", kind)
+        assert saved.restore_latest() == 10, kind
+
+
 def test_if_all_checkpoints_are_damaged_no_new_run_starts(tmp_path, two):
     saved, _, _ = two
     damage(tmp_path / "run/checkpoints/step-00000010/state.json", "missing")

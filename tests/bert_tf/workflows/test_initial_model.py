@@ -164,6 +164,19 @@ def test_a_model_converted_by_an_earlier_version_is_used(tiny_config, tmp_path):
         initial_model.open_model(source, str(run), True)
 
 
+def test_a_faulty_model_of_the_run_is_not_replaced_by_another(
+    tiny_config, tmp_path
+):
+    write_google(tmp_path / "google", tiny_config)
+    run = tmp_path / "run"
+    checkpoint_of_run(run, tiny_config, b"its own\n")
+    metadata = run / "checkpoints/step-00000001/model.json"
+    metadata.write_text('{"task": "other"}')
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    with pytest.raises(ValueError, match="model.json has task 'other'"):
+        initial_model.open_model(source, str(run), False)
+
+
 def test_missing_heads_are_newly_initialized_with_a_warning(
     tiny_config, tmp_path, caplog
 ):

@@ -5,6 +5,7 @@ They are opened only with torch's restricted reader (weights_only=True).
 
 import importlib.util
 import re
+import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -39,7 +40,13 @@ def read(path: str) -> dict[str, np.ndarray]:
             f"{'.'.join(map(str, SAFE_TORCH))} or newer, or {AS_SAFETENSORS}."
         )
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        # Mapped, so that tensors are in memory only where they are used.
+        content = torch.load(
+            path,
+            map_location="cpu",
+            weights_only=True,
+            mmap=zipfile.is_zipfile(path),
+        )
     except Exception as error:  # Damaged files raise exceptions of any type.
         raise ValueError(
             f"{path} is damaged, or contains something other than tensors "

@@ -86,13 +86,24 @@ def _stored(
     # saving_lib.py: H5IOStore stores the dtype bfloat16 as an attribute.
     is_bfloat16 = dataset.attrs.get("dtype") == "bfloat16"
     dtype = ml_dtypes.bfloat16 if is_bfloat16 else dataset.dtype
-    read = functools.partial(_read, path, dataset.name, dtype)
+    path = os.path.abspath(path)
+    read = functools.partial(_read, path, _state(path), dataset.name, dtype)
     return tensor_files.StoredTensor(dataset.shape, dtype, read)
 
 
-def _read(path: str, name: str, dtype: npt.DTypeLike) -> np.ndarray:
+def _state(path: str) -> tuple[int, int, int]:
+    """Returns what changes with the content of a file."""
+    file = os.stat(path)
+    return file.st_ino, file.st_size, file.st_mtime_ns
+
+
+def _read(
+    path: str, opened: tuple[int, ...], name: str, dtype: npt.DTypeLike
+) -> np.ndarray:
     # An open file would be locked for those who write it.
     with _faults_named(path), h5py.File(path, "r") as content:
+        if _state(path) != opened:
+            raise ValueError("it was replaced after it was opened")
         return np.array(content[name], dtype)
 
 

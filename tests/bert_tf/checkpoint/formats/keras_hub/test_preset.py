@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import os
+import shutil
 
 import h5py
 import ml_dtypes
@@ -211,6 +212,16 @@ def test_names_of_other_keras_versions_are_read(masked_lm, old, new):
     found = preset.read(folder).tensors
     assert_same_bits(found, {n: given.tensors[n] for n in found})
     assert len(found) == 44
+
+
+def test_a_file_that_is_replaced_after_it_was_opened_is_refused(masked_lm):
+    folder, _ = masked_lm
+    found = preset.read(folder).tensors
+    path = os.path.join(folder, "model.weights.h5")
+    shutil.copy(path, f"{path}.new")
+    os.replace(f"{path}.new", path)
+    with pytest.raises(ValueError, match="weights.h5 .*was replaced after"):
+        found["encoder/pooler/kernel"]
 
 
 def test_optimizer_state_is_ignored(masked_lm):
