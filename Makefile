@@ -91,9 +91,10 @@ format: $(INSTALLED)
 # and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
+	  tests/bert_tf/export/test_serving_goldens.py \
 	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
-	  tests/bert_tf/checkpoint/hugging_face/test_peer.py \
-	  tests/bert_tf/checkpoint/hugging_face/test_pickles.py $(ARGS)
+	  tests/bert_tf/checkpoint/formats/hugging_face/test_peer.py \
+	  tests/bert_tf/checkpoint/formats/hugging_face/test_pickles.py $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as

@@ -74,7 +74,7 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
         str(folder / "ours"),
         model,
         metadata={"task": "pretraining", "do_lower_case": True},
-        vocab_file=values.vocab_file,
+        vocabulary=pathlib.Path(values.vocab_file).read_bytes(),
     )
     for name in values.peers:
         run(

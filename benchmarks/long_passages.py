@@ -12,6 +12,7 @@ since it reads /proc.
 
 import json
 import os
+import pathlib
 import random
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def export(vocab_file: str, do_lower_case: bool, folder: str) -> str:
             aside,
             model,
             metadata=metadata,
-            vocab_file=vocab_file,
+            vocabulary=pathlib.Path(vocab_file).read_bytes(),
         )
     path = os.path.join(folder, "export")
     export_model.export(

@@ -88,9 +88,9 @@ TFRECORDS = (
 )
 BERT_TF = (
     (382, "config.py model tasks training", "model, losses, train loop", 1),
-    (466, "export", "a module for each signature", 1),
+    (466, "checkpoint export", "models on disk; served signatures", 1),
     (550, "prediction", "strings to answers", 1),
-    (634, "workflows checkpoint", "what commands do; models on disk", 0),
+    (634, "workflows", "what commands do", 0),
 )
 RUN_SCRIPTS = (
     (

@@ -28,27 +28,29 @@ import dataclasses
 
 from absl import flags
 
-from bert_tf.checkpoint import formats
+from bert_tf.checkpoint.options import (
+    ACTIVATIONS,
+    FORMATS,
+    CheckpointOptions,
+)
 from run_scripts.flags import common_flags
 from tfrecords.options import REQUIRED, check_path, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertConfig(formats.CheckpointOptions):
+class ConvertConfig(CheckpointOptions):
     """How to convert a checkpoint, and where to write it."""
 
-    to: str = option(
-        REQUIRED, "Format to write.", choices=tuple(formats.CONVERTERS)
-    )
+    to: str = option(REQUIRED, "Format to write.", choices=FORMATS)
     output_dir: str = option(
         REQUIRED, "Folder to write, atomically.", writes="folder"
     )
     hidden_act: str | None = option(
         None,
         "Activation to write instead of the source's own: "
-        + "; ".join(f"{name}: {x}" for name, x in formats.ACTIVATIONS.items())
+        + "; ".join(f"{name}: {x}" for name, x in ACTIVATIONS.items())
         + ".",
-        choices=tuple(formats.ACTIVATIONS),
+        choices=tuple(ACTIVATIONS),
     )
     overwrite: bool = option(
         False, "Replace an existing model in --output_dir."
@@ -83,13 +85,12 @@ common_flags.require(FLAGS, "from")
 def main(argv: list[str]) -> None:
     """Converts the checkpoint and prints the report."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.checkpoint import convert
-    from tfrecords.io import stored_folders
+    from bert_tf.workflows import conversion
 
     config = common_flags.config(ConvertConfig, FLAGS)
     check_path("--from", FLAGS["from"].value)
-    report = convert.convert(
-        stored_folders.fetch(FLAGS["from"].value), **dataclasses.asdict(config)
+    report = conversion.convert(
+        FLAGS["from"].value, **dataclasses.asdict(config)
     )
     print("\n".join(report))
 

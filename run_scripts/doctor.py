@@ -11,7 +11,7 @@ or a config, those of --init_checkpoint are used. Large sets are sampled; --all
 reads them completely.
 """
 
-from bert_tf.workflows.configs import DoctorConfig
+from bert_tf.workflows.doctor.config import DoctorConfig
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(DoctorConfig)

@@ -68,7 +68,10 @@ def save_model(
     } | more
     with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
-            aside, model, metadata=metadata, vocab_file=vocab_file
+            aside,
+            model,
+            metadata=metadata,
+            vocabulary=vocab_file and pathlib.Path(vocab_file).read_bytes(),
         )
 
 

@@ -10,7 +10,7 @@ import planted_squad
 import planted_swag
 
 from bert_tf import config
-from bert_tf.checkpoint import checkpoint
+from bert_tf.checkpoint import contents
 from tfrecords.tasks import glue_tables
 
 DATA = pathlib.Path(__file__).parent / "data"
@@ -100,13 +100,13 @@ def write_models(folder, tiny_config):
         **{**tiny_config.to_dict(), "max_position_embeddings": 512}
     )
     rng = np.random.default_rng(0)
-    given = checkpoint.Checkpoint(
+    given = contents.Contents(
         source="random weights",
         config=model_config,
         task="pretraining",
         tensors={
             name: rng.normal(0, 0.02, shape).astype(np.float32)
-            for name, shape in checkpoint.shapes(
+            for name, shape in contents.shapes(
                 model_config, "pretraining"
             ).items()
         },

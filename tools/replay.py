@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
 
-from bert_tf.checkpoint import checksums, run_models
+from bert_tf.checkpoint import checksums, model_folders
 from bert_tf.training import run_folder, stopping
 from bert_tf.workflows import run_history
 from run_scripts.flags import common_flags
@@ -279,9 +279,13 @@ def compare_weights(run_dir: str, folder: str) -> tuple[str, bool]:
     if sums[0] != sums[1]:
         text = f"weights of step {step}, sha256 {sums[0]} in the run, {sums[1]}"
         return f"{text} now", False
-    slots = [s.get("files", {}).get(run_models.OPTIMIZER) for s in (then, now)]
+    slots = [
+        s.get("files", {}).get(model_folders.OPTIMIZER) for s in (then, now)
+    ]
     if all(slots) and slots[0] != slots[1]:
-        text = f"{run_models.OPTIMIZER} of step {step}; its weights are equal"
+        text = (
+            f"{model_folders.OPTIMIZER} of step {step}; its weights are equal"
+        )
         return text, False
     return f"; equal weights after step {step}, sha256 {sums[0]}", True
 

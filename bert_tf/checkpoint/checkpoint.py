@@ -1,426 +1,516 @@
-"""Model folder <-> Checkpoint, the common form of all formats.
+"""Path of a model in any format -> Checkpoint -> Keras model, tokenizer, files.
 
-Weights missing in a source are missing in its Checkpoint too. A bare encoder is
-read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as
-one without the pooler and the next-sentence head.
+    given = Checkpoint.open("uncased_L-12_H-768_A-12")
+    given.config, given.task, given.labels, given.notes
+    model = given.build(task="classification", labels=["no", "yes"])
+    tokenizer = given.tokenizer()
+
+`bert_tf.load` is the same in one call (keras_models.py).
 """
 
-import contextlib
 import dataclasses
-import hashlib
 import os
-import random
-import re
-from collections.abc import Iterator
-from typing import NamedTuple
+import types
+from collections.abc import Collection, Mapping, Sequence, Set
 
 import keras
 import numpy as np
 from absl import logging
 
-from bert_tf import config as bert_config
 from bert_tf.checkpoint import (
-    checksums,
+    contents,
+    detection,
     model_folders,
     run_models,
-    vocabularies,
+    tensor_files,
 )
-from bert_tf.model import models
-from bert_tf.model import sentence_embedding as sentence_embedding_lib
-from tfrecords.options import some
+from bert_tf.checkpoint.contents import Contents
+from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, FORMATS, OURS
+from bert_tf.config import POLICIES
+from bert_tf.model import encoder as encoder_lib
+from bert_tf.model import lora, models
+from tfrecords.io import atomic_files, stored_folders
+from tfrecords.options import is_address, some
 from tfrecords.text import vocab
+from tfrecords.text.tokenizer import BertTokenizer
 
-WRITES = (
-    model_folders.WEIGHTS,
-    model_folders.METADATA,
-    model_folders.CONFIG,
-    model_folders.VOCABULARY,
-    run_models.OPTIMIZER,
-    run_models.STATE,
-)
-SOURCE_FILES = "source_files"  # In model.json.
-SOURCE_PATH = "source_path_sha256"  # Likewise; the path itself is private.
-_OF_OPTIMIZERS = re.compile(
-    r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
-    r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
-    re.IGNORECASE,
-)
-WITH_LABELS = ("classification", "tagging")  # Tasks with class names.
-# Keys of model.json that have a field of their own in a Checkpoint.
-_KNOWN = (
-    "task",
-    "labels",
+_MAX_NAMES = 5  # Of tensors in a message.
+# Entries of model.json that also hold for the encoder under another head.
+_OF_ENCODER = ("precision", "strip_accents", "tokenize_chinese_chars")
+# The same for an encoder that is saved without a head.
+_OF_SAVED_ENCODER = (
     "do_lower_case",
-    vocabularies.INFERRED_CASE,
+    contents.INFERRED_CASE,
+    *_OF_ENCODER,
     "source",
-    SOURCE_FILES,
-    SOURCE_PATH,
-    "not_in_source",
-    model_folders.SENTENCE_EMBEDDING,
 )
-
-
-class Detail(str):
-    """A note on what is usual in a format, which `load` logs at INFO."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Checkpoint:
-    """A BERT in memory.
+class Checkpoint(Contents):
+    """A BERT on disk, whatever its format: the one door to it."""
 
-    Attributes:
-      source: format and path that it was read from, for messages.
-      config: model sizes.
-      task: a key of `models.TASK_MODELS`.
-      tensors: weights in our shapes, keyed by `model_folders.weight_names`.
-      labels: class names; empty if the task has no classes, or model.json does
-        not name them.
-      slots: `m/` or `v/` and a weight's name -> Adam's moment; may be empty.
-      step: number of updates applied to the weights, 0 if unknown.
-      vocabulary: content of vocab.txt; None if the source has none.
-      do_lower_case: None if the source does not specify it.
-      is_case_inferred: whether do_lower_case was inferred from the vocabulary.
-      source_files: digest of the source's files, to detect changes.
-      metadata: the other keys of our model.json, such as `max_seq_length`, and
-        `strip_accents` if it is not as `do_lower_case`.
-      unused: names of the source's tensors that are in no rename table.
-      notes: for the user: decisions made while reading the source.
-      sentence_embedding: how the source computes the vector of a text; None if
-        it does not specify it.
-      tokenizer_differences: what the source's own tokenizer does, and ours does
-        not.
-    """
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike,
+        *,
+        hidden_act: str | None = None,
+        allow_nan_weights: bool = False,
+        accept_tokenizer_differences: bool = False,
+        with_slots: bool = False,
+        check_weights: bool = True,
+    ) -> "Checkpoint":
+        """Returns the model at a path, and logs the notes on it.
 
-    source: str
-    config: bert_config.BertConfig
-    task: str
-    tensors: dict[str, np.ndarray]
-    labels: tuple[str, ...] = ()
-    slots: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
-    step: int = 0
-    vocabulary: bytes | None = None
-    do_lower_case: bool | None = None
-    is_case_inferred: bool = False
-    source_files: str = ""
-    metadata: dict[str, object] = dataclasses.field(default_factory=dict)
-    unused: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    sentence_embedding: sentence_embedding_lib.SentenceEmbedding | None = None
-    tokenizer_differences: tuple[str, ...] = ()
+        Weights are read when they are asked for.
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """Returns the shape of every weight of the task's model."""
-        return shapes(self.config, self.task, len(self.labels))
+        Args:
+          path: a run or model folder of bert_tf, or a checkpoint of Google's
+            BERT, Hugging Face, the Model Garden or KerasHub: a folder, the
+            prefix of a TensorFlow checkpoint, or the address of either in a
+            store, such as gs://.
+          hidden_act: activation to use instead of the source's.
+          allow_nan_weights: whether weights may be NaN or infinite.
+          accept_tokenizer_differences: whether its own tokenizer may do what
+            ours does not, with a warning.
+          with_slots: whether to have Adam's moments too.
+          check_weights: whether to read all weights once, so that damage and
+            NaN are found now. They are read again when they are used.
 
-    def all_tensors(self) -> dict[str, np.ndarray]:
-        """Returns weights, Adam's moments and those of the embedding."""
-        embedding = self.sentence_embedding
-        more = embedding.tensors() if embedding else {}
-        return self.tensors | self.slots | more
+        Raises:
+          ValueError: if there is no model, several, or a damaged one; its
+            weights do not match its config, or are NaN or infinite; its
+            tokenizer differs from BERT's.
+          OSError: if a file cannot be read.
+        """
+        given = cls.read(
+            path,
+            hidden_act=hidden_act,
+            allow_nan_weights=allow_nan_weights,
+            accept_tokenizer_differences=accept_tokenizer_differences,
+            with_slots=with_slots,
+            check_weights=check_weights,
+        )
+        for note in given.notes:
+            is_detail = isinstance(note, contents.Detail)
+            level = logging.INFO if is_detail else logging.WARNING
+            logging.log(level, "%s: %s", path, note)
+        return given
 
-    def rules(self) -> dict[str, bool]:
-        """Returns the rules of the tokenizer, see `vocab.rules_of`."""
-        return vocab.rules_of(
-            self.metadata | {"do_lower_case": self.do_lower_case}
+    @classmethod
+    def read(
+        cls,
+        path: str | os.PathLike,
+        *,
+        hidden_act: str | None = None,
+        allow_nan_weights: bool = False,
+        accept_tokenizer_differences: bool = False,
+        with_slots: bool = False,
+        check_weights: bool = True,
+    ) -> "Checkpoint":
+        """Returns the same as `open`, for a caller that shows the notes."""
+        path = stored_folders.fetch(as_str(path))
+        name = detection.detect(path)
+        if name == OURS:
+            folder = run_models.find(path)
+            given = model_folders.read(folder, with_slots=with_slots)
+        else:
+            given = detection.converter(name).read(path)
+            folder = path if os.path.isdir(path) else None
+            contents.check_labels(given)
+        source = f"{name} {stored_folders.address(os.path.abspath(path))}"
+        given = dataclasses.replace(
+            given,
+            source=source,
+            folder=folder and os.path.abspath(folder),
+            origin=given.origin if name == OURS else source,
+            slots=given.slots if with_slots else {},
+        )
+        if check_weights:
+            given.check_finite(allow_nan=allow_nan_weights)
+        if name != OURS:
+            given = _without_foreign_head(given, name, path)
+            _check_tokenizer(given, path, accept_tokenizer_differences)
+        return cls.of(_with_activation(given, hidden_act))
+
+    @classmethod
+    def of(cls, given: Contents) -> "Checkpoint":
+        """Returns a Checkpoint with the same contents."""
+        names = [field.name for field in dataclasses.fields(Contents)]
+        return cls(**{name: getattr(given, name) for name in names})
+
+    def with_head(
+        self, task: str | None = None, labels: Sequence[str] | None = None
+    ) -> "Checkpoint":
+        """Returns the same for a task and labels; see `keras_models.load`.
+
+        If they need another head, it has only the weights of the encoder.
+
+        Raises:
+          ValueError: if they do not fit the model.
+        """
+        if labels is not None:
+            labels = check_labels(labels)
+        if task is not None and task not in models.TASK_MODELS:
+            raise ValueError(
+                f"task {task!r} is not one of {', '.join(models.TASK_MODELS)}."
+            )
+        found = task or self.task
+        if labels is not None and found not in contents.WITH_LABELS:
+            raise ValueError(
+                f"labels are for {' and '.join(contents.WITH_LABELS)}, but "
+                f"the task is {found!r}. Omit labels, or give task=."
+            )
+        if labels is not None and task is None:
+            return self._renamed(labels)
+        if found == self.task and labels in (None, self.labels):
+            contents.check_labels(self)
+            return self
+        if task in contents.WITH_LABELS and not labels:
+            raise ValueError(
+                f"{self.source} has task {self.task!r}; a new head for {task} "
+                "needs labels=, a list of the class names."
+            )
+        metadata = {n: x for n, x in self.metadata.items() if n in _OF_ENCODER}
+        metadata |= contents.untrained_pooler(task, self.config, self)
+        if embedding := self.sentence_embedding:
+            logging.warning(
+                "%s: its sentence embedding (%s) is not kept under a new head, "
+                "which training adapts the encoder to",
+                self.path(),
+                embedding,
+            )
+        return dataclasses.replace(
+            self.without_head(),
+            task=task,
+            labels=labels or (),
+            metadata=metadata,
+            sentence_embedding=None,
         )
 
-    def unread(self) -> list[str]:
-        """Returns `unused` without what only training or a loss reads."""
-        return [name for name in self.unused if not _OF_OPTIMIZERS.search(name)]
+    def _renamed(self, labels: tuple[str, ...]) -> "Checkpoint":
+        """Returns the same with other names for its classes."""
+        head = f"{self.task}/dense/bias"
+        shapes = tensor_files.shapes_of(self.tensors)
+        (num_classes,) = shapes.get(head, (len(self.labels),))
+        if len(labels) != num_classes:
+            names = f": {', '.join(self.labels)}" if self.labels else ""
+            raise ValueError(
+                f"labels has {len(labels)} names, but the head of "
+                f"{self.source} has {num_classes} classes{names}. Give as "
+                f"many, or task={self.task!r} for a new head."
+            )
+        return dataclasses.replace(self, labels=labels)
 
-    def without_head(self) -> "Checkpoint":
-        """Returns the same with the weights of the encoder alone."""
-        encoder = {
-            name: tensor
-            for name, tensor in self.tensors.items()
-            if name.startswith("encoder/")
-        }
-        return dataclasses.replace(self, tensors=encoder, slots={}, step=0)
+    def build(
+        self,
+        task: str | None = None,
+        labels: Sequence[str] | None = None,
+        dtype: str | keras.DTypePolicy | None = None,
+    ) -> keras.Model:
+        """Returns the Keras model with its weights; see `keras_models.load`.
 
-    def missing(self) -> list[str]:
-        """Returns the names of the weights missing in the source."""
-        return [name for name in self.shapes() if name not in self.tensors]
-
-
-def _dense(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/kernel": (rows, columns), f"{name}/bias": (columns,)}
-
-
-def _norm(name: str, size: int) -> dict[str, tuple[int, ...]]:
-    return {f"{name}/gamma": (size,), f"{name}/beta": (size,)}
-
-
-def _encoder_shapes(config: bert_config.BertConfig):
-    width, inner = config.hidden_size, config.intermediate_size
-    start = "encoder/embeddings"
-    weights = {
-        f"{start}/word_embeddings": (config.vocab_size, width),
-        f"{start}/position_embeddings": (config.max_position_embeddings, width),
-        f"{start}/type_embeddings": (config.type_vocab_size, width),
-    } | _norm(f"{start}/norm", width)
-    for i in range(config.num_hidden_layers):
-        layer = f"encoder/layer_{i}"
-        for part in ("query", "key", "value", "output_dense"):
-            weights |= _dense(f"{layer}/attention/{part}", width, width)
-        weights |= _norm(f"{layer}/attention_norm", width)
-        weights |= _dense(f"{layer}/intermediate", width, inner)
-        weights |= _dense(f"{layer}/output_dense", inner, width)
-        weights |= _norm(f"{layer}/output_norm", width)
-    if config.norm_first:
-        weights |= _norm("encoder/final_norm", width)
-    return weights | _dense("encoder/pooler", width, width)
-
-
-def shapes(
-    config: bert_config.BertConfig, task: str, num_labels: int = 0
-) -> dict[str, tuple[int, ...]]:
-    """Returns the shape of every weight by our name, without building a model.
-
-    Args:
-      config: model sizes.
-      task: a key of `models.TASK_MODELS`.
-      num_labels: number of classes, for "classification" and "tagging".
-    """
-    width = config.hidden_size
-    weights = _encoder_shapes(config)
-    if units := config.bilstm_units:
-        for side in ("forward", "backward"):
-            cell = f"bilstm/{side}/lstm_cell"
-            weights |= {
-                f"{cell}/kernel": (width, 4 * units),
-                f"{cell}/recurrent_kernel": (units, 4 * units),
-                f"{cell}/bias": (4 * units,),
-            }
-        width = 2 * units
-    if task == "pretraining":
-        weights |= {"masked_lm/bias": (config.vocab_size,)}
-        weights |= _dense("masked_lm/transform", width, width)
-        weights |= _norm("masked_lm/norm", width)
-        return weights | _dense("next_sentence/dense", width, 2)
-    classes = {"classification": num_labels, "tagging": num_labels, "spans": 2}
-    return weights | _dense(f"{task}/dense", width, classes.get(task, 1))
-
-
-def read(path: str, *, with_slots: bool = True) -> Checkpoint:
-    """Reads a bert_tf model folder, or the model that a run folder resolves to.
-
-    Args:
-      path: the folder.
-      with_slots: whether to read Adam's moments too, twice the weights' size.
-
-    Raises:
-      ValueError: if it is damaged, or its weights contradict its metadata.
-    """
-    folder = run_models.find(path)
-    path = os.path.join(folder, model_folders.WEIGHTS)
-    metadata = model_folders.read_metadata(folder)
-    if metadata["task"] not in models.TASK_MODELS:
-        raise ValueError(
-            f"{os.path.join(folder, model_folders.METADATA)}: task is "
-            f"{metadata['task']!r}; expected one of "
-            f"{', '.join(models.TASK_MODELS)}. Correct it."
-        )
-    not_in_source = set(metadata.get("not_in_source", ()))
-    tensors = model_folders.read_tensors(path)
-    embedding = None
-    if settings := metadata.get(model_folders.SENTENCE_EMBEDDING):
-        embedding = sentence_embedding_lib.of_folder(settings, tensors, folder)
-        tensors = {
-            name: tensor
-            for name, tensor in tensors.items()
-            if name not in embedding.tensors()
-        }
-    slots_path = os.path.join(folder, run_models.OPTIMIZER)
-    slots = {}
-    # Moments of adapters do not belong to the merged kernels.
-    has_adapters = os.path.isfile(os.path.join(folder, run_models.LORA))
-    if with_slots and os.path.isfile(slots_path) and not has_adapters:
-        # Of moving averages, which are the weights here, only the moments.
-        slots = {
-            name: slot
-            for name, slot in model_folders.read_tensors(slots_path).items()
-            if name.startswith(("m/", "v/"))
-        }
-    checkpoint = Checkpoint(
-        source=f"bert_tf {folder}",
-        config=bert_config.BertConfig.from_json_file(
-            os.path.join(folder, model_folders.CONFIG)
-        ),
-        task=metadata["task"],
-        # Newly initialized weights, missing in the source, are left out.
-        tensors={n: t for n, t in tensors.items() if n not in not_in_source},
-        labels=tuple(metadata.get("labels") or ()),
-        slots=slots,
-        step=run_models.step_of(folder),
-        vocabulary=vocabularies.read(
-            os.path.join(folder, model_folders.VOCABULARY)
-        ),
-        do_lower_case=metadata.get("do_lower_case"),
-        is_case_inferred=bool(metadata.get(vocabularies.INFERRED_CASE)),
-        metadata={n: x for n, x in metadata.items() if n not in _KNOWN},
-        sentence_embedding=embedding,
-    )
-    head = tensors.get(f"{checkpoint.task}/dense/bias", np.zeros(0))
-    num_labels = len(checkpoint.labels) or head.size
-    expected = shapes(checkpoint.config, checkpoint.task, num_labels)
-    model_folders.check_partners(expected, tensors, path)
-    return checkpoint
-
-
-def check_labels(given: Checkpoint) -> None:
-    """Raises ValueError if classes have no names, or two have the same."""
-    if given.task in WITH_LABELS and not given.labels:
-        raise ValueError(
-            f'{given.source} has no labels; add "labels" to its model.json, '
-            "a list of the class names in the order of their ids."
-        )
-    if len(set(given.labels)) < len(given.labels):
-        raise ValueError(
-            f"{given.source} has a class name twice: {', '.join(given.labels)}."
-            " Give each class a name of its own."
-        )
-
-
-class Coverage(NamedTuple):
-    """Names of weights, grouped by whether a checkpoint provides them.
-
-    Attributes:
-      loaded: weights in the checkpoint with the same shape.
-      missing: weights not in the checkpoint, which are newly initialized.
-      other_shapes: weights of a different shape: "name: its shape, expected".
-      unused: weights of the checkpoint that the model does not have.
-    """
-
-    loaded: list[str]
-    missing: list[str]
-    other_shapes: list[str]
-    unused: list[str]
-
-
-def coverage(
-    checkpoint: Checkpoint, config: bert_config.BertConfig, task: str
-) -> Coverage:
-    """Returns which of a model's weights are in a checkpoint.
-
-    Follows the rule of the training scripts: only the encoder is loaded, unless
-    both the checkpoint and the model are for pre-training.
-
-    Args:
-      checkpoint: checkpoint to load from.
-      config: config of the model.
-      task: task of the model.
-    """
-    wanted = shapes(config, task, len(checkpoint.labels) or 2)
-    has_heads = task == checkpoint.task == "pretraining"
-    present = {
-        name: tensor.shape
-        for name, tensor in checkpoint.tensors.items()
-        if has_heads or name.startswith("encoder/")
-    }
-    return Coverage(
-        loaded=[n for n in wanted if present.get(n) == wanted[n]],
-        missing=[n for n in wanted if n not in present],
-        other_shapes=[
-            f"{name}: {present[name]} in the checkpoint, {wanted[name]} in the "
-            "model"
-            for name in wanted
-            if name in present and present[name] != wanted[name]
-        ],
-        unused=[
-            *(name for name in checkpoint.tensors if name not in wanted),
-            *checkpoint.unused,
-        ],
-    )
-
-
-@contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
-    """Seeds Keras's initializers, and leaves the caller's random state alone.
-
-    Each takes a seed from Python's generator, and draws with that one only.
-    """
-    state = random.getstate()
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(state)
-
-
-def build_model(checkpoint: Checkpoint, seed: int = 12345) -> keras.Model:
-    """Returns a model with a checkpoint's weights.
-
-    Weights missing in the checkpoint are initialized from `seed`; the random
-    state of the process stays as it is.
-    """
-    with _seeded(seed):
+        Raises:
+          ValueError: as in `with_head`; or if weights are damaged, NaN or
+            infinite.
+        """
+        given = self.with_head(task, labels)
+        metadata = given.model_json()
         model = models.for_task(
-            checkpoint.task, checkpoint.config, len(checkpoint.labels)
+            given.task,
+            given.config,
+            len(given.labels),
+            dtype=dtype or POLICIES.get(metadata.get("precision")),
         )
-    weights = model_folders.weight_names(model)
-    for name, tensor in checkpoint.tensors.items():
-        weights[name].assign(tensor)
-    return model
+        given.assign_to(model)
+        weights = model_folders.weight_names(model)
+        # Read-only, so that Keras does not take it for a part of the model.
+        model.metadata = types.MappingProxyType(metadata)
+        model.vocabulary = given.vocabulary
+        model.sentence_embedding = given.sentence_embedding
+        model.untrained = _digests(weights, given.missing())
+        given._describe_encoder(model)
+        return model
 
-
-def metadata_of(checkpoint: Checkpoint) -> dict[str, object]:
-    """Returns the content of a checkpoint's model.json."""
-    embedding = checkpoint.sentence_embedding
-    metadata = checkpoint.metadata | {
-        "task": checkpoint.task,
-        "labels": list(checkpoint.labels),
-        "do_lower_case": checkpoint.do_lower_case,
-        vocabularies.INFERRED_CASE: checkpoint.is_case_inferred or None,
-        "source": without_folders(checkpoint.source),
-        SOURCE_FILES: checkpoint.source_files or None,
-        SOURCE_PATH: checkpoint.source_files
-        and digest_of_path(checkpoint.source.partition(" ")[2]),
-        "not_in_source": checkpoint.missing(),
-        model_folders.SENTENCE_EMBEDDING: embedding and embedding.settings(),
-    }
-    return {n: x for n, x in metadata.items() if x not in (None, [], "")}
-
-
-def without_folders(source: str) -> str:
-    """Returns "format name" of "format path"; the folders above are private."""
-    files, space, path = source.partition(" ")
-    return files + space + os.path.basename(os.path.normpath(path))
-
-
-def digest_of_path(path: str) -> str:
-    """Returns the sha256 by which the path of a source is known again."""
-    return hashlib.sha256(os.fsencode(path)).hexdigest()
-
-
-def write(checkpoint: Checkpoint, folder: str) -> None:
-    """Writes a model folder to `folder`, which `atomic_folder` made."""
-    weights = {
-        name: tensor.astype(np.float32, copy=False)
-        for name, tensor in checkpoint.tensors.items()
-    }
-    missing = checkpoint.missing()
-    if missing:
-        logging.warning(
-            "%s has no %s; these weights are newly initialized",
-            checkpoint.source,
-            some(missing),
+    def _describe_encoder(self, model: keras.Model) -> None:
+        """Gives an encoder what `keras_models.save` writes of it alone."""
+        encoder, names = model.encoder, list(_OF_SAVED_ENCODER)
+        if self.sentence_embedding:  # It is for texts of this length.
+            names += ["max_seq_length"]
+        metadata = {n: model.metadata.get(n) for n in names}
+        # Weights not in the source are among the encoder's `untrained`.
+        full = dataclasses.replace(self, tensors=dict.fromkeys(self.shapes()))
+        metadata |= contents.untrained_pooler("pretraining", self.config, full)
+        encoder.vocabulary = self.vocabulary
+        encoder.sentence_embedding = self.sentence_embedding
+        encoder.metadata = types.MappingProxyType(
+            {n: x for n, x in metadata.items() if x is not None}
         )
-        weights = model_folders.weight_names(build_model(checkpoint))
-    if checkpoint.sentence_embedding:
-        weights = weights | checkpoint.sentence_embedding.tensors()
-    model_folders.save_weights(
-        folder, weights, checkpoint.config, metadata_of(checkpoint)
+        weights = model_folders.weight_names(encoder)
+        names = [name.removeprefix("encoder/") for name in model.untrained]
+        encoder.untrained = _digests(
+            weights, [name for name in names if name in weights]
+        )
+
+    def assign_to(self, model: keras.Model) -> list[str]:
+        """Assigns all weights to a model of the same task, or to an encoder.
+
+        Args:
+          model: a model of the same task, or a BertEncoder.
+
+        Returns:
+          Names of the weights that are missing, and keep their initial values.
+
+        Raises:
+          ValueError: if names or shapes differ, or weights are damaged, NaN or
+            infinite.
+        """
+        prefix, tensors = "", self.tensors
+        variables = model_folders.weight_names(model)
+        if isinstance(model, encoder_lib.BertEncoder):
+            prefix, tensors = "encoder/", self.without_head().tensors
+        variables = {prefix + name: x for name, x in variables.items()}
+        missing = [name for name in self.missing() if name in variables]
+        for name in missing:
+            del variables[name]
+        path = getattr(tensors, "path", None) or self.path()
+        if not getattr(tensors, "is_finite", False):
+            tensor_files.check_finite(tensors, path)
+        model_folders.assign(variables, tensors, path)
+        lora.reset(model)  # Kernels in files are merged.
+        return missing
+
+    def encoder(self, dtype: str = "float32") -> encoder_lib.BertEncoder:
+        """Returns the encoder with its weights; `dtype` is a Keras policy."""
+        model = encoder_lib.BertEncoder(
+            self.config, name="encoder", dtype=dtype
+        )
+        self.assign_to(model)
+        return model
+
+    def tokenizer(
+        self, kept_tokens: Sequence[str] = ()
+    ) -> BertTokenizer | None:
+        """Returns the tokenizer, or None if there is no vocabulary.
+
+        Args:
+          kept_tokens: as for BertTokenizer.
+
+        Raises:
+          ValueError: if the vocabulary is malformed, or too large for the
+            model.
+        """
+        if self.vocabulary is None:
+            return None
+        path = self.path()
+        tokenizer = BertTokenizer(
+            self.vocabulary_file(),
+            kept_tokens=kept_tokens,
+            **self.rules(),
+        )
+        check_vocabulary(tokenizer, self, path)
+        return tokenizer
+
+    def vocabulary_file(self) -> vocab.Vocabulary | None:
+        """Returns the vocabulary as a file, or None if there is none."""
+        if self.vocabulary is None:
+            return None
+        path = self.path_of(model_folders.VOCABULARY)
+        if not os.path.isfile(path):  # Some formats keep it elsewhere.
+            path = f"the vocabulary of {self.path()}"
+        return vocab.Vocabulary(self.vocabulary, path)
+
+    def sha256(self) -> str:
+        """Returns the sha256 by which a run knows the weights it began with.
+
+        It is that of the weight file of a model folder, otherwise that of
+        names, types, shapes and bytes of the weights.
+        """
+        if path := getattr(self.tensors, "path", None):
+            return atomic_files.digest(path)
+        return tensor_files.digest_of(self.tensors)
+
+    def save(
+        self,
+        path: str,
+        format: str = OURS,
+        *,
+        untrained: Mapping[str, np.ndarray] | None = None,
+        license: str | None = None,
+        accept_tokenizer_differences: bool = False,
+    ) -> None:
+        """Writes a new folder in a format; see `keras_models.save`.
+
+        Args:
+          path: folder to write; it may exist if it is empty.
+          format: one of `FORMATS`.
+          untrained: name -> value of the weights that are missing, which a
+            folder of ours has nevertheless. Default: they are drawn.
+          license: as for `keras_models.save`.
+          accept_tokenizer_differences: as for `keras_models.save`.
+
+        Raises:
+          ValueError: if `path` is in use, or the format is unknown or cannot
+            hold the model.
+          OSError: if a file cannot be written.
+        """
+        from bert_tf.checkpoint import convert, model_card
+
+        path = _check_new(path, format)
+        model_card.check_license(license)
+        if format != OURS:
+            self._check_trained(format)
+        with atomic_files.atomic_folder(path) as folder:
+            if format == OURS:
+                model_folders.write(self, folder, untrained)
+            else:
+                _, lines = convert.write(
+                    self, format, folder, accept_tokenizer_differences
+                )
+                for line in lines:
+                    logging.info("%s", line)
+            card = model_card.of_checkpoint(self, format, license)
+            model_card.write(folder, card)
+        logging.info("saved %s as %s  format %s", self.task, path, format)
+
+    def _check_trained(self, format: str) -> None:
+        """Raises ValueError if a format would have no weights for the head."""
+        is_new = any(x.startswith(f"{self.task}/") for x in self.missing())
+        if self.task != "pretraining" and is_new:
+            raise ValueError(
+                f"The head for {self.task} is newly initialized, and only "
+                f"{OURS} has a place for that, not {format}. Train it first."
+            )
+
+
+def _without_foreign_head(given: Contents, name: str, path: str) -> Contents:
+    """Returns a Checkpoint without a head that has more weights than ours.
+
+    Such a head has another layer, for example: its answers are not those that
+    our head computes from a part of its weights. The weights count as newly
+    initialized, which no kind of answer serves. Names what nothing reads.
+    """
+    unread = given.unread()
+    if not unread:
+        return given
+    logging.warning(
+        "%s: nothing here reads its tensors %s",
+        path,
+        some(unread, most=_MAX_NAMES),
     )
-    vocabularies.write(
-        checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
+    # Those of the pre-training heads, which another task does not read.
+    table = detection.converter(name).table(given.config, "pretraining")
+    known = {row.theirs for row in table}
+    if given.task == "pretraining" or known.issuperset(unread):
+        return given
+    logging.warning(
+        "%s: its head for %s has more tensors than BERT's, so that BERT's head "
+        "would give other answers. Only the encoder is read, and the head is "
+        "newly initialized: train it before you use its answers",
+        path,
+        given.task,
     )
-    if checkpoint.slots:
-        model_folders.write_tensors(
-            checkpoint.slots, os.path.join(folder, run_models.OPTIMIZER)
+    return given.without_head()
+
+
+def _check_tokenizer(given: Contents, path: str, is_accepted: bool) -> None:
+    """Raises ValueError if the source's tokenizer differs and must not."""
+    if not given.tokenizer_differences:
+        return
+    differences = "; ".join(given.tokenizer_differences)
+    if not is_accepted:
+        raise ValueError(
+            f"{path}: {differences}. The tokenizer here is BERT's, so this "
+            "model would get other tokens than in its training. "
+            f"{ACCEPT} to use it anyway."
         )
-    if checkpoint.step:
-        state = {
-            "step": checkpoint.step,
-            "weights_sha256": model_folders.digest_of(weights),
-        }
-        checksums.write_checksums(folder, state)
+    logging.warning(
+        "%s: %s. BERT's tokenizer makes other tokens", path, differences
+    )
+
+
+def _with_activation(given: Contents, hidden_act: str | None) -> Contents:
+    """Returns a model with another hidden_act, if one is given."""
+    own = given.config.hidden_act
+    if hidden_act in (None, own):
+        logging.info(
+            "hidden_act %s, as in the source: %s", own, ACTIVATIONS[own]
+        )
+        return given
+    logging.warning(
+        "hidden_act %s instead of the source's %s: %s. Outputs differ from "
+        "those of the source",
+        hidden_act,
+        own,
+        ACTIVATIONS[hidden_act],
+    )
+    config = dataclasses.replace(given.config, hidden_act=hidden_act)
+    return dataclasses.replace(given, config=config)
+
+
+def _digests(weights: Mapping, names: Collection[str]) -> Mapping[str, str]:
+    """Returns name -> sha256 of some weights, read-only, as for a model."""
+    return types.MappingProxyType(
+        {n: tensor_files.digest_of({n: weights[n]}) for n in names}
+    )
+
+
+def _check_new(path: str | os.PathLike, format: str) -> str:
+    """Returns the folder to write; raises ValueError if it cannot be."""
+    if format not in FORMATS:
+        raise ValueError(
+            f"format {format!r} is not one of {', '.join(FORMATS)}."
+        )
+    path = as_str(path)
+    if is_address(path):
+        raise ValueError(
+            f"{path} is in a store; models are written atomically only to a "
+            "disk. Give a local folder, and copy it there."
+        )
+    path = os.path.normpath(path)
+    if os.path.exists(path) and not (
+        os.path.isdir(path) and not os.listdir(path)
+    ):
+        raise ValueError(f"{path} already exists. Choose a new folder.")
+    return path
+
+
+def as_str(path) -> str:
+    """Returns a path as a str; raises ValueError if it is none, or empty."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(
+            f"path is {path!r} ({type(path).__name__}); give the folder of a "
+            "model."
+        )
+    return os.fspath(path)
+
+
+def check_labels(labels: Sequence[str]) -> tuple[str, ...]:
+    """Returns class names as a tuple; raises ValueError if they are not."""
+    # A set has no order.
+    wrong = isinstance(labels, str | Set) or not isinstance(labels, Collection)
+    names = () if wrong else tuple(labels)
+    if wrong or not all(isinstance(name, str) and name for name in names):
+        raise ValueError(
+            f"labels is {labels!r}; give a list of the class names in the "
+            "order of their ids, such as ['negative', 'positive']."
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"labels has a name twice: {', '.join(names)}. Each class needs a "
+            "name of its own."
+        )
+    return names
+
+
+def check_vocabulary(
+    tokenizer: BertTokenizer, model: keras.Model | Contents, source: str
+) -> None:
+    """Raises ValueError if a vocabulary has ids that the model does not."""
+    if tokenizer.vocab_size > model.config.vocab_size:
+        raise ValueError(
+            f"The vocabulary of {source} has {tokenizer.vocab_size} entries, "
+            f"but the model has vocab_size={model.config.vocab_size}. Use the "
+            "model's own vocabulary."
+        )

@@ -8,13 +8,12 @@ import dataclasses
 import math
 import os
 import re
+import string
 from collections.abc import Iterable, Mapping
 
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import contents, run_models
 from bert_tf.config import BertConfig
 from bert_tf.model import sentence_embedding
-from tfrecords.io import json_files
 from tfrecords.options import quoted
 from tfrecords.text import vocab
 
@@ -51,11 +50,59 @@ _SIZES = (
     "hidden_act",
     "bilstm_units",
 )
-_MOST_LABELS = 30
-# Of eval_results.json after pre-training.
-_HELD_OUT = "held out"
-_NOT_SCORES = ("step", "records", "max_eval_steps")
-_OF_TOKENS = ("masked_lm_accuracy", "next_token_accuracy")
+_MAX_LABELS = 30
+
+# The text of a card, a `string.Template`.
+_CARD = f"""\
+---
+$yaml
+---
+
+# $title
+
+{MARK}
+
+BERT ($kind) in files of the format $files.
+
+$properties
+
+## Training
+
+$training
+
+## Scores
+
+$scores
+
+## Limits
+
+$limits
+
+## Licence
+
+$licence
+"""
+_UNKNOWN_LICENCE = (
+    "Unknown: none was given when these files were written. Ask the authors of "
+    "the weights and of the data before you pass them on."
+)
+_UNKNOWN_TRAINING = (
+    "Data and settings are not known: these files are not from the folder of a "
+    "training run."
+)
+_ON_DEV_SETS = (
+    "On the dev sets. The best checkpoint may have been selected on the first "
+    "of them, so its scores can be too good. The baseline is the best constant "
+    "answer; of a tagger, each word's most frequent tag."
+)
+_ON_HELD_OUT = (
+    "On held-out records. The baseline always predicts the most frequent token."
+)
+_LANGUAGE = (
+    "The language is that of the vocabulary and of the data, and not recorded. "
+    "It was not evaluated on other languages or domains, nor for bias or "
+    "safety."
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +117,8 @@ class Facts:
       kind: what the files compute, a kind of export; None for the task.
       settings: further settings of the files, such as `precision`.
       run: content of run.json of the run that trained it; empty if unknown.
-      results: content of eval_results.json of its step; empty if unknown.
+      results: content of eval_results.json of its step; empty if unknown. Both
+        are of `run_models.read_run`.
       license: as for `check_license`.
     """
 
@@ -100,7 +148,7 @@ class Facts:
         if self.kind == "preprocessor":
             return 0
         labels = self.metadata.get("labels") or ()
-        shapes = checkpoint_lib.shapes(
+        shapes = contents.shapes(
             self.config, self.metadata["task"], len(labels)
         )
         only = "encoder/" if self.kind in _WITHOUT_HEAD else ""
@@ -123,72 +171,41 @@ def check_license(license: str | None) -> None:
         )
 
 
-def find_run(folder: str) -> dict[str, dict]:
-    """Returns `run` and `results` of Facts for a model folder.
-
-    Args:
-      folder: a model folder, from `run_models.find`. Only one inside a run
-        has any; results of another step are left out.
-
-    Raises:
-      ValueError: if a file is not JSON, or a score is not a number.
-    """
-    above, name = os.path.split(os.path.abspath(folder))
-    if os.path.basename(above) == "checkpoints":
-        above = os.path.dirname(above)
-    elif name != run_models.BEST:
-        return {}
-    found = {}
-    for entry, file in (
-        ("run", run_models.SETTINGS),
-        ("results", run_models.RESULTS),
-    ):
-        path = os.path.join(above, file)
-        if os.path.isfile(path):
-            found[entry] = json_files.read(path)
-    results = found.get("results", {})
-    if results.get("step") != run_models.step_of(folder):
-        found.pop("results", None)
-    _check_results(results, os.path.join(above, run_models.RESULTS))
-    return found
-
-
 def of_checkpoint(
-    given: checkpoint_lib.Checkpoint,
+    given: contents.Contents,
     files: str,
     license: str | None = None,
     run: Mapping[str, Mapping] | None = None,
-) -> Facts:
-    """Returns the facts of a Checkpoint that is written in a format.
+) -> str:
+    """Returns the card of a Checkpoint that is written in a format.
 
     Args:
       given: what is written.
       files: the format.
       license: as for `check_license`.
-      run: of the folder that it was read from, see `find_run`.
+      run: of the folder that it was read from, from `run_models.read_run`.
     """
     found = dict(run or {})
-    trained = found.get("run", {}).get("config", {})
-    if trained.get("hidden_act", given.config.hidden_act) != (
-        given.config.hidden_act
-    ):
+    trained, own = found.get("run", {}).get("config", {}), given.config
+    if trained.get("hidden_act", own.hidden_act) != own.hidden_act:
         found.pop("results", None)  # Of the model with the other activation.
-    return Facts(
-        config=given.config,
-        metadata=checkpoint_lib.metadata_of(given),
+    facts = Facts(
+        config=own,
+        metadata=given.model_json(),
         files=files,
         license=license,
         **found,
     )
+    return text(facts)
 
 
-def write(folder: str, facts: Facts) -> None:
-    """Writes the card to `folder`, which `atomic_folder` made.
+def write(folder: str, card: str) -> None:
+    """Writes a card to `folder`, which `atomic_folder` made.
 
     Write it last: a card may be edited, so no checksum should cover it.
     """
     with open(os.path.join(folder, FILE), "w", encoding="utf-8") as file:
-        file.write(text(facts))
+        file.write(card)
 
 
 def is_card(path: str) -> bool:
@@ -199,24 +216,20 @@ def is_card(path: str) -> bool:
 
 def text(facts: Facts) -> str:
     """Returns the card; equal facts make equal cards."""
-    sections = [
-        f"# {_escaped(facts.title())}",
-        MARK,
-        f"BERT ({facts.kind_names()[0]}) in files of the format {facts.files}.",
-        _table(("Property", "Value"), _properties(facts)),
-    ]
-    if facts.kind != "preprocessor":
-        sections += ["## Training", *_training(facts)]
-        sections += ["## Scores", *_scores(facts)]
-    sections += ["## Limits", "\n".join(f"- {x}" for x in _limits(facts))]
-    licence = (
-        "Unknown: none was given when these files were written. Ask the "
-        "authors of the weights and of the data before you pass them on."
+    template = _CARD
+    if facts.kind == "preprocessor":  # It was not trained.
+        template = re.sub("## Training.*(?=## Lim)", "", template, flags=re.S)
+    return string.Template(template).substitute(
+        yaml=_yaml(facts),
+        title=_escaped(facts.title()),
+        kind=facts.kind_names()[0],
+        files=facts.files,
+        properties=_table(("Property", "Value"), _properties(facts)),
+        training=_training(facts),
+        scores=_scores(facts),
+        limits="\n".join(f"- {x}" for x in _limits(facts)),
+        licence=f"`{facts.license}`" if facts.license else _UNKNOWN_LICENCE,
     )
-    if facts.license:
-        licence = f"`{facts.license}`"
-    sections += ["## Licence", licence]
-    return f"---\n{_yaml(facts)}\n---\n\n" + "\n\n".join(sections) + "\n"
 
 
 def _yaml(facts: Facts) -> str:
@@ -235,7 +248,7 @@ def _yaml(facts: Facts) -> str:
                 metric_type=metric,
                 metric_value=value,
             )
-            for split, metric, value, _ in _rows(facts.results)
+            for split, metric, value, _ in run_models.scores(facts.results)
             if value is not None and math.isfinite(value)
         ]
     return ModelCardData(
@@ -252,9 +265,9 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
     """Returns names and values of what the files are."""
     metadata, config = facts.metadata, facts.config.to_dict()
     labels = list(metadata.get("labels") or ())
-    shown = ", ".join(labels[:_MOST_LABELS])
-    if len(labels) > _MOST_LABELS:
-        shown += f" and {len(labels) - _MOST_LABELS} more"
+    shown = ", ".join(labels[:_MAX_LABELS])
+    if len(labels) > _MAX_LABELS:
+        shown += f" and {len(labels) - _MAX_LABELS} more"
     rows = [
         ("task", metadata["task"]),
         ("labels", shown),
@@ -265,7 +278,7 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         ("converted from", _without_folders(metadata.get("source"))),
     ]
     values = dict(rows) | dict(facts.settings)
-    name = model_folders.SENTENCE_EMBEDDING
+    name = contents.SENTENCE_EMBEDDING
     if embedding := values.get(name) or (
         metadata.get(name) if facts.kind is None else None
     ):
@@ -283,17 +296,15 @@ def _without_folders(source: str | None) -> str | None:
     files, _, path = (source or "").partition(" ")
     if not path or files == "bert_tf":
         return None
-    return checkpoint_lib.without_folders(source)
+    return contents.without_folders(source)
 
 
-def _training(facts: Facts) -> list[str]:
+def _training(facts: Facts) -> str:
     """Returns the paragraphs on data and settings of the training."""
     if not facts.run:
-        return [
-            "Data and settings are not known: these files are not from the "
-            "folder of a training run."
-        ]
-    run = {n: x for n, x in facts.run.items() if n not in ("config", "task")}
+        return _UNKNOWN_TRAINING
+    left_out = ("config", "task", "init_checkpoint_sha256")
+    run = {n: x for n, x in facts.run.items() if n not in left_out}
     if path := run.get("init_checkpoint"):
         run["init_checkpoint"] = os.path.basename(os.path.normpath(path))
     digest = run.pop("records", None)
@@ -306,69 +317,20 @@ def _training(facts: Facts) -> list[str]:
     start = "Trained from newly initialized weights."
     if path:
         start = "Fine-tuned, or trained further, from another checkpoint."
-    return [start, _table(("Setting", "Value"), rows)]
+    return f"{start}\n\n{_table(('Setting', 'Value'), rows)}"
 
 
 def _as_list(value) -> list:
     return value if isinstance(value, list) else [value] if value else []
 
 
-def _rows(
-    results: Mapping,
-) -> list[tuple[str, str, float | None, float | None]]:
-    """Returns split, metric, score and baseline of each score.
-
-    A score of a fine-tuning is None if it is undefined.
-    """
-    is_fine_tuned = "task_name" in results
-    if is_fine_tuned:
-        splits = {n: x for n, x in results.items() if n.startswith("dev")}
-        baselines = results.get("trivial", {})
-    else:  # Of pre-training.
-        splits = {_HELD_OUT: dict(results)}
-        for name in _NOT_SCORES:
-            splits[_HELD_OUT].pop(name, None)
-        unigram = splits[_HELD_OUT].pop("unigram_accuracy", None)
-        baselines = {_HELD_OUT: dict.fromkeys(_OF_TOKENS, unigram)}
-    return [
-        (split, name, value, baselines.get(split, {}).get(name))
-        for split, scores in splits.items()
-        for name, value in scores.items()
-        if value is not None or is_fine_tuned
-    ]
-
-
-def _check_results(results: Mapping, path: str) -> None:
-    """Raises ValueError unless scores and baselines are numbers."""
-    trivial = results.get("trivial", {})
-    json_files.check(trivial, dict, path, "trivial")
-    dev = {n: x for n, x in results.items() if n.startswith("dev")}
-    for split, scores in (*dev.items(), *trivial.items()):
-        json_files.check(scores, dict, path, split)
-    for split, name, *values in _rows(results):
-        for value in values:
-            if value is not None:
-                json_files.check(value, float, path, f"{split}.{name}")
-
-
-def _scores(facts: Facts) -> list[str]:
+def _scores(facts: Facts) -> str:
     """Returns the paragraphs on scores and baselines."""
-    rows = _rows(facts.results)
+    rows = run_models.scores(facts.results)
     if not rows:
-        return ["Not evaluated, as far as these files record."]
-    explanation = (
-        "On held-out records. The baseline always predicts the most frequent "
-        "token."
-    )
-    if "task_name" in facts.results:
-        explanation = (
-            "On the dev sets. The best checkpoint may have been selected on "
-            "the first of them, so its scores can be too good. The baseline is "
-            "the best constant answer; of a tagger, each word's most frequent "
-            "tag."
-        )
+        return "Not evaluated, as far as these files record."
     paragraphs = [
-        explanation,
+        _ON_DEV_SETS if "task_name" in facts.results else _ON_HELD_OUT,
         _table(
             ("Split", "Metric", "Score", "Baseline"),
             [
@@ -383,7 +345,7 @@ def _scores(facts: Facts) -> list[str]:
         paragraphs.append(
             "They are of the model with its head, which is not in these files."
         )
-    return paragraphs
+    return "\n\n".join(paragraphs)
 
 
 def _score(value: float | None) -> str:
@@ -411,11 +373,7 @@ def _limits(facts: Facts) -> list[str]:
         lines.append("Capitals are removed from every text.")
     elif metadata.get("strip_accents"):
         lines.append("Accents are removed from every text.")
-    lines.append(
-        "The language is that of the vocabulary and of the data, and not "
-        "recorded. It was not evaluated on other languages or domains, nor for "
-        "bias or safety."
-    )
+    lines.append(_LANGUAGE)
     trained = facts.run.get("precision") or metadata.get("precision")
     others = [
         f"{name} {settings[name]}"
@@ -427,10 +385,10 @@ def _limits(facts: Facts) -> list[str]:
             f"Trained with precision {_escaped(trained)}; these files have "
             f"{' and '.join(others)}, so their scores may differ."
         )
-    if missing := metadata.get("not_in_source"):
+    if untrained := contents.pop_untrained(dict(metadata)):
         lines.append(
             f"Newly initialized, since the source had no such weights: "
-            f"{_escaped(', '.join(missing))}."
+            f"{_escaped(', '.join(untrained))}."
         )
     return lines
 

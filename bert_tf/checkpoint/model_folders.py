@@ -1,38 +1,39 @@
-"""Model <-> folder with its weights and metadata.
+"""Model folder <-> Contents; Keras model -> model folder.
 
 A model folder contains `model.safetensors` (weights by name),
 `bert_config.json`, `model.json` and `vocab.txt`: everything an export needs.
 """
 
-import hashlib
-import json
-import math
+import contextlib
+import dataclasses
 import os
-import shutil
-import struct
-from collections.abc import Collection, Mapping
+import random
+from collections.abc import Iterator, Mapping
 
 import keras
 import numpy as np
-import safetensors
-from safetensors import numpy as safetensors_numpy
+from absl import logging
 
-from bert_tf.checkpoint import checksums, run_models
+from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
+from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
-from bert_tf.model import lora, sentence_embedding
+from bert_tf.model import lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
+from tfrecords.text import vocab
 
 WEIGHTS = run_models.WEIGHTS
 CONFIG = "bert_config.json"
 METADATA = "model.json"
 VOCABULARY = "vocab.txt"
+# Only in a checkpoint of a run.
+OPTIMIZER = run_models.OPTIMIZER
+LORA = run_models.LORA
+# What `write` creates.
+WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
-# Keys in model.json.
-_NEWLY_INITIALIZED = "untrained"
-SENTENCE_EMBEDDING = "sentence_embedding"
-
+# What `contents.UNTRAINED` was called in older folders.
+_OLDER_UNTRAINED = "not_in_source"
 
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
@@ -62,27 +63,9 @@ _ENTRIES = {
     "score_range?": [float],
     "labels?": [str],
     "tag_scheme?": str,
-    "not_in_source?": [str],
-    f"{SENTENCE_EMBEDDING}?": sentence_embedding.SETTINGS,
-    f"{_NEWLY_INITIALIZED}?": [str],
-}
-
-
-# Names of dtypes in .safetensors files, and their sizes in bytes.
-_TYPES = {
-    "float64": ("F64", 8),
-    "int64": ("I64", 8),
-    "uint64": ("U64", 8),
-    "float32": ("F32", 4),
-    "int32": ("I32", 4),
-    "uint32": ("U32", 4),
-    "float16": ("F16", 2),
-    "bfloat16": ("BF16", 2),
-    "int16": ("I16", 2),
-    "uint16": ("U16", 2),
-    "int8": ("I8", 1),
-    "uint8": ("U8", 1),
-    "bool": ("BOOL", 1),
+    f"{_OLDER_UNTRAINED}?": [str],
+    f"{contents.UNTRAINED}?": [str],
+    f"{contents.SENTENCE_EMBEDDING}?": sentence_embedding.SETTINGS,
 }
 
 
@@ -106,107 +89,7 @@ def merged_weights(model: keras.Model) -> dict:
 
 def digest(model: keras.Model) -> str:
     """Returns the sha256 of names, types, shapes and bytes of all weights."""
-    return digest_of(merged_weights(model))
-
-
-def digest_of(tensors: Mapping) -> str:
-    """Returns the same for tensors by name, as for `write_tensors`."""
-    sha256 = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        array = _array(tensor)
-        sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
-        sha256.update(_bytes(array))
-    return sha256.hexdigest()
-
-
-def write_tensors(tensors: Mapping, path: str) -> None:
-    """Writes tensors by name to a .safetensors file, one after the other.
-
-    The writer of the safetensors package is not used: it needs two more copies
-    of all tensors in memory, and on some file systems it panics if the disk is
-    full. Format: https://github.com/huggingface/safetensors, "Format".
-
-    Args:
-      tensors: name -> array, `keras.Variable` or `tf.Variable`; variables are
-        copied one at a time.
-      path: path of the file.
-
-    Raises:
-      ValueError: if the format does not support the dtype of a tensor.
-      OSError: if the disk is full, for example.
-    """
-    header = _header(tensors, path)
-    text = json.dumps(header, ensure_ascii=False, separators=(",", ":"))
-    line = text.encode()
-    line += b" " * (-len(line) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(line)) + line)
-        for name in header:
-            file.write(_bytes(tensors[name]))
-
-
-def _header(tensors: Mapping, path: str) -> dict[str, dict]:
-    """Returns name -> dtype, shape and offsets, in the order of the file."""
-    kinds = {}
-    for name, tensor in tensors.items():
-        kinds[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
-        if kinds[name] not in _TYPES:
-            raise ValueError(
-                f"{name} is {kinds[name]}, which {path} cannot store. Expected "
-                f"one of {', '.join(_TYPES)}."
-            )
-    # Wide types first, so that each tensor is aligned to the size of its type.
-    header, end = {}, 0
-    for name in sorted(kinds, key=lambda name: (-_TYPES[kinds[name]][1], name)):
-        letters, size = _TYPES[kinds[name]]
-        shape = [int(length) for length in tensors[name].shape]
-        begin, end = end, end + math.prod(shape) * size
-        header[name] = {
-            "dtype": letters,
-            "shape": shape,
-            "data_offsets": [begin, end],
-        }
-    return header
-
-
-def _array(tensor) -> np.ndarray:
-    """Returns the value of an array, `keras.Variable` or `tf.Variable`."""
-    return tensor.numpy() if hasattr(tensor, "numpy") else tensor
-
-
-def _bytes(tensor) -> np.ndarray:
-    """Returns a tensor's bytes, little-endian, as uint8 [N]."""
-    array = _array(tensor)
-    if array.dtype.str.startswith(">"):
-        array = array.byteswap()
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-
-
-def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads a .safetensors file, and checks it against state.json if any.
-
-    Raises:
-      DamagedError: a ValueError, if the file is missing or damaged.
-    """
-    folder, name = os.path.split(path)
-    checksums.check(folder, [name])
-    try:
-        return safetensors_numpy.load_file(path)
-    # The last is of shapes that NumPy does not support.
-    except (
-        safetensors.SafetensorError,
-        FileNotFoundError,
-        ValueError,
-    ) as error:
-        raise checksums.DamagedError(
-            f"{path} is missing or damaged ({error}). Use another checkpoint."
-        ) from error
-    # Which of the three is raised depends on the dtype.
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} has tensors of a dtype that NumPy lacks ({error}), as in "
-            "quantised models. Save the model in float32."
-        ) from error
+    return tensor_files.digest_of(merged_weights(model))
 
 
 def save_model(
@@ -214,7 +97,7 @@ def save_model(
     model: keras.Model,
     *,
     metadata: Mapping,
-    vocab_file: str | None = None,
+    vocabulary: bytes | None = None,
 ) -> None:
     """Writes a model's weights and metadata to an existing folder.
 
@@ -222,11 +105,12 @@ def save_model(
       folder: a folder from `atomic_files.atomic_folder`.
       model: a model with a BertConfig as `.config`.
       metadata: task, labels and tokenizer, for `model.json`.
-      vocab_file: vocabulary to copy, if any.
+      vocabulary: content of vocab.txt, if any.
     """
     save_weights(folder, merged_weights(model), model.config, metadata)
-    if vocab_file:
-        shutil.copyfile(vocab_file, os.path.join(folder, VOCABULARY))
+    if vocabulary is not None:
+        with open(os.path.join(folder, VOCABULARY), "wb") as file:
+            file.write(vocabulary)
 
 
 def save_weights(
@@ -235,15 +119,14 @@ def save_weights(
     """Writes weights by name, their config and metadata; see `save_model`."""
     config.to_json_file(os.path.join(folder, CONFIG))
     json_files.write(os.path.join(folder, METADATA), metadata)
-    write_tensors(weights, os.path.join(folder, WEIGHTS))
+    tensor_files.write_tensors(weights, os.path.join(folder, WEIGHTS))
 
 
 def _read_entries(folder: str) -> dict:
     """Returns the content of model.json without null; {} if it is missing."""
     path = os.path.join(folder, METADATA)
     values = json_files.read(path) if os.path.isfile(path) else {}
-    check_entries(values, path)
-    return {name: x for name, x in values.items() if x is not None}
+    return checked_entries(values, path)
 
 
 def read_metadata(folder: str) -> dict:
@@ -263,8 +146,8 @@ def read_metadata(folder: str) -> dict:
     return values
 
 
-def check_entries(values: Mapping, path: str) -> None:
-    """Checks the entries of a model.json, which may be missing or null.
+def checked_entries(values: Mapping, path: str) -> dict:
+    """Returns the entries of a model.json without null, by their present names.
 
     Raises:
       ValueError: naming `path` and the entry, for example for
@@ -282,231 +165,187 @@ def check_entries(values: Mapping, path: str) -> None:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
-
-
-def check_finite(
-    tensors: Mapping[str, np.ndarray], source: str, *, allow_nan: bool = False
-) -> None:
-    """Raises ValueError naming the weights that have NaN or infinite values.
-
-    Args:
-      tensors: weights, and Adam's moments if any, by name.
-      source: path of the checkpoint.
-      allow_nan: whether to check only that weights are floats.
-    """
-    wrong = {}
-    for name, tensor in tensors.items():
-        # bfloat16 is not a float of NumPy's own.
-        if tensor.dtype.kind != "f" and tensor.dtype.name != "bfloat16":
-            raise ValueError(
-                f"{source}: {name} is {tensor.dtype.name}; weights are floats. "
-                "Save the model in float32."
-            )
-        num_wrong = tensor.size - np.count_nonzero(np.isfinite(tensor))
-        if num_wrong and not allow_nan:
-            wrong[name] = f"{name} ({num_wrong:,} of {tensor.size:,} values)"
-    if wrong:
-        more = f" and {len(wrong) - 3} more" if len(wrong) > 3 else ""
-        raise ValueError(
-            f"{source}: {len(wrong)} of {len(tensors)} tensors have NaN or "
-            f"infinite values: {', '.join(list(wrong.values())[:3])}{more}. "
-            "Outputs can be NaN. Its training diverged, or the file is "
-            "damaged; use an earlier checkpoint. To inspect it nevertheless, "
-            "convert it with convert_checkpoint --allow_nan_weights."
-        )
-
-
-def check_partners(
-    shapes: Mapping[str, tuple[int, ...]],
-    tensors: Mapping[str, np.ndarray],
-    source: str,
-) -> None:
-    """Raises ValueError with the differences in names and shapes, if any.
-
-    Args:
-      shapes: name -> shape of the model's weights.
-      tensors: weights of the checkpoint.
-      source: path of the checkpoint.
-    """
-    unexpected = [
-        f"+ in the checkpoint only: {name} {tensors[name].shape}"
-        for name in sorted(set(tensors) - set(shapes))
-    ]
-    missing = [
-        f"- in the model only:      {name} {tuple(shapes[name])}"
-        for name in sorted(set(shapes) - set(tensors))
-    ]
-    misfits = [
-        f"! different shapes:       {name} {tensors[name].shape} in the "
-        f"checkpoint, {tuple(shapes[name])} in the model"
-        for name in sorted(set(shapes) & set(tensors))
-        if tensors[name].shape != tuple(shapes[name])
-    ]
-    groups = [group for group in (unexpected, missing, misfits) if group]
-    if groups:
-        raise ValueError(
-            f"{sum(map(len, groups))} weights do not match ({source}).\n  "
-            + "\n  ".join(some(group, "\n  ") for group in groups)
-            + "\nUse the bert_config.json that belongs to the checkpoint."
-        )
+    entries = {name: x for name, x in values.items() if x is not None}
+    if older := entries.pop(_OLDER_UNTRAINED, None):
+        entries[contents.UNTRAINED] = [
+            *older,
+            *entries.get(contents.UNTRAINED, ()),
+        ]
+    return entries
 
 
 def assign(
-    variables: Mapping,
-    tensors: Mapping[str, np.ndarray],
-    source: str,
-    kept: Collection[str] = (),
+    variables: Mapping, tensors: Mapping[str, np.ndarray], source: str
 ) -> None:
-    """Assigns tensors to the variables, except those named in `kept`.
+    """Assigns tensors to the variables of the same names, one at a time.
 
     Raises:
-      ValueError: as in `check_partners`.
+      ValueError: as in `tensor_files.check_partners`.
     """
     shapes = {name: variable.shape for name, variable in variables.items()}
-    check_partners(shapes, tensors, source)
+    tensor_files.check_partners(shapes, tensors, source)
     for name, variable in variables.items():
-        if name not in kept:
-            variable.assign(tensors[name])
+        variable.assign(tensors[name])
 
 
 def load_weights(model: keras.Model, folder: str) -> None:
-    """Loads all weights of a model folder into a model of the same class.
-
-    Weights that were missing in the source of a converted folder keep their
-    initial values, which depend on the seed of the run.
+    """Assigns the weights of a folder that the same model was saved to.
 
     Raises:
-      ValueError: if names or shapes differ, or the file is missing or damaged.
+      ValueError: if they are damaged, NaN or infinite, or another model's.
     """
     path = os.path.join(folder, WEIGHTS)
-    tensors, kept = read_tensors(path), _not_in_source(folder)
-    check_finite(tensors, path)
-    if embedding := read_sentence_embedding(folder):
-        tensors = {
-            name: tensor
-            for name, tensor in tensors.items()
-            if name not in embedding.tensors()
-        }
-    assign(weight_names(model), tensors, path, kept)
-    lora.reset(model)  # The folder's kernels are merged.
+    tensors = tensor_files.TensorFile(path)
+    tensor_files.check_finite(tensors, path)
+    assign(weight_names(model), tensors, path)
+    lora.reset(model)  # Kernels in files are merged.
 
 
-def read_sentence_embedding(
-    folder: str,
-) -> sentence_embedding.SentenceEmbedding | None:
-    """Returns the steps to a vector that a model folder has, if any.
+def read(folder: str, *, with_slots: bool = True) -> Contents:
+    """Reads a model folder; its tensors are read when they are asked for.
+
+    Args:
+      folder: the folder, from `run_models.find`.
+      with_slots: whether to have Adam's moments too.
 
     Raises:
-      ValueError: as in `sentence_embedding.of_folder`.
+      ValueError: if it is damaged, or its weights contradict its metadata.
     """
-    settings = _read_entries(folder).get(SENTENCE_EMBEDDING)
-    if settings is None:
+    path = os.path.join(folder, WEIGHTS)
+    metadata = read_metadata(folder)
+    if metadata["task"] not in models.TASK_MODELS:
+        raise ValueError(
+            f"{os.path.join(folder, METADATA)} has task "
+            f"{metadata['task']!r}; expected one of "
+            f"{', '.join(models.TASK_MODELS)}. Correct it."
+        )
+    tensors, embedding = tensor_files.TensorFile(path), None
+    names, untrained = list(tensors), contents.pop_untrained(metadata)
+    if settings := metadata.get(contents.SENTENCE_EMBEDDING):
+        embedding = sentence_embedding.of_folder(settings, tensors, folder)
+        more = embedding.tensors()
+        names = [name for name in names if name not in more]
+    given = Contents(
+        source=f"bert_tf {folder}",
+        folder=folder,
+        config=BertConfig.from_json_file(os.path.join(folder, CONFIG)),
+        task=metadata["task"],
+        tensors=tensor_files.only(tensors, names),
+        labels=tuple(metadata.get("labels") or ()),
+        slots=_read_slots(folder) if with_slots else {},
+        step=run_models.step_of(folder),
+        origin=metadata.get("source"),
+        vocabulary=_read_vocabulary(folder),
+        do_lower_case=metadata.get("do_lower_case"),
+        is_case_inferred=bool(metadata.get(contents.INFERRED_CASE)),
+        metadata={
+            name: value
+            for name, value in metadata.items()
+            if name not in contents.OWN_FIELDS
+        },
+        sentence_embedding=embedding,
+    )
+    num_labels = len(given.labels)
+    if not num_labels:
+        head = f"{given.task}/dense/bias"
+        if head not in tensors:
+            contents.check_labels(given)
+        num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
+    tensor_files.check_partners(
+        contents.shapes(given.config, given.task, num_labels),
+        given.tensors,
+        path,
+    )
+    names = [name for name in names if name not in untrained]
+    return dataclasses.replace(given, tensors=tensor_files.only(tensors, names))
+
+
+def _read_slots(folder: str) -> Mapping[str, np.ndarray]:
+    """Returns Adam's moments, not other averages of the weights; {} if none."""
+    path = os.path.join(folder, OPTIMIZER)
+    # Moments of adapters do not belong to the merged kernels.
+    has_adapters = os.path.isfile(os.path.join(folder, LORA))
+    if has_adapters or not os.path.isfile(path):
+        return {}
+    slots = tensor_files.TensorFile(path)
+    return tensor_files.only(
+        slots, [name for name in slots if name.startswith(("m/", "v/"))]
+    )
+
+
+def _read_vocabulary(folder: str) -> bytes | None:
+    """Returns the bytes of vocab.txt, by whose sha256 records know it."""
+    path = os.path.join(folder, VOCABULARY)
+    if not os.path.isfile(path):
         return None
-    tensors = read_tensors(os.path.join(folder, WEIGHTS))
-    return sentence_embedding.of_folder(settings, tensors, folder)
+    with open(path, "rb") as file:
+        return file.read()
 
 
-def _not_in_source(folder: str) -> set[str]:
-    """Returns the weights that were missing when the folder was converted."""
-    return set(_read_entries(folder).get("not_in_source", ()))
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seeds Keras's initializers, and leaves the caller's random state alone.
 
-
-def load_encoder(model: keras.Model, folder: str) -> None:
-    """Loads only the weights of the encoder; heads keep their initial weights.
-
-    Args:
-      model: a task model, with its encoder as `.encoder`.
-      folder: a model folder, of any task.
-
-    Raises:
-      ValueError: as in `load_weights`.
+    Each takes a seed from Python's generator, and draws with that one only.
     """
-    _load_encoder(model.encoder, folder)
+    state = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(state)
 
 
-def _load_encoder(encoder: keras.Model, folder: str) -> None:
-    path = os.path.join(folder, WEIGHTS)
-    prefix = "encoder/"
-    tensors = {
-        name: tensor
-        for name, tensor in read_tensors(path).items()
-        if name.startswith(prefix)
-    }
-    check_finite(tensors, path)
-    tensors = {name.removeprefix(prefix): x for name, x in tensors.items()}
-    kept = {name.removeprefix(prefix) for name in _not_in_source(folder)}
-    assign(weight_names(encoder), tensors, path, kept)
-    lora.reset(encoder)
+def build_model(given: Contents, seed: int = 12345) -> keras.Model:
+    """Returns a model with the weights of its contents.
 
-
-def build_encoder(folder: str, dtype: str = "float32") -> keras.Model:
-    """Returns the encoder of a model folder of any task, with its weights.
-
-    Args:
-      folder: a model folder.
-      dtype: a Keras dtype policy.
-
-    Raises:
-      ValueError: as in `load_weights`.
+    Weights missing there are initialized from `seed`; the random state of the
+    process stays as it is.
     """
-    from bert_tf.model import encoder
-
-    config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
-    model = encoder.BertEncoder(config, name="encoder", dtype=dtype)
-    _load_encoder(model, folder)
+    with _seeded(seed):
+        model = models.for_task(given.task, given.config, len(given.labels))
+    weights = weight_names(model)
+    for name, tensor in given.tensors.items():
+        weights[name].assign(tensor)
     return model
 
 
-def find_newly_initialized(
-    metadata: Mapping, config: BertConfig
-) -> tuple[str, ...]:
-    """Returns prefixes of the names of weights that no loss has trained.
-
-    Newly initialized weights must not be served: an export omits outputs that
-    are computed with them.
-
-    Args:
-      metadata: content of model.json.
-      config: config of the model.
-    """
-    missing = metadata.get("not_in_source", ())
-    missing = (*missing, *metadata.get(_NEWLY_INITIALIZED, ()))
-    has_pairs = metadata.get("pairs") != "none" and not config.is_causal
-    if metadata["task"] == "pretraining" and not has_pairs:
-        # Only next-sentence or sentence-order prediction trains the pooler.
-        missing += (POOLER,)
-    return missing
-
-
-def has_pooler(missing: tuple[str, ...]) -> bool:
-    """Returns whether the pooler is trained; see `find_newly_initialized`."""
-    return not any(name.startswith(POOLER) for name in missing)
-
-
-def reads_pooler(task: str, config: BertConfig) -> bool:
-    """Returns whether the head of a fine-tuned model uses the pooler."""
-    tasks = ("classification", "regression", "multiple_choice")
-    return task in tasks and not config.bilstm_units
-
-
-def newly_initialized_metadata(
-    task: str, config: BertConfig, source: str | None
-) -> dict[str, list[str]]:
-    """Returns the entries of model.json that list untrained weights.
+def write(
+    given: Contents,
+    folder: str,
+    untrained: Mapping[str, np.ndarray] | None = None,
+) -> None:
+    """Writes a model folder to `folder`, which `atomic_folder` made.
 
     Args:
-      task: task of the model, a key of `models.TASK_MODELS`.
-      config: config of the model.
-      source: model folder that it is initialized from, if any.
-
-    Raises:
-      ValueError: as in `read_metadata`.
+      given: what to write.
+      folder: where to.
+      untrained: name -> value of the weights that are missing. Default: they
+        are drawn, with a warning.
     """
-    if reads_pooler(task, config):
-        return {}
-    if source:
-        metadata = read_metadata(source)
-        config = BertConfig.from_json_file(os.path.join(source, CONFIG))
-        if has_pooler(find_newly_initialized(metadata, config)):
-            return {}
-    return {_NEWLY_INITIALIZED: [POOLER]}
+    weights = tensor_files.as_float32(given.tensors)
+    missing = given.missing()
+    if untrained:
+        weights = tensor_files.merged(untrained, weights)
+    elif missing:
+        logging.warning(
+            "%s has no %s; these weights are newly initialized",
+            given.source,
+            some(missing),
+        )
+        weights = weight_names(build_model(given))
+    if given.sentence_embedding:
+        more = given.sentence_embedding.tensors()
+        weights = tensor_files.merged(more, weights)
+    save_weights(folder, weights, given.config, given.model_json())
+    if given.vocabulary is not None:
+        path = os.path.join(folder, VOCABULARY)
+        vocab.Vocabulary(given.vocabulary, path).save()
+    if given.slots:
+        tensor_files.write_tensors(given.slots, os.path.join(folder, OPTIMIZER))
+    if given.step:
+        state = {
+            "step": given.step,
+            "weights_sha256": tensor_files.digest_of(weights),
+        }
+        checksums.write_checksums(folder, state)

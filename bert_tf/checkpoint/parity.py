@@ -4,6 +4,7 @@ Shapes: B batch, S sequence, H hidden, P predictions, L layers.
 """
 
 import collections
+import math
 import re
 from collections.abc import Mapping, Sequence
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 
 Outputs = Mapping[str, np.ndarray]
 
@@ -51,7 +52,7 @@ def batch(config: bert_config.BertConfig, task: str) -> dict[str, np.ndarray]:
     return {name: x.astype(np.int32) for name, x in inputs.items()}
 
 
-def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
+def outputs(checkpoint: contents.Contents, inputs) -> Outputs:
     """Returns the outputs of our model for a `batch`.
 
     Outputs that depend on a weight missing in the checkpoint are left out.
@@ -61,7 +62,7 @@ def outputs(checkpoint: checkpoint_lib.Checkpoint, inputs) -> Outputs:
       `pooled_output` [B, H], and the outputs of the task's model. For multiple
       choice each choice is a row of B.
     """
-    model = checkpoint_lib.build_model(checkpoint)
+    model = model_folders.build_model(checkpoint)
     inputs = {name: tf.constant(x) for name, x in inputs.items()}
     rows = {
         name: tf.reshape(x, [-1, x.shape[-1]]) for name, x in inputs.items()
@@ -118,7 +119,7 @@ def _has_same_bits(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def check_lossless(
-    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
+    given: contents.Contents, written: contents.Contents
 ) -> list[str]:
     """Returns report lines on everything that the target format cannot hold.
 
@@ -135,7 +136,7 @@ def check_lossless(
     lost, embedding = [], given.sentence_embedding
     if embedding and not written.sentence_embedding:
         lost = [f"sentence embedding: {embedding}"]
-        before = given.tensors | given.slots
+        before = given.moments_too()
     lines = [f"  - lost:     {n}" for n in before if n not in after]
     lines += [f"  + invented: {n}" for n in after if n not in before]
     lines += [
@@ -188,16 +189,16 @@ def _part(name: str) -> str:
 
 
 def tensor_lines(
-    given: checkpoint_lib.Checkpoint, written: checkpoint_lib.Checkpoint
+    given: contents.Contents, written: contents.Contents
 ) -> list[str]:
     """Returns a table of the tensors read, and lists of unmatched names."""
     groups = collections.defaultdict(list)
-    for name, tensor in (given.tensors | given.slots).items():
+    for name, tensor in given.moments_too().stored.items():
         groups[_part(name)].append(tensor)
     lines = [f"{'read':20} {'tensors':>8} {'numbers':>12}  type"]
     for part, tensors in groups.items():
         types = sorted({str(tensor.dtype) for tensor in tensors})
-        numbers = sum(tensor.size for tensor in tensors)
+        numbers = sum(math.prod(tensor.shape) for tensor in tensors)
         lines += [
             f"{part:20} {len(tensors):8} {numbers:12,}  {', '.join(types)}"
         ]
@@ -206,17 +207,18 @@ def tensor_lines(
         ("missing in the source", given.missing()),
     ):
         lines += [f"{title}: {len(names)}", *(f"  {name}" for name in names)]
+    after = tensor_files.stored(written.tensors)
     changes = collections.Counter(
-        f"{tensor.dtype} -> {written.tensors[name].dtype}"
-        for name, tensor in given.tensors.items()
-        if tensor.dtype != written.tensors[name].dtype
+        f"{tensor.dtype} -> {after[name].dtype}"
+        for name, tensor in tensor_files.stored(given.tensors).items()
+        if tensor.dtype != after[name].dtype
     )
     lines += [f"types changed: {sum(changes.values())}"]
     return lines + [f"  {change}: {n}" for change, n in changes.items()]
 
 
 def peer_lines(
-    written: checkpoint_lib.Checkpoint, peers: Sequence[tuple[str, str, object]]
+    written: contents.Contents, peers: Sequence[tuple[str, str, object]]
 ) -> list[str]:
     """Returns report lines on how far our outputs are from those of peers.
 

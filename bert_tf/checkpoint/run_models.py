@@ -1,4 +1,4 @@
-"""Run folder, or model folder -> the model folder to use in it, and its step.
+"""Run folder -> the model folder to use in it, its step, settings and scores.
 
     run/best/                       the model with the best dev score, if any
     run/checkpoints/step-00001000/  after 1,000 updates, with the optimizer
@@ -9,10 +9,12 @@ Each is a model folder (see model_folders.py). A checkpoint also contains
 
 import os
 import re
+from collections.abc import Mapping
 
 from absl import logging
 
 from bert_tf.checkpoint import checksums
+from tfrecords.io import json_files
 
 OPTIMIZER = "optimizer.safetensors"
 LORA = "lora.safetensors"
@@ -24,6 +26,9 @@ RESULTS = "eval_results.json"
 # Why a score in it is null; the log says whether of predictions or labels.
 UNDEFINED = "all predictions, or all labels, are the same"
 STEP_PREFIX = "step-"  # Of the names of checkpoints.
+# Of its eval_results.json after pre-training.
+_NOT_SCORES = ("step", "records", "max_eval_steps", "unigram_accuracy")
+_OF_TOKENS = ("masked_lm_accuracy", "next_token_accuracy")
 
 
 def name(step: int) -> str:
@@ -122,7 +127,74 @@ def _has_model(folder: str) -> bool:
 
 
 def step_of(folder: str) -> int:
-    """Returns the step of a model folder; 0 if it has none."""
+    """Returns the number of updates of a model folder; 0 if it has none."""
     if not os.path.exists(os.path.join(folder, STATE)):
         return 0
     return checksums.read_state(folder).get("step", 0)
+
+
+def read_run(folder: str) -> dict[str, dict]:
+    """Returns `run` and `results` of the run that a model folder is in.
+
+    They are the contents of run.json and eval_results.json, as far as there are
+    any; results of another step are left out.
+
+    Args:
+      folder: a model folder, from `find`.
+
+    Raises:
+      ValueError: if a file is not JSON, or a score is not a number.
+    """
+    above, name = os.path.split(os.path.abspath(folder))
+    if os.path.basename(above) == "checkpoints":
+        above = os.path.dirname(above)
+    elif name != BEST:
+        return {}
+    files = {"run": SETTINGS, "results": RESULTS}
+    paths = {n: os.path.join(above, file) for n, file in files.items()}
+    found = {
+        n: json_files.read(x) for n, x in paths.items() if os.path.isfile(x)
+    }
+    results = found.get("results", {})
+    if results.get("step") != step_of(folder):
+        found.pop("results", None)
+    _check_results(results, paths["results"])
+    return found
+
+
+def scores(
+    results: Mapping,
+) -> list[tuple[str, str, float | None, float | None]]:
+    """Returns split, metric, score and baseline of each score of a run.
+
+    Args:
+      results: content of eval_results.json. A score of a fine-tuning in it is
+        None if it is undefined.
+    """
+    if "task_name" not in results:  # Of pre-training.
+        unigram = results.get("unigram_accuracy")
+        return [
+            ("held out", name, value, unigram if name in _OF_TOKENS else None)
+            for name, value in results.items()
+            if value is not None and name not in _NOT_SCORES
+        ]
+    baselines = results.get("trivial", {})
+    return [
+        (split, name, value, baselines.get(split, {}).get(name))
+        for split, of_split in results.items()
+        if split.startswith("dev")
+        for name, value in of_split.items()
+    ]
+
+
+def _check_results(results: Mapping, path: str) -> None:
+    """Raises ValueError unless scores and baselines are numbers."""
+    trivial = results.get("trivial", {})
+    json_files.check(trivial, dict, path, "trivial")
+    dev = {n: x for n, x in results.items() if n.startswith("dev")}
+    for split, of_split in (*dev.items(), *trivial.items()):
+        json_files.check(of_split, dict, path, split)
+    for split, name, *values in scores(results):
+        for value in values:
+            if value is not None:
+                json_files.check(value, float, path, f"{split}.{name}")

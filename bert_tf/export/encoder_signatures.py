@@ -17,7 +17,7 @@ from tfrecords import schema
 
 
 def encoder_interface(
-    outputs, has_pooler: bool = True
+    outputs, is_pooler_trained: bool = True
 ) -> dict[str, tf.Tensor | list[tf.Tensor]]:
     """Returns encoder outputs with the names of TF Hub's interface.
 
@@ -25,7 +25,7 @@ def encoder_interface(
 
     Args:
       outputs: `EncoderOutputs`.
-      has_pooler: whether the pooler is trained.
+      is_pooler_trained: whether the pooler is trained.
 
     Returns:
       `sequence_output` [B, S, H]; `encoder_outputs`, L tensors [B, S, H]; if
@@ -36,7 +36,7 @@ def encoder_interface(
     pooled = tf.cast(outputs.pooled_output, tf.float32)
     layers = [tf.cast(x, tf.float32) for x in outputs.encoder_outputs]
     named = {"sequence_output": hidden, "encoder_outputs": layers}
-    if has_pooler:
+    if is_pooler_trained:
         named |= {"pooled_output": pooled, "default": pooled}
     return named
 
@@ -48,12 +48,12 @@ def flatten(outputs: Mapping) -> dict[str, tf.Tensor]:
     return flat | {f"encoder_outputs_{i}": layer for i, layer in layers}
 
 
-def make_functions(encoder, has_pooler: bool):
+def make_functions(encoder, is_pooler_trained: bool):
     """Returns the callable of TF Hub's interface, and its signature.
 
     Args:
       encoder: `schema.ENCODER_INPUTS`, each [B, S] int32 -> `EncoderOutputs`.
-      has_pooler: whether the pooler is trained.
+      is_pooler_trained: whether the pooler is trained.
     """
     specs = schema.batch_signature(
         schema.ENCODER_INPUTS, {"max_seq_length": None}
@@ -61,7 +61,8 @@ def make_functions(encoder, has_pooler: bool):
 
     @tf.function(autograph=False)
     def call(inputs, training=False):
-        return encoder_interface(encoder(inputs, training=training), has_pooler)
+        outputs = encoder(inputs, training=training)
+        return encoder_interface(outputs, is_pooler_trained)
 
     # A SavedModel contains only functions that were traced.
     for training in (False, True):
@@ -75,11 +76,11 @@ def make_functions(encoder, has_pooler: bool):
     return call, signature
 
 
-def encode(outputs, batch, *, has_pooler: bool) -> dict[str, tf.Tensor]:
+def encode(outputs, batch, *, is_pooler_trained: bool) -> dict[str, tf.Tensor]:
     """Returns the outputs of `encoder_interface`, flat, and `input_mask`."""
     return {
         "input_mask": batch["input_mask"],
-        **flatten(encoder_interface(outputs, has_pooler)),
+        **flatten(encoder_interface(outputs, is_pooler_trained)),
     }
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,8 +9,14 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
-from bert_tf.checkpoint import model_card, model_folders
+from bert_tf.checkpoint import (
+    contents,
+    model_card,
+    model_folders,
+    run_models,
+)
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.options import OURS
 from bert_tf.config import POLICIES, BertConfig, inference_policy
 from bert_tf.export import (
     choice_signatures,
@@ -24,7 +29,7 @@ from bert_tf.export import (
     tag_signatures,
     text_signatures,
 )
-from bert_tf.model import dropout, layers, models
+from bert_tf.model import dropout, layers
 from tfrecords.io import stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import vocab
@@ -44,49 +49,30 @@ def export(config: kinds.ExportConfig) -> None:
       ValueError: if a setting does not apply to the model, or no model exists.
       OSError: if the SavedModel cannot be written.
     """
-    from bert_tf.checkpoint import formats
-
     model_card.check_license(config.license)
     stored_folders.check_kept(config.model_dir, config.export_dir)
     saved_model.check_free(config.export_dir, config.overwrite)
-    with formats.open_model_folder(
-        config.model_dir, config.accept_tokenizer_differences
-    ) as folder:
-        _export_folder(config, folder)
-
-
-def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
-    metadata = dict(model_folders.read_metadata(folder))
-    # Of the folder; that of the export is among its own settings.
-    metadata.pop(model_folders.SENTENCE_EMBEDDING, None)
-    if "source" in metadata:  # Older folders have its path.
-        source = checkpoint_lib.without_folders(metadata["source"])
-        metadata["source"] = source
+    given = Checkpoint.open(
+        config.model_dir,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    metadata = export_metadata(given)
     if config.kind == kinds.PREPROCESSOR:
-        _export_preprocessor(config, folder, metadata)
+        _export_preprocessor(config, given, metadata)
         return
-    precision = _find_precision(config, folder, metadata)
-    model = load_model(
-        folder, metadata, _find_policy(precision, config.weights_dtype)
-    )
-    new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(
-        config,
-        metadata["task"],
-        new_weights,
-        model.config,
-        is_embedding=model.sentence_embedding is not None,
-    )
-    has_pooler = model_folders.has_pooler(new_weights)
-    if not has_pooler:
+    precision = _find_precision(config, given, metadata)
+    model = load_model(given, _find_policy(precision, config.weights_dtype))
+    kind = kinds.find_kind(config, metadata, model)
+    is_pooler_trained = contents.is_pooler_trained(metadata, model.config)
+    if not is_pooler_trained:
         logging.warning(
             "%s has no trained pooler; pooled_output is left out",
             config.model_dir,
         )
-    tokenizer = load_tokenizer(folder, metadata, model.config.vocab_size, kind)
+    tokenizer = load_tokenizer(given, kind)
     length = find_length(config, metadata, model.config)
     signatures, parts = make_signatures(
-        config, kind, model, tokenizer, length, metadata, has_pooler
+        config, kind, model, tokenizer, length, metadata
     )
     settings = {
         "kind": kind,
@@ -106,10 +92,10 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
         signatures=signatures,
         parts=parts,
         encoder=model.encoder,
-        has_pooler=has_pooler,
+        is_pooler_trained=is_pooler_trained,
         default=saved_model.ENCODER if kind == "encoder" else saved_model.TEXT,
         metadata=metadata | settings,
-        card=make_card(config, folder, metadata, model.config, settings),
+        card=make_card(config, given, metadata, settings),
         overwrite=config.overwrite,
     )
     logging.info(
@@ -121,15 +107,23 @@ def _export_folder(config: kinds.ExportConfig, folder: str) -> None:
     )
 
 
-def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
+def export_metadata(given: Checkpoint) -> dict[str, object]:
+    """Returns the entries of model.json that an export keeps."""
+    metadata = given.model_json()
+    # Of the model; that of the export is among its own settings.
+    metadata.pop(contents.SENTENCE_EMBEDDING, None)
+    metadata.pop("source")
+    if given.origin:
+        metadata["source"] = contents.without_folders(given.origin)
+    return metadata
+
+
+def _export_preprocessor(
+    config: kinds.ExportConfig, given: Checkpoint, metadata: Mapping
+) -> None:
     kinds.check_settings(config, config.kind)
-    model_config = BertConfig.from_json_file(
-        os.path.join(folder, model_folders.CONFIG)
-    )
-    tokenizer = load_tokenizer(
-        folder, metadata, model_config.vocab_size, config.kind
-    )
-    length = find_length(config, metadata, model_config)
+    tokenizer = load_tokenizer(given, config.kind)
+    length = find_length(config, metadata, given.config)
     settings = {
         "kind": config.kind,
         **tokenizer.rules,
@@ -144,7 +138,7 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
         signatures={saved_model.TEXT: signature},
         parts=parts,
         metadata=settings,
-        card=make_card(config, folder, metadata, model_config, settings),
+        card=make_card(config, given, metadata, settings),
         overwrite=config.overwrite,
     )
     logging.info(
@@ -156,9 +150,8 @@ def _export_preprocessor(config, folder: str, metadata: Mapping) -> None:
 
 def make_card(
     config: kinds.ExportConfig,
-    folder: str,
+    given: Checkpoint,
     metadata: Mapping,
-    model_config: BertConfig,
     settings: Mapping,
     files: str = "SavedModel",
 ) -> str:
@@ -166,34 +159,34 @@ def make_card(
 
     Args:
       config: reads `license`.
-      folder: the model folder, perhaps in a run.
-      metadata: content of its model.json.
-      model_config: config of the model.
+      given: the model, perhaps of a run.
+      metadata: from `export_metadata`.
       settings: of the export, at least `kind`.
       files: format of the export.
 
     Raises:
-      ValueError: as in `model_card.find_run`.
+      ValueError: as in `run_models.read_run`.
     """
+    is_ours = given.source.startswith(OURS)
     facts = model_card.Facts(
-        config=model_config,
+        config=given.config,
         metadata=metadata,
         files=files,
         kind=settings["kind"],
         settings=settings,
         license=config.license,
-        **model_card.find_run(folder),
+        **(run_models.read_run(given.folder) if is_ours else {}),
     )
     return model_card.text(facts)
 
 
-def _find_precision(config, folder: str, metadata: Mapping) -> str:
+def _find_precision(config, given: Checkpoint, metadata: Mapping) -> str:
     """Returns the configured precision; by default, that of training."""
     precision = config.precision or metadata.get("precision", "float32")
     if precision not in POLICIES:
         policies = ", ".join(POLICIES)
         raise ValueError(
-            f"{os.path.join(folder, model_folders.METADATA)} has precision "
+            f"{given.path_of(model_folders.METADATA)} has precision "
             f"{precision!r}; expected one of {policies}."
         )
     return precision
@@ -206,7 +199,7 @@ def embedding_settings(
     if kind != "sentence_embedding":
         return {}
     embedding = encoder_signatures.find_embedding(model, config.pooling)
-    return {model_folders.SENTENCE_EMBEDDING: embedding.settings()}
+    return {contents.SENTENCE_EMBEDDING: embedding.settings()}
 
 
 def _find_policy(precision: str, weights_dtype: str | None):
@@ -217,53 +210,28 @@ def _find_policy(precision: str, weights_dtype: str | None):
     return policy
 
 
-def load_model(folder: str, metadata: Mapping, policy) -> keras.Model:
-    """Returns the model of a model folder, with its weights.
+def load_model(given: Checkpoint, policy) -> keras.Model:
+    """Returns the model of a checkpoint, with its weights.
 
     The seeds of its dropout layers are fixed, so that two exports of it are the
     same bytes.
     """
-    config = BertConfig.from_json_file(
-        os.path.join(folder, model_folders.CONFIG)
-    )
-    path = os.path.join(folder, model_folders.METADATA)
-    task, labels = metadata["task"], metadata.get("labels") or ()
-    if task not in kinds.KINDS:
-        tasks = ", ".join(kinds.KINDS)
-        raise ValueError(f"{path} has task {task!r}; expected one of {tasks}.")
-    if task in _NEED_LABELS and not labels:
-        raise ValueError(
-            f'{path} has no labels; add "labels", a list of the class names in '
-            "the order of their ids."
-        )
-    model = models.for_task(task, config, len(labels), dtype=policy)
-    model_folders.load_weights(model, folder)
-    model.sentence_embedding = model_folders.read_sentence_embedding(folder)
+    model = given.build(dtype=policy)
     for layer in model._flatten_layers():
         if isinstance(layer, dropout.Dropout) and layer.seed_generator:
             layer.seed_generator.state.assign([layer.dropout_id, 0])
     return model
 
 
-def load_tokenizer(
-    folder: str, metadata: Mapping, vocab_size: int, kind: str
-) -> tokenizer_lib.BertTokenizer:
+def load_tokenizer(given: Checkpoint, kind: str) -> tokenizer_lib.BertTokenizer:
     """Returns the tokenizer that the model was trained with."""
-    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
-    if not os.path.isfile(vocab_file):
+    kept_tokens = [vocab.MASK] if kind == "fill_mask" else []
+    tokenizer = given.tokenizer(kept_tokens)
+    if tokenizer is None:
         raise ValueError(
-            f"{vocab_file} is missing, so text cannot be tokenized. Copy the "
-            "vocabulary of the training records there."
-        )
-    tokenizer = tokenizer_lib.BertTokenizer(
-        vocab_file,
-        kept_tokens=[vocab.MASK] if kind == "fill_mask" else [],
-        **vocab.rules_of(metadata),
-    )
-    if tokenizer.vocab_size > vocab_size:
-        raise ValueError(
-            f"{vocab_file} has {tokenizer.vocab_size} entries, but the model "
-            f"has vocab_size={vocab_size}. Use the model's own vocabulary."
+            f"{given.path_of(model_folders.VOCABULARY)} is missing, so text "
+            "cannot be tokenized. Copy the vocabulary of the training records "
+            "there."
         )
     return tokenizer
 
@@ -287,7 +255,6 @@ def make_signatures(
     tokenizer: tokenizer_lib.BertTokenizer,
     max_seq_length: int,
     metadata: Mapping,
-    has_pooler: bool,
 ) -> tuple[dict[str, text_signatures.Function], dict[str, Any]]:
     """Returns the signatures with string inputs, and other attributes to save.
 
@@ -327,9 +294,7 @@ def make_signatures(
     preprocess = tf.function(
         functools.partial(pack, tokenizer, max_seq_length), autograph=False
     )
-    postprocess = _make_postprocess(
-        config, kind, model, tokenizer, metadata, has_pooler
-    )
+    postprocess = _make_postprocess(config, kind, model, tokenizer, metadata)
     network = model.encoder if kind in _OF_ENCODER else model
 
     @functools.partial(tf.function, autograph=False)
@@ -357,7 +322,7 @@ def make_signatures(
 
 
 def _make_postprocess(
-    config, kind, model, tokenizer, metadata, has_pooler
+    config, kind, model, tokenizer, metadata
 ) -> Callable[..., text_signatures.Answers]:
     """Returns a function (model outputs, batch) -> answers."""
     if kind == "classification":
@@ -370,7 +335,10 @@ def _make_postprocess(
         )
     if kind == "encoder":
         return functools.partial(
-            encoder_signatures.encode, has_pooler=has_pooler
+            encoder_signatures.encode,
+            is_pooler_trained=contents.is_pooler_trained(
+                metadata, model.config
+            ),
         )
     if kind == "sentence_embedding":
         return encoder_signatures.make_embed(
@@ -378,6 +346,8 @@ def _make_postprocess(
         )
     if kind == "fill_mask":
         return functools.partial(
-            mask_signatures.fill, tokenizer=tokenizer, top_k=config.top_k or 5
+            mask_signatures.fill,
+            tokenizer=tokenizer,
+            top_k=config.top_k or kinds.TOP_K,
         )
     return choice_signatures.choose

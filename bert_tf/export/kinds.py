@@ -1,10 +1,10 @@
 """Settings of an export and a model's task -> the kind of SavedModel."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 
-from bert_tf.checkpoint.formats import CheckpointOptions
-from bert_tf.config import BertConfig
+from bert_tf.checkpoint import contents
+from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.model.sentence_embedding import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
 
@@ -28,6 +28,7 @@ WEIGHTS = {
     "encoder": "encoder/layer",
     "sentence_embedding": "encoder/layer",
 }
+TOP_K = 5  # Candidates for each [MASK], by default.
 # The tokenizer alone, without a model.
 PREPROCESSOR = "preprocessor"
 # Kinds that read long texts in windows; others cut them.
@@ -102,7 +103,7 @@ class ExportConfig(CheckpointOptions):
     )
     top_k: int | None = option(
         None,
-        "fill_mask: number of candidates for each [MASK]. Default: 5.",
+        f"fill_mask: number of candidates for each [MASK]. Default: {TOP_K}.",
         at_least=1,
     )
     pooling: str | None = option(
@@ -158,33 +159,28 @@ class ExportConfig(CheckpointOptions):
     )
 
 
-def find_kind(
-    config: ExportConfig,
-    task: str,
-    new_weights: Sequence[str],
-    model_config: BertConfig,
-    *,
-    is_embedding: bool = False,
-) -> str:
+def find_kind(config: ExportConfig, metadata: Mapping, model) -> str:
     """Returns the kind of export: `config.kind`, or the default for "auto".
+
+    A left-to-right model cannot fill masks, and its [CLS] attends only to
+    itself.
 
     Args:
       config: settings of the export.
-      task: task of the model, a key of `KINDS`.
-      new_weights: from `model_folders.find_newly_initialized`.
-      model_config: config of the model. A left-to-right model cannot fill
-        masks, and its [CLS] attends only to itself.
-      is_embedding: whether the model is one of sentence-transformers, for which
-        "auto" is sentence_embedding.
+      metadata: content of the model's model.json.
+      model: reads its `config`, and `sentence_embedding`: of a model that has
+        one, as those of sentence-transformers do, it is the default.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
         one; or if a setting of `config` does not apply to the kind.
     """
+    task, model_config = metadata["task"], model.config
+    untrained = contents.read_untrained(metadata, model_config)
     kinds = [
         kind
         for kind in KINDS[task]
-        if _is_trained(kind, task, new_weights, model_config)
+        if _is_trained(kind, task, untrained, model_config)
         and not (model_config.is_causal and kind == "fill_mask")
     ]
     if model_config.is_causal and config.pooling == "cls":
@@ -199,15 +195,14 @@ def find_kind(
             f"{' or '.join(kinds)}."
         )
     if config.kind not in ("auto", *kinds):
-        untrained = ", ".join(new_weights)
-        without = f" without trained {untrained}" if new_weights else ""
+        without = " without trained " * bool(untrained) + ", ".join(untrained)
         raise ValueError(
             f"--kind={config.kind} does not fit a model with task {task!r}"
             f"{without}; it can be exported as {' or '.join(kinds)}."
         )
     kind = config.kind
     if kind == "auto":
-        kind = "sentence_embedding" if is_embedding else kinds[0]
+        kind = "sentence_embedding" if model.sentence_embedding else kinds[0]
     check_settings(config, kind)
     return kind
 
@@ -230,13 +225,9 @@ def check_settings(config: ExportConfig, kind: str) -> None:
             )
 
 
-def _is_trained(kind, task, new_weights, model_config) -> bool:
-    """Returns whether no newly initialized weight affects the answers."""
-    from bert_tf.checkpoint import model_folders
-
+def _is_trained(kind, task, untrained, model_config) -> bool:
+    """Returns whether no untrained weight affects the answers."""
     prefixes = [WEIGHTS[kind]]
-    if kind == KINDS[task][0] and model_folders.reads_pooler(
-        task, model_config
-    ):
-        prefixes.append(model_folders.POOLER)
-    return not any(name.startswith(tuple(prefixes)) for name in new_weights)
+    if kind == KINDS[task][0] and contents.reads_pooler(task, model_config):
+        prefixes.append(contents.POOLER)
+    return not any(name.startswith(tuple(prefixes)) for name in untrained)

@@ -163,7 +163,7 @@ def export_text(
     signatures: Mapping[str, tf.types.experimental.PolymorphicFunction],
     parts: Mapping,
     encoder: keras.Model | None = None,
-    has_pooler: bool = True,
+    is_pooler_trained: bool = True,
     default: str = TEXT,
     metadata: Mapping | None = None,
     card: str | None = None,
@@ -188,7 +188,7 @@ def export_text(
         signatures or further functions.
       encoder: if given, adds the signature `encoder` of
         `encoder_signatures.make_functions`.
-      has_pooler: whether the pooler is trained.
+      is_pooler_trained: whether the pooler is trained.
       default: name of the signature that is also `serving_default`.
       metadata: content of `assets.extra/model.json`. If it has
         `max_seq_length`, requests of this length are written, with which
@@ -205,11 +205,9 @@ def export_text(
         signatures = dict(signatures)
         if encoder is not None:
             root.__call__, signatures[ENCODER] = (
-                encoder_signatures.make_functions(encoder, has_pooler)
+                encoder_signatures.make_functions(encoder, is_pooler_trained)
             )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, metadata or {})
         if card is not None:
-            path = os.path.join(folder, model_card.FILE)
-            with atomic_files.atomic_file(path) as file:
-                file.write(card)
+            model_card.write(folder, card)

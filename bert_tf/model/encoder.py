@@ -151,11 +151,12 @@ class ConfiguredModel(keras.Model):
       config: a BertConfig.
       metadata: set by `bert_tf.load`; see there.
       vocabulary: the same.
-      new_weights: the same.
+      untrained: the same.
       sentence_embedding: the same.
     """
 
-    metadata = vocabulary = new_weights = sentence_embedding = None
+    metadata = vocabulary = untrained = sentence_embedding = None
+    new_weights = property(lambda self: self.untrained)  # Its older name.
     reads_ids = True  # Whether the inputs are those of BertEncoder.
 
     def __init__(self, config, **kwargs):

@@ -142,8 +142,8 @@ def make_page(found, source: str):
             f"hidden size {config.hidden_size}, "
             f"{config.num_attention_heads} heads</p>"
         )
-        if found.untrained:
-            gradio.HTML(marked_text.warn(found.untrained), elem_id="untrained")
+        if found.warning:
+            gradio.HTML(marked_text.warn(found.warning), elem_id="untrained")
         for view in found.find():
             with gradio.Tab(view.title):
                 _add_view(gradio, view)

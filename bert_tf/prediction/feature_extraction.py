@@ -14,7 +14,6 @@ import dataclasses
 import hashlib
 import io
 import json
-import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +22,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from absl import logging
 
-from bert_tf.checkpoint import formats
-from tfrecords.io import atomic_files, part_files, streams
+from bert_tf.checkpoint.options import CheckpointOptions
+from tfrecords.io import part_files, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
     MAX_SEQ_LENGTH,
@@ -40,10 +39,11 @@ _PAIR = re.compile(r"(.*) \|\|\| (.*)")
 # extract_features.py: main.
 _DIGITS = 6
 _MAX_SEQ_LENGTH = 128
+_MIN_SEQ_LENGTH = 5  # A pair has three special tokens.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class FeatureConfig(VocabularyOptions, formats.CheckpointOptions):
+class FeatureConfig(VocabularyOptions, CheckpointOptions):
     """Which hidden states of which texts to extract, and where to write."""
 
     input_file: str = option(
@@ -70,7 +70,7 @@ class FeatureConfig(VocabularyOptions, formats.CheckpointOptions):
         "Maximum tokens of a text, with [CLS] and [SEP]; longer texts are "
         "truncated. Default: that of a folder of sentence-transformers, "
         "otherwise 128.",
-        at_least=5,
+        at_least=_MIN_SEQ_LENGTH,
         at_most=MAX_SEQ_LENGTH,
     )
     output_format: str = option(
@@ -112,32 +112,28 @@ def extract_features(config: FeatureConfig) -> None:
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
     )
-    with formats.open_model_folder(
-        config.init_checkpoint, config.accept_tokenizer_differences
-    ) as folder:
-        _extract(config, folder)
-
-
-def _extract(config: FeatureConfig, folder: str) -> None:
-    """Writes the hidden states of the encoder in a model folder."""
-    from bert_tf.checkpoint import keras_models, model_folders
+    from bert_tf.checkpoint.checkpoint import Checkpoint, check_vocabulary
     from bert_tf.model import layer_outputs
-    from bert_tf.workflows import model_source
+    from bert_tf.workflows import initial_model
     from tfrecords.text import tokenizer as tokenizer_lib
 
-    vocab_file, rules = model_source.find_vocabulary(config, folder)
-    if not vocab_file:
+    given = Checkpoint.open(
+        config.init_checkpoint,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    vocabulary, rules = initial_model.choose_vocabulary(config, given)
+    if not vocabulary:
         raise ValueError(
-            f"{folder} has no vocabulary. Give --vocab_file=vocab.txt."
+            f"{given.path()} has no vocabulary. Give --vocab_file=vocab.txt."
         )
-    tokenizer = tokenizer_lib.BertTokenizer(vocab_file, **rules)
-    encoder = model_folders.build_encoder(folder)
-    keras_models.check_vocabulary(tokenizer, encoder, vocab_file)
-    metadata = model_folders.read_metadata(folder)
+    tokenizer = tokenizer_lib.BertTokenizer(vocabulary, **rules)
+    check_vocabulary(tokenizer, given, vocabulary.path)
+    encoder = given.encoder()
     if config.max_seq_length is None:
         length = _MAX_SEQ_LENGTH
-        if model_folders.SENTENCE_EMBEDDING in metadata:
-            length = max(5, metadata.get("max_seq_length", length))
+        if given.sentence_embedding:
+            own = given.metadata.get("max_seq_length", length)
+            length = max(_MIN_SEQ_LENGTH, own)
         config = dataclasses.replace(config, max_seq_length=length)
     most = encoder.config.max_position_embeddings
     if config.max_seq_length > most:
@@ -160,7 +156,7 @@ def _extract(config: FeatureConfig, folder: str) -> None:
 
     part_files.write(
         config.output_file,
-        _part_settings(config, lines, folder, tokenizer, layers),
+        _part_settings(config, lines, given, tokenizer, layers),
         [min(_LINES_PER_PART, len(lines) - start) for start in starts],
         make_part,
         join,
@@ -231,21 +227,17 @@ def split_pair(line: str) -> tuple[str, str]:
 def _part_settings(
     config: FeatureConfig,
     lines: Sequence[str],
-    folder: str,
+    given,
     tokenizer,
     layers: Sequence[int],
 ) -> dict:
     """Returns all settings that the content of the parts depends on."""
-    from bert_tf.checkpoint import model_folders
-
-    weights = os.path.join(folder, model_folders.WEIGHTS)
-    # With a different activation, the same weights give different values.
-    model_config = os.path.join(folder, model_folders.CONFIG)
     return {
         # Of the lines that were read: the file may be a pipe, or change.
         "input": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "weights": atomic_files.digest(weights),
-        "config": atomic_files.digest(model_config),
+        "weights": given.sha256(),
+        # With another activation, the same weights give other values.
+        "config": given.config.to_dict(),
         "vocabulary": tokenizer.sha256,
         **tokenizer.rules,
         "max_seq_length": config.max_seq_length,

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from absl import logging
 from tqdm import tqdm
 
-from bert_tf.checkpoint.formats import CheckpointOptions
+from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.export import kinds
 from bert_tf.prediction import row_outputs, text_rows
 from tfrecords.io import atomic_files, json_files, streams
@@ -192,7 +192,7 @@ def predict(config: PredictConfig) -> int:
         )
         is_known = model.num_tokens is not None
         row_outputs.warn_of_cut(num_cut, count, model.max_seq_length, is_known)
-        if not count:
+        if not count and not num_bad:
             logging.warning(
                 "%s has no rows, so there are no answers", lines.name
             )

@@ -6,14 +6,15 @@ The computation is that of the SavedModel which `export_savedmodel` writes.
 import collections
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.checkpoint import keras_models, model_folders
+from bert_tf.checkpoint import keras_models
+from bert_tf.checkpoint.checkpoint import check_vocabulary
 from bert_tf.export import export_model, kinds
 from bert_tf.prediction import answers, row_outputs, text_rows
 from tfrecords.options import quoted
@@ -127,10 +128,7 @@ class Predictor:
             )
             tokenizer = tokenizer or own
         metadata = keras_models.metadata_of(model)
-        untrained = model_folders.find_newly_initialized(metadata, model.config)
-        config = _find_config(
-            settings, max_seq_length, metadata["task"], untrained, model
-        )
+        config = _find_config(settings, max_seq_length, metadata, model)
         self.model, self.kind = model, config.kind
         self.batch_size = batch_size
         self.max_seq_length = export_model.find_length(
@@ -145,7 +143,6 @@ class Predictor:
             self.tokenizer,
             self.max_seq_length,
             metadata,
-            model_folders.has_pooler(untrained),
         )
         self.num_tokens = parts.get("num_tokens")
 
@@ -195,8 +192,7 @@ class Predictor:
 def _find_config(
     settings: Mapping[str, Any],
     max_seq_length: int | None,
-    task: str,
-    untrained: Sequence[str],
+    metadata: Mapping[str, Any],
     model: keras.Model,
 ) -> kinds.ExportConfig:
     """Returns the settings of an export with the same answers."""
@@ -220,13 +216,7 @@ def _find_config(
         )
     if config.kind == "auto":
         auto = kinds.ExportConfig(model_dir="model", export_dir="export")
-        kind = kinds.find_kind(
-            auto,
-            task,
-            untrained,
-            model.config,
-            is_embedding=model.sentence_embedding is not None,
-        )
+        kind, task = kinds.find_kind(auto, metadata, model), metadata["task"]
         if kind == "encoder" and task != "pretraining":
             raise ValueError(
                 f"The model's head for {task} is newly initialized, so its "
@@ -236,7 +226,7 @@ def _find_config(
         if kind == "encoder":
             kind = "sentence_embedding"
         config = dataclasses.replace(config, kind=kind)
-    kinds.find_kind(config, task, untrained, model.config)  # Raises.
+    kinds.find_kind(config, metadata, model)  # Raises.
     return config
 
 
@@ -246,7 +236,7 @@ def _find_tokenizer(
     """Returns the tokenizer; one that keeps [MASK] only to fill it."""
     kept_tokens = (vocab.MASK,) if kind == "fill_mask" else ()
     if tokenizer is not None:
-        keras_models.check_vocabulary(tokenizer, model, "tokenizer")
+        check_vocabulary(tokenizer, model, "tokenizer")
         if tokenizer.kept_tokens == kept_tokens:
             return tokenizer
         return BertTokenizer(
@@ -257,8 +247,10 @@ def _find_tokenizer(
             f"{source} has no vocabulary, so text cannot be tokenized. Give "
             "tokenizer=BertTokenizer('vocab.txt')."
         )
-    return keras_models.make_tokenizer(
-        model.vocabulary, vocab.rules_of(model.metadata), kept_tokens, source
+    return BertTokenizer(
+        vocab.Vocabulary(model.vocabulary, f"the vocabulary of {source}"),
+        kept_tokens=kept_tokens,
+        **vocab.rules_of(model.metadata),
     )
 
 

@@ -56,7 +56,7 @@ class Views:
       tokenizer: its tokenizer, if it has one of its own.
 
     Attributes:
-      untrained: why there is no view for the task; "" if there is one.
+      warning: why there is no view for the task; "" if there is one.
       takes_pairs: whether the model reads a second text.
 
     Raises:
@@ -67,11 +67,11 @@ class Views:
         self.model = model
         # Of any model; it raises if there is no vocabulary.
         self._embed = Predictor(model, tokenizer, kind="sentence_embedding")
-        self._predict, self.untrained = self._embed, ""
+        self._predict, self.warning = self._embed, ""
         try:
             self._predict = Predictor(model, tokenizer)
         except ValueError as error:  # A newly initialized head.
-            self.untrained = str(error)
+            self.warning = str(error)
         self.takes_pairs = takes_pairs(model)
         self._explain = None
         if self._predict.kind in attributions.KINDS:

@@ -16,7 +16,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import checksums, model_folders, run_models
+from bert_tf.checkpoint import (
+    checksums,
+    model_folders,
+    run_models,
+    tensor_files,
+)
 from bert_tf.model import lora
 from tfrecords.io import atomic_files
 
@@ -32,7 +37,7 @@ class RunCheckpoints:
       optimizer: an `optimizers.AdamW`, or one of its subclasses.
       keep: number of newest checkpoints to keep.
       metadata: see `model_folders.save_model`.
-      vocab_file: see `model_folders.save_model`.
+      vocabulary: see `model_folders.save_model`.
       extra: name -> scalar variable of the training state, such as a loss
         scale. A variable that is missing in a checkpoint keeps its value.
       is_chief: whether this process may change the folder; others only read.
@@ -49,7 +54,7 @@ class RunCheckpoints:
         *,
         keep: int = 3,
         metadata: Mapping | None = None,
-        vocab_file: str | None = None,
+        vocabulary: bytes | None = None,
         extra: Mapping[str, tf.Variable] | None = None,
         is_chief: bool = True,
     ):
@@ -58,7 +63,7 @@ class RunCheckpoints:
         self.optimizer = optimizer
         self.keep = keep
         self.metadata = dict(metadata or {})
-        self.vocab_file = vocab_file
+        self.vocabulary = vocabulary
         self.extra = dict(extra or {})
         self.is_chief = is_chief
         self.last_step = 0
@@ -121,14 +126,14 @@ class RunCheckpoints:
                     folder,
                     self.model,
                     metadata=self.metadata,
-                    vocab_file=self.vocab_file,
+                    vocabulary=self.vocabulary,
                 )
                 state = self._state(step)
-            path = os.path.join(folder, run_models.OPTIMIZER)
-            model_folders.write_tensors(self._slots(), path)
+            path = os.path.join(folder, model_folders.OPTIMIZER)
+            tensor_files.write_tensors(self._slots(), path)
             if adapters := lora.unmerged(self.model):
-                path = os.path.join(folder, run_models.LORA)
-                model_folders.write_tensors(adapters, path)
+                path = os.path.join(folder, model_folders.LORA)
+                tensor_files.write_tensors(adapters, path)
             checksums.write_checksums(folder, state)
 
     def _state(self, step: int) -> dict:
@@ -204,25 +209,23 @@ class RunCheckpoints:
         state = checksums.read_state(folder)
         if state.get("step") != step:
             raise checksums.damaged(
-                folder, f"its {run_models.STATE} has step {state.get('step')}"
+                folder, f"its {checksums.STATE} has step {state.get('step')}"
             )
         # Large files, weights and slots, are checked when they are read.
         checksums.check_quickly(folder)
         weights = os.path.join(folder, model_folders.WEIGHTS)
-        # Unlike load_weights, this also loads weights listed as not_in_source.
+        # Those that are newly initialized in model.json, too.
         model_folders.assign(
             model_folders.weight_names(self.model),
-            model_folders.read_tensors(weights),
+            tensor_files.TensorFile(weights),
             weights,
         )
         if adapters := lora.unmerged(self.model):
-            path = os.path.join(folder, run_models.LORA)
-            model_folders.assign(
-                adapters, model_folders.read_tensors(path), path
-            )
-        slots = os.path.join(folder, run_models.OPTIMIZER)
+            path = os.path.join(folder, model_folders.LORA)
+            model_folders.assign(adapters, tensor_files.TensorFile(path), path)
+        slots = os.path.join(folder, model_folders.OPTIMIZER)
         model_folders.assign(
-            self._slots(), model_folders.read_tensors(slots), slots
+            self._slots(), tensor_files.TensorFile(slots), slots
         )
         values = state.get("extra", {})
         for name in set(values) & set(self.extra):

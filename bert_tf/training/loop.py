@@ -87,7 +87,7 @@ def train(
     strategy: tf.distribute.Strategy,
     settings: dict,
     metadata: Mapping,
-    vocab_file: str | None,
+    vocabulary: bytes | None,
     num_warmup_steps: int,
     save_checkpoints_steps: int | None = None,
     on_checkpoint: Callable[[int], None] | None = None,
@@ -104,7 +104,7 @@ def train(
       settings: settings that identify the run, written to `run.json`; an
         `output_dir` with other settings is rejected.
       metadata: for `model.json`, see `model_folders.save_model`.
-      vocab_file: vocabulary to save with each checkpoint, if any.
+      vocabulary: content of vocab.txt, to save with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
       save_checkpoints_steps: updates between regular checkpoints; None for
         the value in `config`. The last step also has a regular checkpoint.
@@ -140,7 +140,7 @@ def train(
         ) as request,
     ):
         training_step, saved, start_step = _resume(
-            task, model, config, strategy, schedule, metadata, vocab_file
+            task, model, config, strategy, schedule, metadata, vocabulary
         )
         flags = [settings, config.steps_per_loop, save_steps]
         flags += [on_checkpoint is not None, config.eval_batch_size]
@@ -212,7 +212,7 @@ def make_step(
 
 
 def _resume(
-    task, model, config, strategy, schedule, metadata, vocab_file
+    task, model, config, strategy, schedule, metadata, vocabulary
 ) -> tuple[train_step.TrainStep, checkpoints.RunCheckpoints, int]:
     """Returns the TrainStep, the checkpoints, and the restored step."""
     training_step = make_step(task, model, config, strategy, schedule)
@@ -225,7 +225,7 @@ def _resume(
         extra=loss_scale.state() if loss_scale else None,
         is_chief=strategies.is_chief(strategy),
         metadata=metadata,
-        vocab_file=vocab_file,
+        vocabulary=vocabulary,
     )
     # The chief restores first, because it renames damaged checkpoints.
     start_step = strategies.chief_first(strategy, saved.restore_latest)

@@ -20,7 +20,7 @@ def make_keep_best(
     *,
     best_metric: str,
     metadata_of: Callable[[Scores], dict],
-    vocab_file: str | None,
+    vocabulary: bytes | None,
     is_chief: bool = True,
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and saves the best to `best/`.
@@ -32,7 +32,7 @@ def make_keep_best(
       output_dir: folder of the run, for `best/` and `logs/` of each dev set.
       best_metric: metric of the first dev set that selects the best model.
       metadata_of: scores -> content of model.json.
-      vocab_file: vocabulary to save with the model, if any.
+      vocabulary: content of vocab.txt, to save with the model, if any.
       is_chief: whether this process writes; the others only evaluate.
     """
     best_dir = os.path.join(output_dir, run_models.BEST)
@@ -59,7 +59,7 @@ def make_keep_best(
                 model,
                 {"step": step, "metric": best_metric, "value": value},
                 metadata=metadata_of(results),
-                vocab_file=vocab_file,
+                vocabulary=vocabulary,
             )
 
     return keep_best
@@ -71,12 +71,12 @@ def save_best(
     state: Mapping,
     *,
     metadata: Mapping,
-    vocab_file: str | None,
+    vocabulary: bytes | None,
 ) -> None:
     """Writes the best model so far; `state` has its step, metric and value."""
     with atomic_files.atomic_folder(best_dir) as folder:
         model_folders.save_model(
-            folder, model, metadata=metadata, vocab_file=vocab_file
+            folder, model, metadata=metadata, vocabulary=vocabulary
         )
         checksums.write_checksums(folder, state)
 

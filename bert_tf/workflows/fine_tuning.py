@@ -19,31 +19,27 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import contents, model_folders, run_models
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
-from bert_tf.training import (
-    evaluation,
-    loop,
-    run_folder,
-    strategies,
-)
+from bert_tf.training import evaluation, loop, run_folder, strategies
 from bert_tf.workflows import (
     dev_results,
-    model_source,
+    initial_model,
     run_history,
-    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
+from tfrecords.options import some
 from tfrecords.reading import batches, static_lengths
 
 PREDICTIONS = "predictions"
@@ -125,20 +121,20 @@ class Run:
       task: the task, prepared and with open splits.
       model: model of the task.
       splits: name -> RecordSplit, or a class with the same methods.
-      vocab_file: vocabulary to save with the model, if any.
+      vocabulary: content of vocab.txt, to save with the model, if any.
       metadata: content of model.json.
-      source: model folder to initialize from or to predict with, if any.
-      teacher: model that the student learns from, if any.
+      source: model to start from or to predict with, if any.
+      teacher: `teachers.Teacher` of the student, if any.
       command_config: config to write to run.flags; None for that of the run.
     """
 
     task: FineTuningTask
     model: keras.Model
     splits: Mapping[str, RecordSplit]
-    vocab_file: str | None
+    vocabulary: bytes | None
     metadata: dict
-    source: str | None
-    teacher: keras.Model | None = None
+    source: Checkpoint | None
+    teacher: Any = None
     command_config: FineTuningConfig | None = None
 
 
@@ -170,11 +166,8 @@ def fine_tune(
     check_request(config)
     strategy = loop.open_strategy(config, config.do_train)
     with run_folder.open_run(config.output_dir, strategy):
-        source = strategies.chief_first(
-            strategy,
-            lambda: model_source.find_model(
-                config, config.output_dir, config.do_train
-            ),
+        source = initial_model.open_model(
+            config, config.output_dir, config.do_train
         )
         run, config = _prepare(task, config, strategy, source)
         train_and_predict(run, config, strategy, command)
@@ -197,7 +190,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     """
     trained, metadata = None, {}
     if source and not config.do_train:
-        trained, metadata = source, model_folders.read_metadata(source)
+        trained, metadata = source.path(), source.model_json()
     config = dataclasses.replace(
         config,
         max_seq_length=config.max_seq_length
@@ -206,25 +199,28 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         input_mode=strategies.find_input_mode(strategy, config.input_mode),
     )
     task.prepare(trained, metadata)
-    tokenizer, vocab_file = model_source.find_tokenizer(config, source)
+    tokenizer, vocabulary = initial_model.make_tokenizer(config, source)
     bert_config = find_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
     teacher = None
-    if config.do_train:  # Before records are made, which takes longer.
+    # Before records are made, which takes longer.
+    if config.do_train and config.teacher:
+        from bert_tf.workflows import teachers
+
         teacher = teachers.load(
             task,
             config,
             bert_config,
             strategy,
             max_seq_length=config.max_seq_length,
-            vocab_file=vocab_file,
+            vocabulary=vocabulary,
             rules=tokenizer.rules,
         )
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
     if config.do_train:
-        _check_records(records["train"], config, bert_config, vocab_file)
+        _check_records(records["train"], config, bert_config, vocabulary)
     model = _build_model(task, bert_config, strategy, config)
     if lengths is None:
         lengths = choose_bucket_lengths(
@@ -241,14 +237,14 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             )
             for split, opened in records.items()
         },
-        vocab_file=vocab_file,
+        vocabulary=vocabulary.content,
         metadata={
             "task_name": task.name,
             **tokenizer.rules,
             "max_seq_length": config.max_seq_length,
             "precision": config.precision,  # Exports compute in it, too.
         }
-        | model_folders.newly_initialized_metadata(
+        | contents.untrained_pooler(
             task.metadata()["task"], bert_config, source
         )
         | task.metadata(),
@@ -269,7 +265,7 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
             config.lora_alpha,
             config.lora_targets or lora.DEFAULT_TARGETS,
         )
-    if not model_folders.reads_pooler(task.metadata()["task"], bert_config):
+    if not contents.reads_pooler(task.metadata()["task"], bert_config):
         model.encoder.pooler.trainable = False
     trained, total = lora.counts(model)
     logging.info(
@@ -282,26 +278,26 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
     return model
 
 
-def _check_records(records, config, bert_config, vocab_file) -> None:
+def _check_records(records, config, bert_config, vocabulary) -> None:
     """Raises ValueError if a sample of the records has errors."""
     from bert_tf.workflows.doctor import checks
 
-    checks.refuse_bad_records(config, [records], bert_config, vocab_file)
+    checks.refuse_bad_records(config, [records], bert_config, vocabulary)
 
 
-def find_config(config, vocab_size: int, model_dir: str | None):
+def find_config(config, vocab_size: int, source: Checkpoint | None):
     """Returns the BertConfig of encoder and head.
 
     Raises:
-      ValueError: as in `model_source.find_config`, or if `max_seq_length`
+      ValueError: as in `initial_model.choose_config`, or if `max_seq_length`
         exceeds `max_position_embeddings`.
     """
-    bert_config = model_source.find_config(config, vocab_size, model_dir)
+    bert_config = initial_model.choose_config(config, vocab_size, source)
     if config.bilstm_units is not None:
         bert_config = dataclasses.replace(
             bert_config, bilstm_units=config.bilstm_units
         )
-    model_source.check_length(config.max_seq_length, bert_config)
+    initial_model.check_length(config.max_seq_length, bert_config)
     return bert_config
 
 
@@ -391,14 +387,18 @@ def train_and_predict(
     """
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
-    source, baseline = run.source, {}
+    baseline = {}
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.
         baseline = run.task.majority_baseline()
     if config.do_train:
-        if source:
-            model_folders.load_encoder(run.model, source)
-        teachers.copy_layers(run.teacher, run.model, config)
+        source, output_dir = run.source, config.output_dir
+        started_from = initial_model.identity(source, config, output_dir)
+        # A run that resumes restores its weights with the optimizer's state.
+        if source and not run_models.newest_step(output_dir):
+            initial_model.load_initial_weights(source, run.model.encoder)
+        if run.teacher:
+            run.teacher.copy_layers(run.model)
         on_checkpoint = None
         if config.do_eval:
             on_checkpoint = dev_results.make_keep_best(
@@ -409,14 +409,18 @@ def train_and_predict(
                 metadata_of=lambda scores: (
                     run.metadata | run.task.tuned_metadata(scores)
                 ),
-                vocab_file=run.vocab_file,
+                vocabulary=run.vocabulary,
                 is_chief=is_chief,
             )
-        _train(run, config, strategy, on_checkpoint, command)
-        source = strategies.chief_first(
+        _train(run, config, strategy, on_checkpoint, command, started_from)
+        folder = strategies.chief_first(
             strategy, lambda: run_models.find(config.output_dir)
         )
-    load_trained(run, source)
+        model_folders.load_weights(run.model, folder)
+        step = run_models.step_of(folder)
+    else:
+        load_trained(run, run.source)
+        step = run.source.step
     # The weights no longer change, so each split is predicted only once.
     predict = functools.cache(predict)
     scores = {}
@@ -426,7 +430,7 @@ def train_and_predict(
             dev_results.write(
                 scores,
                 baseline,
-                run_models.step_of(source),
+                step,
                 config.output_dir,
                 task_name=run.task.name,
                 best_metric=run.task.best_metric,
@@ -474,38 +478,54 @@ def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
     }
 
 
-def load_trained(run: Run, folder: str) -> None:
+def load_trained(run: Run, source: Checkpoint) -> None:
     """Loads encoder and head of a model of the same task and labels.
 
     Raises:
-      ValueError: if the model has a different task or different labels.
+      ValueError: if the model has a different task or different labels, or its
+        head is newly initialized.
     """
-    metadata, expected = model_folders.read_metadata(folder), run.metadata
-    for name in ("task", "labels"):
-        if metadata.get(name) != expected.get(name):
+    task, labels = run.metadata["task"], list(run.metadata.get("labels", ()))
+    for name, found, wanted in (
+        ("task", source.task, task),
+        ("labels", list(source.labels), labels),
+    ):
+        if found != wanted:
             raise ValueError(
-                f"{folder} is a model with {name} {metadata.get(name)}; "
-                f"{run.task.name} has {expected.get(name)}. Add --do_train, or "
+                f"{source.path()} is a model with {name} {found}; "
+                f"{run.task.name} has {wanted}. Add --do_train, or "
                 f"give the output_dir of a run with the same {name}."
             )
-    model_folders.load_weights(run.model, folder)
+    missing = source.assign_to(run.model)
+    if not contents.reads_pooler(task, source.config):
+        missing = [x for x in missing if not x.startswith(contents.POOLER)]
+    if missing:
+        raise ValueError(
+            f"{source.path()} has no trained {some(missing)}: its scores and "
+            "predictions would be random. Add --do_train."
+        )
 
 
-def _train(run: Run, config, strategy, on_checkpoint, command) -> None:
+def _train(
+    run: Run, config, strategy, on_checkpoint, command, started_from
+) -> None:
     """Trains for `num_train_epochs`."""
-    split = run.splits["train"]
+    split, task, teacher = run.splits["train"], run.task, {}
+    if run.teacher:
+        task, teacher = run.teacher.with_losses(task), run.teacher.settings()
     steps = find_steps(config, len(split))
     settings = (
         {
             "task": run.task.name,
             "config": run.model.config.to_dict(),
-            "init_checkpoint": model_source.name_of(config),
+            "init_checkpoint": initial_model.name_of(config),
             "num_train_steps": steps.to_train,
             "num_warmup_steps": steps.to_warm_up,
         }
         | split.identity(config)
         | config.decisive_settings()
-        | teachers.settings(run.teacher)
+        | teacher
+        | started_from
     )
     logging.info(
         "%s  examples %d  epochs %g  steps %d  %s",
@@ -529,14 +549,14 @@ def _train(run: Run, config, strategy, on_checkpoint, command) -> None:
             command, config.output_dir, run.task.data, repeated
         )
     loop.train(
-        teachers.with_losses(run.task, run.teacher, config),
+        task,
         run.model,
         [split.phase(config, steps.to_train)],
         config,
         strategy=strategy,
         settings=settings,
         metadata=run.metadata,
-        vocab_file=run.vocab_file,
+        vocabulary=run.vocabulary,
         num_warmup_steps=steps.to_warm_up,
         save_checkpoints_steps=steps.between_checkpoints,
         on_checkpoint=on_checkpoint,

@@ -23,13 +23,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import formats, model_folders
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import feature_tagger, layer_outputs
 from bert_tf.tasks.ner import NerFeatures
 from bert_tf.tasks.task import Scores
 from bert_tf.training import loop, run_folder, strategies
-from bert_tf.workflows import fine_tuning, model_source
+from bert_tf.workflows import fine_tuning, initial_model
 from bert_tf.workflows.configs import NerConfig
 from tfrecords.io import atomic_files, json_files, part_files
 from tfrecords.reading import word_features
@@ -48,7 +47,7 @@ class Source(NamedTuple):
 
     Attributes:
       encoder: encoder with its weights.
-      weights_sha256: sha256 of the file with the weights.
+      weights_sha256: see `Checkpoint.sha256`.
       tokenizer: splits words into pieces.
       max_seq_length: tokens per window, including [CLS] and [SEP].
       doc_stride: see `word_windows.make`.
@@ -201,15 +200,7 @@ def _train_choices(
     # Checked before features are extracted, which is slow.
     fine_tuning.check_splits(NerFeatures, config, list(files))
     types = ner_files.types_of(labels, scheme)
-    folder = strategies.chief_first(
-        strategy,
-        lambda: formats.as_model_folder(
-            config.init_checkpoint,
-            os.path.join(config.output_dir, "init_checkpoint"),
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
-        ),
-    )
-    source = _open_source(data, config, folder)
+    source = _open_source(data, config)
     bert_config = source.encoder.config
     choices = find_choices(config.feature_layers, bert_config.num_hidden_layers)
     corpora = {
@@ -243,7 +234,7 @@ def _train_choices(
             task=task,
             model=model,
             splits=splits,
-            vocab_file=None,  # The encoder's folder has it.
+            vocabulary=None,  # The encoder's folder has it.
             metadata=task.metadata(),
             source=None,  # The tagger is newly initialized.
             command_config=command_config,
@@ -279,18 +270,18 @@ def find_choices(
     }
 
 
-def _open_source(data, config, folder: str) -> Source:
-    """Returns the Source with the encoder of a model folder."""
-    tokenizer, _ = model_source.find_tokenizer(config, folder)
-    encoder = model_folders.build_encoder(folder)
+def _open_source(data, config) -> Source:
+    """Returns the Source with the encoder of `init_checkpoint`."""
+    given = initial_model.open_initial(config, config.output_dir)
+    tokenizer, _ = initial_model.make_tokenizer(config, given)
+    encoder = given.encoder()
     length = config.max_seq_length or NerFeatures.max_seq_length
-    model_source.check_length(length, encoder.config)
+    initial_model.check_length(length, encoder.config)
     stride = data.doc_stride or word_windows.default_stride(length)
     word_windows.check_stride(length, stride)
-    weights = os.path.join(folder, model_folders.WEIGHTS)
     return Source(
         encoder,
-        atomic_files.digest(weights),
+        given.sha256(),
         tokenizer,
         length,
         stride,

@@ -1,5 +1,6 @@
-"""--teacher -> model to learn from, task with its losses, initial weights."""
+"""--teacher -> Teacher: a task with its losses, and initial weights."""
 
+import dataclasses
 import re
 from collections.abc import Mapping
 
@@ -7,7 +8,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import keras_models, model_folders, vocabularies
+from bert_tf.checkpoint import contents, model_folders, tensor_files
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
 from bert_tf.tasks.task import Task
@@ -20,6 +22,83 @@ _NEXT_SENTENCE = "next_sentence"
 _LAYER = re.compile(r"encoder/layer_(\d+)/")
 
 
+@dataclasses.dataclass(frozen=True)
+class Teacher:
+    """A model that a student learns from.
+
+    Attributes:
+      model: from `load`.
+      config: how the student learns from it.
+    """
+
+    model: keras.Model
+    config: DistillationConfig
+
+    def settings(self) -> dict[str, str]:
+        """Returns the entry of run.json."""
+        return {"teacher_sha256": tensor_files.digest_of(self._weights())}
+
+    def _weights(self) -> dict[str, keras.Variable]:
+        """Returns name -> weight, without those that are newly initialized."""
+        weights = model_folders.weight_names(self.model)
+        untrained = self.model.untrained
+        return {n: x for n, x in weights.items() if n not in untrained}
+
+    def with_losses(self, task: Task) -> Task:
+        """Returns a task with the losses of the teacher."""
+        config, sizes = self.config, self.model.config
+        layer, last = config.relation_layer, sizes.num_hidden_layers - 1
+        return DistilledTask(
+            task,
+            self.model,
+            losses=config.distillation_losses,
+            weight=config.distillation_weight,
+            temperature=config.temperature,
+            relation_heads=config.relation_heads or sizes.num_attention_heads,
+            relation_layer=last if layer is None else layer,
+        )
+
+    def copy_layers(self, student: keras.Model) -> None:
+        """Copies `init_from_teacher_layers`, embeddings, pooler and head.
+
+        Without that option, nothing. Weights that the teacher lacks, such as
+        the head of another task, stay as they are.
+
+        Raises:
+          ValueError: if the student has another number of layers, the teacher
+            lacks one of them, or their sizes or the places of LayerNorm differ.
+        """
+        if not self.config.init_from_teacher_layers:
+            return
+        layers = [int(word) for word in self.config.init_from_teacher_layers]
+        flag = f"--init_from_teacher_layers={','.join(map(str, layers))}"
+        num_layers = student.config.num_hidden_layers
+        last = self.model.config.num_hidden_layers - 1
+        if len(layers) != num_layers or max(layers) > last:
+            raise ValueError(
+                f"{flag} should be {num_layers} numbers, one for each layer of "
+                f"the student, from 0 to {last}, the last layer of the teacher."
+            )
+        if self.model.config.norm_first != student.config.norm_first:
+            raise ValueError(
+                f"{flag}: the teacher has norm_first="
+                f"{self.model.config.norm_first} in its bert_config.json, the "
+                f"student {student.config.norm_first}; such layers compute "
+                "something else. Use the teacher's, or omit the flag."
+            )
+        weights = self._weights()
+        own = model_folders.weight_names(student)
+        copied = {
+            name: weights[_source(name, layers)]
+            for name in own
+            if _source(name, layers) in weights
+        }
+        _check_shapes(own, copied, flag)
+        for name, weight in copied.items():
+            own[name].assign(weight.numpy())
+        logging.info("%s  weights copied %d of %d", flag, len(copied), len(own))
+
+
 def load(
     task: Task,
     config: DistillationConfig,
@@ -27,11 +106,11 @@ def load(
     strategy: tf.distribute.Strategy,
     *,
     max_seq_length: int,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
     vocabulary_sha256: str | None = None,
-) -> keras.Model | None:
-    """Returns the model of --teacher, or None if there is none.
+) -> Teacher:
+    """Returns the model of --teacher, which has to be given.
 
     The classes of its head are brought into the order of the task's labels.
 
@@ -41,32 +120,29 @@ def load(
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
       max_seq_length: tokens in the longest examples.
-      vocab_file: vocabulary of the student, if known.
+      vocabulary: vocabulary of the student, if known.
       rules: those of the student's tokenizer, see `vocab.rules_of`.
-      vocabulary_sha256: digest of the vocabulary, if there is no `vocab_file`.
+      vocabulary_sha256: digest of the vocabulary, if it is not known.
 
     Raises:
-      ValueError: as in `keras_models.load`, or if task, labels, vocabulary or
+      ValueError: as in `Checkpoint.open`, or if task, labels, vocabulary or
         sizes of the teacher do not fit the student.
     """
     path = config.teacher
-    if path is None:
-        return None
     dtype = POLICIES[config.precision or "float32"]
     try:
+        given = Checkpoint.open(
+            path,
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
+        )
+        tokenizer = given.tokenizer()
         with strategy.scope():
-            model, tokenizer = keras_models.load(
-                path,
-                dtype=dtype,
-                accept_tokenizer_differences=(
-                    config.accept_tokenizer_differences
-                ),
-            )
+            model = given.build(dtype=dtype)
     except ValueError as error:
         raise ValueError(f"--teacher: {error}") from error
-    _check_vocabulary(tokenizer, path, vocab_file, vocabulary_sha256)
+    _check_vocabulary(tokenizer, path, vocabulary, vocabulary_sha256)
     own, others = map(vocab.all_rules_of, (rules, tokenizer.rules))
-    if not model.metadata.get(vocabularies.INFERRED_CASE):
+    if not given.is_case_inferred:
         for name, value in others.items():
             if own[name] != value:
                 raise ValueError(
@@ -92,13 +168,13 @@ def load(
         model.config.hidden_size,
         ", ".join(losses),
     )
-    return model
+    return Teacher(model, config)
 
 
 def _check_vocabulary(
     tokenizer: BertTokenizer | None,
     path: str,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
     sha256: str | None,
 ) -> None:
     """Raises ValueError if the teacher has another vocabulary, or none."""
@@ -107,16 +183,16 @@ def _check_vocabulary(
             f"--teacher={path} has no vocabulary to compare with the student's."
             " Put the vocab.txt that it was trained with into its folder."
         )
-    if vocab_file:
-        is_same = tokenizer.vocab == vocab.read(vocab_file)
+    if vocabulary:
+        is_same = tokenizer.vocab == vocabulary.entries()
     else:
         is_same = sha256 in (None, tokenizer.sha256)
     if not is_same:
+        name = vocabulary.path if vocabulary else "that of the records"
         raise ValueError(
-            f"--teacher={path} has another vocabulary than "
-            f"{vocab_file or 'that of the records'}: the same ids are other "
-            "words. Use a teacher with the student's vocabulary, or train the "
-            "student with the teacher's."
+            f"--teacher={path} has another vocabulary than {name}: the same "
+            "ids are other words. Use a teacher with the student's vocabulary, "
+            "or train the student with the teacher's."
         )
 
 
@@ -181,18 +257,18 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
     unused: tuple[str, ...] = ()
     pairs = model.metadata.get("pairs", _NEXT_SENTENCE)
     if expected != _PRETRAINING:
-        if not model_folders.reads_pooler(expected, model.config):
-            unused = (model_folders.POOLER,)
+        if not contents.reads_pooler(expected, model.config):
+            unused = (contents.POOLER,)
     elif task.pairs == "none":
-        unused = (model_folders.POOLER, f"{_NEXT_SENTENCE}/")
+        unused = (contents.POOLER, f"{_NEXT_SENTENCE}/")
     elif pairs != task.pairs:
         raise ValueError(
             f"--teacher={path} was trained with pairs={pairs}, the records "
             f"have pairs={task.pairs}. Use records of the teacher's kind, or "
             "of pairs=none."
         )
-    missing = model_folders.find_newly_initialized(model.metadata, model.config)
-    untrained = [name for name in missing if not name.startswith(unused)]
+    untrained = contents.read_untrained(model.metadata, model.config)
+    untrained = [name for name in untrained if not name.startswith(unused)]
     if untrained:
         raise ValueError(
             f"--teacher={path} has weights that were never trained: "
@@ -232,84 +308,6 @@ def _check_classes(
     order = [own.index(label) for label in labels]
     for weight in (model.head.dense.kernel, model.head.dense.bias):
         weight.assign(weight.numpy()[..., order])
-
-
-def settings(teacher: keras.Model | None) -> dict[str, str]:
-    """Returns the entry of run.json, {} without a teacher."""
-    if teacher is None:
-        return {}
-    return {"teacher_sha256": model_folders.digest_of(_weights(teacher))}
-
-
-def _weights(teacher: keras.Model) -> dict[str, keras.Variable]:
-    """Returns name -> weight, without those that are newly initialized."""
-    weights = model_folders.weight_names(teacher)
-    return {n: x for n, x in weights.items() if n not in teacher.new_weights}
-
-
-def with_losses(
-    task: Task, teacher: keras.Model | None, config: DistillationConfig
-) -> Task:
-    """Returns the task to train: with the teacher's losses, if there is one."""
-    if teacher is None:
-        return task
-    layer = config.relation_layer
-    last = teacher.config.num_hidden_layers - 1
-    return DistilledTask(
-        task,
-        teacher,
-        losses=config.distillation_losses,
-        weight=config.distillation_weight,
-        temperature=config.temperature,
-        relation_heads=config.relation_heads
-        or teacher.config.num_attention_heads,
-        relation_layer=last if layer is None else layer,
-    )
-
-
-def copy_layers(
-    teacher: keras.Model | None,
-    student: keras.Model,
-    config: DistillationConfig,
-) -> None:
-    """Copies `init_from_teacher_layers`, embeddings, pooler and head, if given.
-
-    Weights that the teacher lacks, such as the head of another task, stay as
-    they are.
-
-    Raises:
-      ValueError: if the student has another number of layers, the teacher lacks
-        one of them, or their sizes or the places of LayerNorm differ.
-    """
-    if teacher is None or not config.init_from_teacher_layers:
-        return
-    layers = [int(word) for word in config.init_from_teacher_layers]
-    flag = f"--init_from_teacher_layers={','.join(map(str, layers))}"
-    num_layers = student.config.num_hidden_layers
-    last = teacher.config.num_hidden_layers - 1
-    if len(layers) != num_layers or max(layers) > last:
-        raise ValueError(
-            f"{flag} should be {num_layers} numbers, one for each layer of the "
-            f"student, from 0 to {last}, the last layer of the teacher."
-        )
-    if teacher.config.norm_first != student.config.norm_first:
-        raise ValueError(
-            f"{flag}: the teacher has norm_first="
-            f"{teacher.config.norm_first} in its bert_config.json, the student "
-            f"{student.config.norm_first}; such layers compute something else. "
-            "Use the teacher's, or omit the flag."
-        )
-    weights = _weights(teacher)
-    own = model_folders.weight_names(student)
-    copied = {
-        name: weights[_source(name, layers)]
-        for name in own
-        if _source(name, layers) in weights
-    }
-    _check_shapes(own, copied, flag)
-    for name, weight in copied.items():
-        own[name].assign(weight.numpy())
-    logging.info("%s  weights copied %d of %d", flag, len(copied), len(own))
 
 
 def _source(name: str, layers: list[int]) -> str:

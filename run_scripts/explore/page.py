@@ -11,7 +11,7 @@ install 'bert_tf[explore]'.
 
 import dataclasses
 
-from bert_tf.checkpoint.formats import CheckpointOptions
+from bert_tf.checkpoint.options import CheckpointOptions
 from run_scripts.flags import common_flags
 from tfrecords.options import REQUIRED, option
 

@@ -28,7 +28,7 @@ from types import ModuleType
 from absl import logging
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import run_models
+from bert_tf.checkpoint import checksums, run_models
 from bert_tf.training import stopping
 from run_scripts import (
     export_savedmodel,
@@ -302,7 +302,7 @@ def summarise(
     names = ("masked_lm_accuracy", "unigram_accuracy")
     # The metric and its best value on dev.
     pretrained, scratch = (
-        json_files.read(config.path(run, run_models.BEST, run_models.STATE))
+        json_files.read(config.path(run, run_models.BEST, checksums.STATE))
         for run in ("fine_tuned", "from_scratch")
     )
     accuracies = pretrained["value"], scratch["value"]

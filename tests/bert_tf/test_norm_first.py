@@ -10,7 +10,7 @@ import tensorflow as tf
 from random_weights import randomised, weights_of
 
 import bert_tf
-from bert_tf.checkpoint import formats
+from bert_tf.checkpoint import options
 from bert_tf.model import dropout, layers, lora, models
 from bert_tf.tasks import distillation, pretraining
 
@@ -121,7 +121,7 @@ def test_it_is_written_only_when_set_and_other_formats_refuse_it(
     config = dataclasses.replace(tiny_config, norm_first=True)
     assert bert_tf.BertConfig.from_dict(config.to_dict()) == config
     model = randomised(models.BertClassifier(config, 2))
-    for format in set(formats.CONVERTERS) - {formats.OURS}:
+    for format in set(options.FORMATS) - {options.OURS}:
         with pytest.raises(
             ValueError, match=f"norm_first=True in its .*which {format} does"
         ):

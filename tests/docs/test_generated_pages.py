@@ -174,7 +174,7 @@ def test_pages_of_removed_scripts_are_removed(tmp_path):
 
 
 def test_a_page_of_a_package_lists_its_modules_but_no_peers():
-    package = "bert_tf.checkpoint.hugging_face"
+    package = "bert_tf.checkpoint.formats.hugging_face"
     page = generated_pages.package_page(package)
     assert f"\n- [config_json]({package}.config_json.md): config.json" in page
     assert "peer" not in page

@@ -17,7 +17,7 @@ def inputs(
         import exports
         import planted_data
 
-        from bert_tf.checkpoint import convert
+        from bert_tf.workflows import conversion
 
         planted_data.write_all(folder, tiny_config)
         shutil.copytree(pretraining_records, folder / "records")
@@ -27,12 +27,12 @@ def inputs(
         exports.save_model(model, "classification", folder / "model")
         # The same model in other formats; model_garden has only pre-training.
         for name in ("google", "hugging_face", "keras_hub"):
-            convert.convert(
+            conversion.convert(
                 str(folder / "model"), name, str(folder / name), compare=False
             )
         model = exports.make_model("pretraining")
         exports.save_model(model, "pretraining", folder / "pretrained")
-        convert.convert(
+        conversion.convert(
             str(folder / "pretrained"),
             "model_garden",
             str(folder / "model_garden"),

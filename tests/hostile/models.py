@@ -199,7 +199,7 @@ _METADATA = (
     ("export_savedmodel", "labels", "null", "has no labels; add"),
     ("export_savedmodel", "max_seq_length", '"16"', "should be an integer fro"),
     ("export_savedmodel", "precision", "[]", "is []; it should be a string"),
-    ("extract_features", "not_in_source", '"encoder"', "it should be a lis"),
+    ("extract_features", "untrained", '"encoder"', "it should be a lis"),
     ("convert_checkpoint", "task", '["spans"]', "it should be a string"),
     ("convert_checkpoint", "source", "3", "source is 3; it should be a str"),
 )
@@ -321,8 +321,12 @@ WEIGHTS = [
             lambda content: struct.pack("<Q", len(_DEEP)) + _DEEP + content,
             _header(_KERNEL, data_offsets=[0, 10**15]),
             _header(_KERNEL, shape=[-16, -16]),
-            _header(_KERNEL, shape=[1] * 70 + [16, 16]),
         )
+    ),
+    _convert(
+        "model",
+        f"1 weights do not match ({_WEIGHTS})",
+        {_WEIGHTS: _header(_KERNEL, shape=[1] * 70 + [16, 16])},
     ),
     _convert(
         "model",

@@ -264,7 +264,7 @@ def table(request, size, precision):
 def make_checkpoint():
     """Returns a maker of Checkpoints with random weights, for peers to load."""
     from bert_tf import config as bert_config
-    from bert_tf.checkpoint import checkpoint
+    from bert_tf.checkpoint import contents
 
     config = bert_config.BertConfig(
         vocab_size=30,
@@ -277,13 +277,13 @@ def make_checkpoint():
 
     def make(task, labels=(), lacking=(), **settings):
         rng = np.random.default_rng(2)
-        shapes = checkpoint.shapes(config, task, len(labels))
+        shapes = contents.shapes(config, task, len(labels))
         tensors = {
             name: rng.normal(0, 0.2, shape).astype(np.float32)
             for name, shape in shapes.items()
             if not name.startswith(tuple(lacking))
         }
-        return checkpoint.Checkpoint(
+        return contents.Contents(
             source="test",
             config=config,
             task=task,

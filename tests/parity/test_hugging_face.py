@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.checkpoint.hugging_face import pretrained
+from bert_tf.checkpoint.formats.hugging_face import pretrained
 
 PEER = "Hugging Face"
 

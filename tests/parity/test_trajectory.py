@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.checkpoint import checkpoint
-from bert_tf.checkpoint.hugging_face import pretrained
+from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint.formats.hugging_face import pretrained
 from bert_tf.tasks.glue import Glue
 from bert_tf.training import loop, strategies
 from bert_tf.training.config import TrainingConfig
@@ -149,7 +149,7 @@ def train_ours(given, batches, correct_bias):
         clip_norm=1.0,
     )
     strategy = strategies.make_strategy("one_device")
-    model = checkpoint.build_model(given)
+    model = model_folders.build_model(given)
     schedule = loop.optimizers.make_schedule(settings, NUM_STEPS, NUM_WARMUP)
     step = loop.make_step(task, model, settings, strategy, schedule)
     losses = []

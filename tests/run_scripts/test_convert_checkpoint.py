@@ -9,8 +9,9 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from bert_tf.checkpoint import checkpoint, formats, model_folders, run_models
-from bert_tf.checkpoint.google import tf1_checkpoint
+from bert_tf.checkpoint import contents, detection, model_folders, run_models
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.formats.google import tf1_checkpoint
 from bert_tf.model import models
 from run_scripts import (
     convert_checkpoint,
@@ -37,7 +38,7 @@ def convert(source, to, output_dir, *more):
 
 def write_google(model, task, folder, labels=(), **settings):
     """Writes a model as the original saves it, with its vocabulary."""
-    given = checkpoint.Checkpoint(
+    given = contents.Contents(
         source="test",
         config=model.config,
         task=task,
@@ -102,7 +103,7 @@ def test_an_existing_model_is_replaced_only_with_overwrite(
     with pytest.raises(ValueError, match="pass --overwrite to replace it"):
         convert(pretrained[0], "google", tmp_path / "ours")
     convert(pretrained[0], "google", tmp_path / "ours", "--overwrite")
-    assert formats.detect(str(tmp_path / "ours")) == "google"
+    assert detection.detect(str(tmp_path / "ours")) == "google"
 
 
 def test_nocompare_skips_the_comparison_of_outputs(
@@ -158,7 +159,7 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
     ]
     run_glue.main(words)
     folder = run_models.find(str(output))
-    found = checkpoint.read(folder)
+    found = model_folders.read(folder)
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):
             np.testing.assert_array_equal(found.tensors[name], tensor, name)
@@ -167,11 +168,12 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
     settings = json.loads((output / "run.json").read_text())
     assert settings["init_checkpoint"] == f"{source}/bert_model.ckpt"
     assert read_files(source) == before
-    # The same command again neither trains nor converts.
-    before = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
+    # Nothing is converted to disk. The same command again does not train.
+    assert not (output / "init_checkpoint").exists()
+    before = {x: x.stat().st_mtime_ns for x in output.glob("checkpoints/*/*")}
     run_glue.main(words)
-    after = (output / "init_checkpoint" / "model.json").stat().st_mtime_ns
-    assert after == before
+    after = {x: x.stat().st_mtime_ns for x in output.glob("checkpoints/*/*")}
+    assert after == before != {}
 
 
 @pytest.fixture(scope="module")
@@ -206,7 +208,7 @@ def test_pre_training_starts_from_the_heads_of_a_tf1_checkpoint(
 ):
     source, given = pretrained
     pretrain(records, source, tmp_path / "run")
-    found = checkpoint.read(str(tmp_path / "run"))
+    found = Checkpoint.open(tmp_path / "run")
     for name, tensor in given.tensors.items():
         np.testing.assert_array_equal(found.tensors[name], tensor, name)
     assert found.step == 1 and found.do_lower_case is True
@@ -228,7 +230,7 @@ def test_pre_training_starts_from_the_encoder_of_a_fine_tuned_model(
     source = tmp_path / "fine_tuned"
     given = write_google(model, "classification", source, ("a", "b"))
     pretrain(records, source, tmp_path / "run", "--nodo_eval")
-    found = checkpoint.read(str(tmp_path / "run"))
+    found = Checkpoint.open(tmp_path / "run")
     assert found.task == "pretraining"
     for name, tensor in given.tensors.items():
         if name.startswith("encoder/"):

@@ -10,7 +10,7 @@ import pytest
 from absl import flags
 
 from bert_tf import config
-from bert_tf.checkpoint import checkpoint, model_folders
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.workflows.doctor import checks, diagnose, estimates
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
@@ -221,6 +221,13 @@ def test_the_vocabulary_of_another_model(tmp_path, examine):
     assert not any("[UNK]: " in line for line in lines)
 
 
+def test_a_missing_vocabulary_is_reported_once(tmp_path, examine):
+    folder, _ = planted.write(tmp_path / "train", planted.make_batch())
+    path = str(tmp_path / "none")
+    text = the_error(examine(*flags_of(folder, path, model())), "vocabulary")
+    assert f"No vocabulary at {path}; give the vocab.txt" in text
+
+
 def test_a_flag_that_is_not_the_case_of_the_records(tmp_path, examine):
     answer = examine(*plant(tmp_path), "--do_lower_case=false")
     text = the_error(answer, "case")
@@ -299,8 +306,8 @@ def save(tmp_path):
     def write(sizes, vocabulary=None):
         folder = tmp_path / "model"
         folder.mkdir()
-        shapes = checkpoint.shapes(sizes, "pretraining")
-        model_folders.write_tensors(
+        shapes = contents.shapes(sizes, "pretraining")
+        tensor_files.write_tensors(
             {n: np.zeros(shape, np.float32) for n, shape in shapes.items()},
             str(folder / model_folders.WEIGHTS),
         )
@@ -318,7 +325,7 @@ def save(tmp_path):
 def test_a_matching_checkpoint(tmp_path, examine, save):
     words = plant(tmp_path)
     vocabulary = (tmp_path / "vocab.txt").read_bytes()
-    number = len(checkpoint.shapes(model(), "pretraining"))
+    number = len(contents.shapes(model(), "pretraining"))
     flag = save(model(), vocabulary)
     status, lines = examine(*words, flag)
     assert status == 0
@@ -341,6 +348,18 @@ def test_a_checkpoint_with_another_vocabulary(tmp_path, examine, save):
     flag = save(model(), other.encode())
     text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
     assert "another vocabulary" in text
+
+
+def test_a_checkpoint_with_nan(tmp_path, examine, save):
+    flag = save(model())
+    path = str(tmp_path / "model" / model_folders.WEIGHTS)
+    tensors = tensor_files.read_tensors(path)
+    kernel = np.full_like(tensors["encoder/pooler/kernel"], np.nan)
+    tensor_files.write_tensors(
+        tensors | {"encoder/pooler/kernel": kernel}, path
+    )
+    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
+    assert "1 of 30 tensors have NaN" in text
 
 
 def test_a_folder_without_a_checkpoint(tmp_path, examine):

@@ -515,6 +515,7 @@ def test_an_unknown_precision_is_refused(model_dir, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "metadata_changes"),
     [
+        ("encoder", {"untrained": ["encoder/pooler/kernel"]}),
         ("encoder", {"not_in_source": ["encoder/pooler/kernel"]}),
         ("fill_mask", {"pairs": "none"}),
     ],
@@ -534,10 +535,11 @@ def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):
     )
 
 
-def test_an_untrained_head_is_not_served(model_dir, tmp_path):
+@pytest.mark.parametrize("key", ["untrained", "not_in_source"])
+def test_an_untrained_head_is_not_served(model_dir, tmp_path, key):
     path = str(model_dir / "model.json")
     metadata = json_files.read(path)
-    heads = {"not_in_source": [f"{metadata['task']}/dense/kernel"]}
+    heads = {key: [f"{metadata['task']}/dense/kernel"]}
     json_files.write(path, metadata | heads)
     with pytest.raises(
         ValueError, match=f"trained {metadata['task']}/dense.* as encoder"

@@ -45,7 +45,7 @@ def model(tmp_path_factory, tiny_config, tiny_vocab_file):
             aside,
             models.BertRegressor(tiny_config),
             metadata={"task": "regression", "do_lower_case": True},
-            vocab_file=tiny_vocab_file,
+            vocabulary=pathlib.Path(tiny_vocab_file).read_bytes(),
         )
     return folder
 

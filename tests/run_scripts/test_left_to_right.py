@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 
 from bert_tf import config
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import run_models
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
 from bert_tf.training import stopping
 from run_scripts import (
@@ -237,7 +238,7 @@ def test_an_export_equals_the_model(tuned, tmp_path):
     model = models.BertClassifier(
         config.BertConfig.from_json_file(f"{best}/bert_config.json"), 2
     )
-    model_folders.load_weights(model, best)
+    Checkpoint.open(best).assign_to(model)
     batch = loaded.preprocess(tf.constant(texts))
     expected = model(batch, training=False)["logits"]
     np.testing.assert_allclose(found, expected, atol=1e-5)

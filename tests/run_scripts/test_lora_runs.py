@@ -5,9 +5,8 @@ import pytest
 import safetensors.numpy
 import served
 
-from bert_tf.checkpoint import convert
 from bert_tf.training import stopping
-from bert_tf.workflows import configs
+from bert_tf.workflows import configs, conversion
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
@@ -98,7 +97,7 @@ def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
     assert len(trained) == 2 * 2 * 2 + 2 + 2
 
     # The moments of adapters do not belong to the merged kernels.
-    convert.convert(str(whole / last), "google", str(tmp_path / "google"))
+    conversion.convert(str(whole / last), "google", str(tmp_path / "google"))
     assert (tmp_path / "google" / "bert_config.json").exists()
 
     # Other settings are another run.

@@ -611,3 +611,12 @@ def test_explanations_are_written_completely_or_not(explain, tmp_path):
                 f"--output_file={tmp_path / 'a'}",
                 f"--explain={tmp_path / name}",
             )
+
+
+def test_rows_that_are_all_bad_are_not_called_missing(
+    answers_to, tmp_path, caplog
+):
+    with pytest.raises(ValueError, match="2 of 2 rows have no answer"):
+        answers_to("classification", b"3\n{}\n", "--input_format=jsonl")
+    assert [row["line"] for row in read(tmp_path / "answers.jsonl")] == [1, 2]
+    assert "has no rows" not in caplog.text

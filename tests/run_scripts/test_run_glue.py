@@ -8,6 +8,9 @@ import pytest
 import safetensors.numpy
 import served
 
+import bert_tf
+from bert_tf.checkpoint import checksums
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.training import reporting, stopping
 from run_scripts import run_glue
 from tfrecords.io import json_files
@@ -276,6 +279,27 @@ def test_sts_b_end_to_end_without_a_dev_file(
     assert len(set(scores)) > 10
 
 
+@pytest.mark.usefixtures("eagerly")
+def test_a_regression_is_evaluated_after_its_run(tmp_path, base_flags):
+    rows = [[str(n), SAILING[n], SAYING[n], f"{n}"] for n in range(5)]
+    header = ["index", "sentence1", "sentence2", "score"]
+    files = {"train": "train.tsv", "dev": "dev.tsv"}
+    folder = write_pairs(tmp_path / "STS-B", header, rows, **files)
+    output = tmp_path / "run"
+    flags = [
+        "--task_name=STS-B",
+        f"--data_dir={folder}",
+        f"--output_dir={output}",
+        "--do_eval",
+        *base_flags,
+    ]
+    run(*flags, "--do_train")
+    results = json_files.read(output / "eval_results.json")
+    (output / "eval_results.json").unlink()
+    run(*flags)
+    assert json_files.read(output / "eval_results.json") == results
+
+
 @pytest.mark.slow
 def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
     tmp_path, base_flags, large_weights
@@ -366,6 +390,41 @@ def test_a_stopped_run_resumes_to_the_same_weights(
         )
     lines = (output / "logs/dev/steps.jsonl").read_text()
     assert lines == (uninterrupted / "logs/dev/steps.jsonl").read_text()
+
+
+def test_a_run_whose_newest_checkpoint_is_damaged_uses_the_one_before(
+    cola_run, tmp_path, monkeypatch, caplog
+):
+    output = tmp_path / "run"
+    flags = [*cola_run[0], f"--output_dir={output}", "--nodo_eval"]
+    flags += ["--nodo_predict", f"--init_checkpoint={cola_run[1]}"]
+    flags += ["--save_checkpoints_steps=2"]
+    with pytest.raises(stopping.Stopped):
+        run(*flags, "--stop_at_step=4")
+    newest = output / "checkpoints/step-00000004"
+    weights = bytearray((newest / "model.safetensors").read_bytes())
+    weights[-1] ^= 1
+    (newest / "model.safetensors").write_bytes(weights)
+    # As for large files: seen when the weights are read.
+    monkeypatch.setattr(checksums, "_QUICK_BYTES", 0)
+    run(*flags)
+    assert "step-00000004 is damaged: model.safetensors has b" in caplog.text
+    assert "checkpoints/damaged-step-00000004" in caplog.text
+    assert (output / "checkpoints/step-00000006").is_dir()
+
+
+def test_a_model_without_a_trained_head_is_not_evaluated(cola_run, tmp_path):
+    encoder = tmp_path / "encoder"
+    flags = [x for x in cola_run[0] if "do_train" not in x]
+    bert_tf.save(bert_tf.load(str(cola_run[1]))[0].encoder, encoder)
+    given = Checkpoint.open(encoder).with_head("classification", ["0", "1"])
+    given.save(str(tmp_path / "headless"))
+    mistake(
+        "headless has no trained classification/dense/kernel.*random. Add --do",
+        *flags,
+        f"--init_checkpoint={tmp_path / 'headless'}",
+        f"--output_dir={tmp_path / 'run'}",
+    )
 
 
 def mistake(message, *flags):

@@ -1,6 +1,7 @@
 """run_ner --feature_layers end to end with a tiny encoder, and errors."""
 
 import dataclasses
+import pathlib
 import re
 from concurrent import futures
 
@@ -32,7 +33,7 @@ def save(folder, config, vocab_file):
             aside,
             models.BertRegressor(config),
             metadata={"task": "regression", "do_lower_case": True},
-            vocab_file=vocab_file,
+            vocabulary=pathlib.Path(vocab_file).read_bytes(),
         )
 
 

@@ -7,6 +7,8 @@ order is then a function of one integer (see batch_order.py).
 tf.io is not used because it writes no offsets and cannot seek.
 """
 
+import codecs
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -28,6 +30,13 @@ FRAME_BYTES = _HEADER.size + _FOOTER.size  # Added to each record.
 _WRITE_RECORDS = 1024  # Records in each write to the file.
 _NPY = b"\x93NUMPY"  # First bytes of an npy file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
+# First bytes of files that are often given instead -> what they are.
+_OTHERS = {
+    b"PAR1": "Parquet",
+    b"\x1f\x8b\x08": "compressed by gzip",
+    b"PK\x03\x04": "a zip file",
+}
+_HEAD = 512  # Bytes that are read of a file that is none of ours.
 
 
 def _masked_crc(data: bytes) -> int:
@@ -95,11 +104,28 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
     )
 
 
+def _check_kind(path: str) -> None:
+    """Raises ValueError if a file is text or another kind that is known."""
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    kinds = [kind for begin, kind in _OTHERS.items() if head.startswith(begin)]
+    if b"\0" not in head:  # A record begins with its length, in 8 bytes.
+        with contextlib.suppress(UnicodeDecodeError):
+            codecs.getincrementaldecoder("utf-8")().decode(head)
+            kinds.append("JSON" if head.startswith(b'{"') else "text")
+    if kinds:
+        raise ValueError(
+            f"{path!r} is {kinds[0]}, not a TFRecord file. Give records, such "
+            "as make_pretraining_records makes from text."
+        )
+
+
 def scan(path: str) -> np.ndarray:
     """Returns the offsets of a shard as `Shard.offsets`, from record headers.
 
     Raises:
-      ValueError: if a header is corrupt, or the last record is truncated.
+      ValueError: if a header is corrupt, the last record is truncated, or the
+        file is of another kind.
     """
     offsets, end = [0], os.path.getsize(path)
     with open(path, "rb") as file:
@@ -110,12 +136,16 @@ def scan(path: str) -> np.ndarray:
             if len(header) == _HEADER.size:
                 length, crc = _HEADER.unpack(header)
                 if crc != _masked_crc(header[:8]):
+                    if offset == 0:
+                        _check_kind(path)
                     raise ValueError(
                         f"Corrupt header at {record}: not a TFRecord file, or "
                         "damaged. Make or copy it again."
                     )
                 offset += FRAME_BYTES + length
             if len(header) < _HEADER.size or offset > end:
+                if len(offsets) == 1:
+                    _check_kind(path)
                 raise ValueError(
                     f"Truncated record at {record}: the file ends at byte "
                     f"{end}. Make or copy it again."

@@ -83,6 +83,8 @@ def _describe_labels(path: str, column: str) -> str:
                 break
     found.discard("")
     where = f"column {column!r} of {path} has"
+    if not found:
+        return f"{where} no values. Name another with --label_column."
     numbers = all(map(_is_number, found))
     if len(found) > _MAX_LABELS:
         return (

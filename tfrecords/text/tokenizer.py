@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfrecords.io import atomic_files
 from tfrecords.text import token_offsets, word_pieces, words
 from tfrecords.text import vocab as vocab_lib
 
@@ -39,7 +38,7 @@ class BertTokenizer(tf.Module):
 
     Args:
       vocab_file: path of a file with one entry per line, as released with
-        BERT; or the entries themselves, in the order of their ids.
+        BERT; its content; or the entries, in the order of their ids.
       do_lower_case: whether to lower-case and to strip accents; True for
         uncased vocabularies.
       kept_tokens: entries that are not split, even within a word:
@@ -76,7 +75,7 @@ class BertTokenizer(tf.Module):
 
     def __init__(
         self,
-        vocab_file: str | Sequence[str],
+        vocab_file: str | vocab_lib.Vocabulary | Sequence[str],
         do_lower_case: bool = True,
         kept_tokens: Sequence[str] = (),
         *,
@@ -85,8 +84,10 @@ class BertTokenizer(tf.Module):
     ):
         super().__init__()
         if isinstance(vocab_file, (str, os.PathLike)):
-            entries = vocab_lib.read(vocab_file)
-            self.sha256 = atomic_files.digest(vocab_file)
+            vocab_file = vocab_lib.Vocabulary.open(vocab_file)
+        if isinstance(vocab_file, vocab_lib.Vocabulary):
+            entries, self.sha256 = vocab_file.entries(), vocab_file.sha256()
+            vocab_file = vocab_file.path
         else:
             entries, vocab_file = list(vocab_file), "the vocabulary"
             vocab_lib.check(entries, vocab_file)

@@ -1,12 +1,14 @@
 """Entries of a WordPiece vocabulary <-> vocab.txt."""
 
 import dataclasses
+import hashlib
 import itertools
 import os
 import pathlib
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from absl import logging
 
@@ -91,6 +93,47 @@ class VocabularyOptions(RuleOptions):
     )
 
 
+class Vocabulary(NamedTuple):
+    """Content of a vocab.txt.
+
+    Attributes:
+      content: bytes of the file, by whose sha256 records know it.
+      path: the file, or a name for messages.
+    """
+
+    content: bytes
+    path: str
+
+    @classmethod
+    def open(cls, path: str) -> "Vocabulary":
+        """Reads a file; raises ValueError if it is missing."""
+        if not os.path.isfile(path):
+            raise ValueError(
+                f"No vocabulary at {path}; give the vocab.txt of the released "
+                "model, or make one with run_scripts.make_vocab."
+            )
+        return cls(pathlib.Path(path).read_bytes(), os.fspath(path))
+
+    def save(self) -> None:
+        """Writes the file atomically, with a newline at its end."""
+        os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+        with atomic_files.atomic_file(self.path, "wb") as file:
+            file.write(with_end(self.content))
+
+    def sha256(self) -> str:
+        """Returns the sha256 of the content, in hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def entries(self) -> list[str]:
+        """Returns the entries; raises ValueError as in `parse`."""
+        return parse(self.content, self.path)
+
+
+def with_end(content: bytes) -> bytes:
+    """Returns a vocab.txt with a final newline; `parse` warns of others."""
+    return content and content.removesuffix(b"\n") + b"\n"
+
+
 def to_bytes(entries: Iterable[str]) -> bytes:
     """Returns the content of vocab.txt."""
     return "".join(f"{entry}\n" for entry in entries).encode()
@@ -115,12 +158,7 @@ def read(path: str) -> list[str]:
     Raises:
       ValueError: if the file is missing, or as in `parse`.
     """
-    if not os.path.isfile(path):
-        raise ValueError(
-            f"No vocabulary at {path}; give the vocab.txt of the released "
-            "model, or make one with run_scripts.make_vocab."
-        )
-    return parse(pathlib.Path(path).read_bytes(), path)
+    return Vocabulary.open(path).entries()
 
 
 def parse(data: bytes, path: str) -> list[str]:

@@ -9,7 +9,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_card, model_folders
+from bert_tf.checkpoint import contents, model_card
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds, question_signatures, saved_model
 from bert_tf.export.runtimes import (
     litert,
@@ -54,8 +55,6 @@ def export(config: RuntimeConfig) -> None:
       OSError: if a file cannot be written.
       RuntimeError: if the exported model does not run, or its outputs differ.
     """
-    from bert_tf.checkpoint import formats
-
     config.check_installed()
     model_card.check_license(config.license)
     read = config.model_dir, config.calibration_file, config.report_file
@@ -64,13 +63,12 @@ def export(config: RuntimeConfig) -> None:
     saved_model.check_free(
         config.export_dir, config.overwrite, **_marks(config.format)
     )
-    with (
-        formats.open_model_folder(
-            config.model_dir, config.accept_tokenizer_differences
-        ) as folder,
-        atomic_files.temporary_folder() as work,
-    ):
-        _export_folder(config, folder, work)
+    given = Checkpoint.open(
+        config.model_dir,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    with atomic_files.temporary_folder() as work:
+        _export(config, given, work)
     logging.info(
         "exported %s for %s to %s",
         config.model_dir,
@@ -79,22 +77,12 @@ def export(config: RuntimeConfig) -> None:
     )
 
 
-def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
-    metadata = dict(model_folders.read_metadata(folder))
-    metadata.pop(model_folders.SENTENCE_EMBEDDING, None)
-    model = export_model.load_model(folder, metadata, "float32")
-    new_weights = model_folders.find_newly_initialized(metadata, model.config)
-    kind = kinds.find_kind(
-        config,
-        metadata["task"],
-        new_weights,
-        model.config,
-        is_embedding=model.sentence_embedding is not None,
-    )
+def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
+    metadata = export_model.export_metadata(given)
+    model = export_model.load_model(given, "float32")
+    kind = kinds.find_kind(config, metadata, model)
     _check_lstm(config, kind, model.config.bilstm_units)
-    entries = export_model.load_tokenizer(
-        folder, metadata, model.config.vocab_size, kind
-    ).vocab
+    entries = export_model.load_tokenizer(given, kind).vocab
     length = export_model.find_length(config, metadata, model.config)
     settings = find_settings(config, kind, length, metadata)
     vectors = export_model.embedding_settings(config, kind, model)
@@ -105,12 +93,12 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         kind,
         config,
         vocab_size=len(entries),
-        has_pooler=model_folders.has_pooler(new_weights),
+        is_pooler_trained=contents.is_pooler_trained(metadata, model.config),
         score_range=metadata.get("score_range"),
     )
     in_card = {name: settings[name] for name in _IN_CARD} | vectors
     card = export_model.make_card(
-        config, folder, metadata, model.config, in_card, config.format
+        config, given, metadata, in_card, config.format
     )
     source = os.path.join(work, "network")
     _save(model, network, source)
@@ -132,9 +120,7 @@ def _export_folder(config: RuntimeConfig, folder: str, work: str) -> None:
         _convert(config, network, source, target, settings, calibration)
         if config.report:
             _report(source, target, settings, work, model.config, texts)
-        path = os.path.join(target, model_card.FILE)
-        with atomic_files.atomic_file(path) as file:
-            file.write(card)
+        model_card.write(target, card)
 
 
 def _marks(name: str) -> dict[str, str]:

@@ -39,7 +39,7 @@ def make(
     config: kinds.ExportConfig,
     *,
     vocab_size: int,
-    has_pooler: bool = True,
+    is_pooler_trained: bool = True,
     score_range=None,
 ) -> text_signatures.Function:
     """Returns the function of the named inputs, with an input signature.
@@ -49,7 +49,7 @@ def make(
       kind: kind of export.
       config: reads `layers`, `pooling` and `top_k`.
       vocab_size: number of entries that may fill a mask.
-      has_pooler: whether the pooler is trained.
+      is_pooler_trained: whether the pooler is trained.
       score_range: limits of the score, if any.
     """
     names = input_names(kind)
@@ -74,11 +74,11 @@ def make(
         else:
             outputs = model(batch, training=False)
         if kind == "encoder":
-            return _hidden(outputs, has_pooler)
+            return _hidden(outputs, is_pooler_trained)
         if kind == "sentence_embedding":
             return embed(outputs, batch)
         if kind == "fill_mask":
-            return _fill(outputs, vocab_size, config.top_k or 5)
+            return _fill(outputs, vocab_size, config.top_k or kinds.TOP_K)
         if kind == "regression":
             return dict(
                 text_signatures.score(outputs, batch, score_range=score_range)
@@ -99,9 +99,9 @@ def _logits(outputs, kind: str):
     return {"probabilities": tf.nn.softmax(logits), "logits": logits}
 
 
-def _hidden(outputs, has_pooler: bool):
+def _hidden(outputs, is_pooler_trained: bool):
     hidden = {"sequence_output": outputs.sequence_output}
-    if has_pooler:
+    if is_pooler_trained:
         hidden["pooled_output"] = outputs.pooled_output
     return hidden
 

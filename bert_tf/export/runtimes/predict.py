@@ -376,7 +376,7 @@ class Model:
         )
 
     @property
-    def has_pooler(self):
+    def has_pooled_output(self):
         """Whether an encoder returns `pooled_output`."""
         return "pooled_output" in self.settings["outputs"]
 
@@ -419,7 +419,7 @@ class Model:
         return [{"score": float(x["score"])} for x in self._each(texts)]
 
     def _encoder(self, texts):
-        if not self.has_pooler:
+        if not self.has_pooled_output:
             raise ValueError(
                 "This model has no pooled_output, only values per token. Use "
                 "Model.outputs."
@@ -976,7 +976,7 @@ def main(words=None):
         model = Model(os.path.dirname(os.path.abspath(__file__)))
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
-    if model.kind == "encoder" and not model.has_pooler:
+    if model.kind == "encoder" and not model.has_pooled_output:
         sys.exit(
             "error: this model has no pooled_output, as its pooler was never "
             "trained. Use Model.outputs in Python, or export it with "

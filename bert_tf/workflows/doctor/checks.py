@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf.checkpoint import run_models, vocabularies
+from bert_tf.checkpoint import run_models
+from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import BertConfig
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.doctor import estimates
@@ -26,7 +27,6 @@ from tfrecords.inspection.diagnostics import (
     attempt,
     errors,
 )
-from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
 from tfrecords.text import vocab as vocab_lib
 
@@ -50,7 +50,7 @@ def task_of(schema_name: str) -> str:
 def check_examples(
     records: records_lib.Records,
     bert_config: BertConfig | None,
-    vocab_file: str | None,
+    vocabulary: vocab_lib.Vocabulary | None,
     num_examples: int | None,
 ) -> tuple[list[Diagnostic], sample_statistics.SampleStatistics | None]:
     """Checks a sample of records.
@@ -58,7 +58,7 @@ def check_examples(
     Args:
       records: records to read.
       bert_config: config of the model; None if unknown.
-      vocab_file: path of the vocabulary; None if unknown.
+      vocabulary: the vocabulary; None if unknown.
       num_examples: number of examples to read; None for all.
 
     Returns:
@@ -69,8 +69,8 @@ def check_examples(
         return diagnostics, None
     sizes = samples.sizes_of(records, name)
     entries = None
-    if vocab_file:
-        tokens, diagnostics = attempt("vocabulary", vocab_lib.read, vocab_file)
+    if vocabulary:
+        tokens, diagnostics = attempt("vocabulary", vocabulary.entries)
         entries = sample_statistics.Entries.of(tokens) if tokens else None
     limits = [bert_config.vocab_size] if bert_config else []
     limits += [len(entries.names)] if entries else []
@@ -82,7 +82,7 @@ def check_examples(
     # other ones.
     is_same_vocabulary = entries and made_with.get("sha256") in (
         None,
-        atomic_files.digest(vocab_file),
+        vocabulary.sha256(),
     )
     statistics, damaged = sample_statistics.count(
         records,
@@ -115,7 +115,7 @@ def check_examples(
             entries,
             made_with=made_with.get("do_lower_case"),
             is_uncased=vocabularies.infer_lower_case(
-                vocabularies.read(vocab_file),
+                vocabulary.content,
                 vocab_lib.rules_of(made_with).get("strip_accents", True),
             ),
         )
@@ -125,7 +125,7 @@ def check_examples(
 def check_sizes(
     records: records_lib.Records,
     bert_config: BertConfig | None,
-    vocab_file: str | None,
+    vocabulary: vocab_lib.Vocabulary | None,
     flags: dict[str, int],
 ) -> list[Diagnostic]:
     """Checks that records, vocabulary, flags and model have matching sizes.
@@ -133,7 +133,7 @@ def check_sizes(
     Args:
       records: the records.
       bert_config: config of the model; None if unknown.
-      vocab_file: path of the vocabulary; None if unknown.
+      vocabulary: the vocabulary; None if unknown.
       flags: dimension -> size, for sizes given as flags of the run.
     """
     name, _ = attempt("records", samples.schema_name, records)
@@ -159,15 +159,17 @@ def check_sizes(
             "use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
-    # `check_examples` reports one that is missing, a folder or a device.
-    if vocab_file and os.path.isfile(vocab_file):
-        sha256, unread = attempt("vocabulary", atomic_files.digest, vocab_file)
+    if vocabulary:
         _, differs = attempt(
-            "vocabulary", records.check, {}, {}, vocab_sha256=sha256
+            "vocabulary",
+            records.check,
+            {},
+            {},
+            vocab_sha256=vocabulary.sha256(),
         )
-        diagnostics += unread + differs
-    vocabulary = records.manifest.vocabulary if records.manifest else {}
-    size = vocabulary.get("size", 0)
+        diagnostics += differs
+    made_with = records.manifest.vocabulary if records.manifest else {}
+    size = made_with.get("size", 0)
     if bert_config and size > bert_config.vocab_size:
         text = (
             f"the records were made with {size} tokens; the model has "
@@ -201,7 +203,7 @@ def refuse_bad_records(
     config: TrainingConfig,
     all_records: Sequence[records_lib.Records],
     bert_config: BertConfig,
-    vocab_file: str | None,
+    vocabulary: vocab_lib.Vocabulary | None,
 ) -> None:
     """Checks a sample of the records before training.
 
@@ -212,7 +214,7 @@ def refuse_bad_records(
       config: config of the run, with the field `doctor`.
       all_records: records of all phases.
       bert_config: config of the model.
-      vocab_file: path of the vocabulary; None if unknown.
+      vocabulary: the vocabulary; None if unknown.
 
     Raises:
       ValueError: if there are errors, with a line for each.
@@ -222,7 +224,7 @@ def refuse_bad_records(
     lines = []
     for records in all_records:
         diagnostics, statistics = check_examples(
-            records, bert_config, vocab_file, QUICK_EXAMPLES
+            records, bert_config, vocabulary, QUICK_EXAMPLES
         )
         if statistics:
             step = step_of(config, bert_config, records)

@@ -3,14 +3,14 @@
 import dataclasses
 import hashlib
 import math
-import os
 
-from bert_tf.checkpoint import checkpoint as checkpoint_lib
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import contents
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
-from bert_tf.workflows import model_source
-from bert_tf.workflows.configs import DoctorConfig
+from bert_tf.workflows import initial_model
 from bert_tf.workflows.doctor import arithmetic, checks, estimates
+from bert_tf.workflows.doctor.config import DoctorConfig
 from tfrecords.inspection import sample_statistics, samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,
@@ -19,7 +19,6 @@ from tfrecords.inspection.diagnostics import (
     Diagnostic,
     attempt,
 )
-from tfrecords.io import atomic_files
 from tfrecords.io import records as records_lib
 from tfrecords.options import some
 from tfrecords.text import vocab
@@ -37,21 +36,19 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     records, diagnostics = shard_checks.open_intact(config.records)
     checkpoint = None
     if config.init_checkpoint:
-        from bert_tf.checkpoint import convert
-
-        checkpoint, unread = attempt(
-            "checkpoint",
-            convert.read,
-            config.init_checkpoint,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
+        checkpoint, unread = attempt("checkpoint", _open_checkpoint, config)
+        diagnostics += unread
+    vocabulary = checkpoint and checkpoint.vocabulary_file()
+    if config.vocab_file:
+        vocabulary, unread = attempt(
+            "vocabulary", vocab.Vocabulary.open, config.vocab_file
         )
         diagnostics += unread
-    vocab_file = config.vocab_file or _sidecar_vocabulary(config)
     bert_config, unread = attempt(
-        "config", _find_config, config, checkpoint, records, vocab_file
+        "config", _find_config, config, checkpoint, records, vocabulary
     )
     diagnostics += unread
-    lines = _not_checked(config, bert_config, vocab_file)
+    lines = _not_checked(config, bert_config, vocabulary)
     if records is None:
         return diagnostics, lines
     flags = {
@@ -59,17 +56,17 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         for name in ("max_seq_length", "max_predictions_per_seq")
         if getattr(config, name) is not None
     }
-    diagnostics += checks.check_sizes(records, bert_config, vocab_file, flags)
-    vocabulary = records.manifest.vocabulary if records.manifest else {}
+    diagnostics += checks.check_sizes(records, bert_config, vocabulary, flags)
+    made_with = records.manifest.vocabulary if records.manifest else {}
     _, contradicted = attempt(
-        "case", model_source.find_rules, config, vocabulary
+        "case", initial_model.choose_rules, config, made_with
     )
     diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else checks.EXAMPLES
     sample_diagnostics, statistics = checks.check_examples(
-        records, bert_config, vocab_file, num_examples
+        records, bert_config, vocabulary, num_examples
     )
     diagnostics += sample_diagnostics
     if statistics:
@@ -88,30 +85,27 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             checkpoint,
             bert_config,
             checks.task_of(name),
+            made_with,
             vocabulary,
-            vocab_file,
         )
     return diagnostics, lines
 
 
-def _sidecar_vocabulary(config: DoctorConfig) -> str | None:
-    """Returns the vocabulary in the folder of `init_checkpoint`, if any."""
-    path = config.init_checkpoint
-    if not path:
-        return None
-    try:
-        folder = run_models.find(path)
-    except ValueError:
-        folder = path if os.path.isdir(path) else os.path.dirname(path)
-    vocab_file = os.path.join(folder, model_folders.VOCABULARY)
-    return vocab_file if os.path.isfile(vocab_file) else None
+def _open_checkpoint(config: DoctorConfig) -> Checkpoint:
+    """Returns the model of `init_checkpoint`; raises ValueError for faults."""
+    given = Checkpoint.open(
+        config.init_checkpoint,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    contents.check_labels(given)
+    return given
 
 
 def _find_config(
     config: DoctorConfig,
-    checkpoint: checkpoint_lib.Checkpoint | None,
+    checkpoint: Contents | None,
     records: records_lib.Records | None,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
 ) -> BertConfig | None:
     """Returns the config of the model, from flags or the checkpoint.
 
@@ -122,21 +116,21 @@ def _find_config(
     if config.bert_config_name:  # Its vocabulary size is that of the run.
         made_with = records and records.manifest and records.manifest.vocabulary
         size = (made_with or {}).get("size")
-        if not size and vocab_file:
-            size = len(vocab.read(vocab_file))
+        if not size and vocabulary:
+            size = len(vocabulary.entries())
     if config.bert_config_name or config.bert_config_file:
-        return model_source.find_config(config, size, None)
+        return initial_model.choose_config(config, size, None)
     return checkpoint.config if checkpoint else None
 
 
 def _not_checked(
     config: DoctorConfig,
     bert_config: BertConfig | None,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
 ) -> list[str]:
     """Returns a line for each check that has to be skipped."""
     lines = []
-    if not vocab_file:
+    if not vocabulary:
         lines.append("not checked without --vocab_file: [UNK], case")
     if not bert_config:
         lines.append(
@@ -215,11 +209,11 @@ def _estimate(
 
 
 def check_checkpoint(
-    checkpoint: checkpoint_lib.Checkpoint,
+    checkpoint: Contents,
     bert_config: BertConfig,
     task: str,
-    vocabulary: dict,
-    vocab_file: str | None = None,
+    made_with: dict,
+    vocabulary: vocab.Vocabulary | None = None,
 ) -> list[Diagnostic]:
     """Checks which weights would be loaded, and vocabulary and case.
 
@@ -227,10 +221,10 @@ def check_checkpoint(
       checkpoint: checkpoint to initialize from.
       bert_config: config of the model.
       task: task of the model.
-      vocabulary: `sha256` and rules of the records; may be empty.
-      vocab_file: a vocabulary that may be that of the records.
+      made_with: `sha256` and rules of the records; may be empty.
+      vocabulary: a vocabulary that may be that of the records.
     """
-    weights = checkpoint_lib.coverage(checkpoint, bert_config, task)
+    weights = contents.coverage(checkpoint, bert_config, task)
     loaded = len(weights.loaded)
     total = loaded + len(weights.missing) + len(weights.other_shapes)
     text = f"has {loaded} of the model's {total} weights"
@@ -249,10 +243,10 @@ def check_checkpoint(
     elif any(name.startswith("encoder/") for name in weights.missing):
         severity, fix = WARNING, ". Check that it is the intended checkpoint."
     diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
-    sha256 = vocabulary.get("sha256")
+    sha256 = made_with.get("sha256")
     if checkpoint.vocabulary is not None and sha256:
         is_same = hashlib.sha256(checkpoint.vocabulary).hexdigest() == sha256
-        if not is_same and not _replaces_unused(checkpoint, vocab_file, sha256):
+        if not is_same and not _replaces_unused(checkpoint, vocabulary, sha256):
             text = (
                 "was trained with another vocabulary than that of the records "
                 f"(sha256 of the latter: {sha256[:12]}...). Make the records "
@@ -260,10 +254,8 @@ def check_checkpoint(
                 "--vocab_file, if it only replaces [unused] entries."
             )
             diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
-    made_with = vocab.all_rules_of(vocabulary)
-    trained_with = model_source.rules_of_model(
-        checkpoint_lib.metadata_of(checkpoint)
-    )
+    made_with = vocab.all_rules_of(made_with)
+    trained_with = initial_model.rules_of_model(checkpoint)
     for name, value in trained_with.items():
         if made_with.get(name) not in (None, value):
             text = (
@@ -278,10 +270,10 @@ def check_checkpoint(
 
 
 def _replaces_unused(
-    checkpoint: checkpoint_lib.Checkpoint, vocab_file: str | None, sha256: str
+    checkpoint: Contents, vocabulary: vocab.Vocabulary | None, sha256: str
 ) -> bool:
     """Returns whether records' vocabulary only replaces [unused] entries."""
-    if not vocab_file or atomic_files.digest(vocab_file) != sha256:
+    if not vocabulary or vocabulary.sha256() != sha256:
         return False
     old = vocab.parse(checkpoint.vocabulary, checkpoint.source)
-    return not vocab.find_changes(old, vocab.read(vocab_file))[1]
+    return not vocab.find_changes(old, vocabulary.entries())[1]

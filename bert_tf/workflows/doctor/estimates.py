@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.checkpoint import checkpoint
+from bert_tf.checkpoint import contents
 from bert_tf.config import BertConfig
 
 # Memory of Python, TensorFlow, Keras and the graph of the step. With it the sum
@@ -76,7 +76,7 @@ class Step:
 
 def num_weights(step: Step) -> int:
     """Returns the number of trainable weights."""
-    shapes = checkpoint.shapes(step.config, step.task, step.num_labels)
+    shapes = contents.shapes(step.config, step.task, step.num_labels)
     return sum(math.prod(shape) for shape in shapes.values())
 
 

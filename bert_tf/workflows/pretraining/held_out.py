@@ -159,7 +159,7 @@ class EarlyStopping:
     Args:
       evaluate: evaluation of the model.
       metadata: for `model.json`.
-      vocab_file: vocabulary to save with the model, if any.
+      vocabulary: content of vocab.txt, to save with the model, if any.
 
     Call arguments:
       step: optimizer steps of the model, a multiple of
@@ -174,11 +174,11 @@ class EarlyStopping:
         self,
         evaluate: HeldOutEvaluation,
         metadata: Mapping,
-        vocab_file: str | None,
+        vocabulary: bytes | None,
     ):
         self.evaluate = evaluate
         self.metadata = metadata
-        self.vocab_file = vocab_file
+        self.vocabulary = vocabulary
         output_dir = evaluate.config.output_dir
         self.folder = os.path.join(output_dir, run_models.BEST)
         newest = run_models.newest_step(output_dir)
@@ -203,7 +203,7 @@ class EarlyStopping:
                 {"step": step, "metric": "mean_log_likelihood", "value": value}
                 | self.evaluate.source(),
                 metadata=self.metadata,
-                vocab_file=self.vocab_file,
+                vocabulary=self.vocabulary,
             )
         last = config.early_stopping_evaluations * config.save_checkpoints_steps
         if step < config.num_train_steps and strategies.of_chief(

@@ -2,25 +2,21 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.checkpoint import run_models
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
-from bert_tf.training import (
-    loop,
-    optimizers,
-    run_folder,
-    strategies,
-)
+from bert_tf.training import loop, optimizers, run_folder, strategies
 from bert_tf.workflows import (
     dev_results,
-    model_source,
+    initial_model,
     run_history,
-    teachers,
     training_phases,
 )
 from bert_tf.workflows.configs import PretrainingConfig
@@ -31,7 +27,6 @@ from bert_tf.workflows.pretraining.held_out import (
     EarlyStopping,
     HeldOutEvaluation,
 )
-from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 
 # Steps of a run whose number of steps is not known yet.
@@ -65,65 +60,61 @@ def pretrain(config: PretrainingConfig) -> None:
     )
     # Locked until the end: a second run would truncate the logs of this one.
     with run_folder.open_run(config.output_dir, strategy):
-        model_dir = strategies.chief_first(
-            strategy,
-            lambda: model_source.find_model(
-                config, config.output_dir, config.do_train
-            ),
+        source = initial_model.open_model(
+            config, config.output_dir, config.do_train
         )
-        _train_and_evaluate(config, strategy, model_dir)
+        _train_and_evaluate(config, strategy, source)
 
 
 def _train_and_evaluate(
-    given: PretrainingConfig, strategy, model_dir: str | None
+    given: PretrainingConfig, strategy, source: Checkpoint | None
 ) -> None:
-    """Trains and evaluates, or only evaluates the model in `model_dir`."""
+    """Trains from a model or from scratch, or only evaluates a model."""
     made_with = data_lib.find_vocabulary_of_records(given)
-    vocab_file, rules = model_source.find_vocabulary(
-        given, model_dir, made_with.rules
+    vocabulary, rules = initial_model.choose_vocabulary(
+        given, source, made_with.rules
     )
-    sha256 = atomic_files.digest(vocab_file) if vocab_file else made_with.sha256
-    bert_config = _find_config(given, model_dir, vocab_file, made_with.size)
+    sha256 = vocabulary.sha256() if vocabulary else made_with.sha256
+    bert_config = _find_config(given, source, vocabulary, made_with.size)
     # All records are opened and checked before the model is built.
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     phases, held_out = _open_records(config, bert_config, sha256, strategy)
     if not config.do_train:
-        _evaluate(config, bert_config, strategy, held_out, model_dir)
+        _evaluate(config, bert_config, strategy, held_out, source)
         return
-    _refuse_bad_records(config, phases, bert_config, vocab_file)
-    teacher = teachers.load(
-        phases[0].task,
-        config,
-        bert_config,
-        strategy,
-        max_seq_length=_max_length(phases),
-        vocab_file=vocab_file,
-        vocabulary_sha256=sha256,
-        rules=rules,
-    )
+    _refuse_bad_records(config, phases, bert_config, vocabulary)
+    teacher = None
+    if config.teacher:
+        from bert_tf.workflows import teachers
+
+        teacher = teachers.load(
+            phases[0].task,
+            config,
+            bert_config,
+            strategy,
+            max_seq_length=_max_length(phases),
+            vocabulary=vocabulary,
+            vocabulary_sha256=sha256,
+            rules=rules,
+        )
     if given.train_hours is not None:
         config = _fit_steps(given, phases, bert_config, teacher, strategy)
         phases = data_lib.open_phases(config, bert_config, sha256)
     settings = _run_settings(
         config, bert_config, phases, teacher, given.train_hours
-    )
+    ) | initial_model.identity(source, config, config.output_dir)
     is_chief = strategies.is_chief(strategy)
     _check_folder(config, settings, is_chief)
-    if run_models.newest_step(config.output_dir):
-        vocab_file, rules = model_source.find_vocabulary(
-            config,
-            # Not best/, which is replaced if it is damaged.
-            run_models.find_newest(config.output_dir),
-            made_with.rules,
-        )
     if is_chief:
         # With the number of steps instead of hours, to repeat the run.
         flags = given if given.train_hours is None else config
         run_history.write_flags("run_pretraining", config.output_dir, flags)
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
-    if model_dir:
-        _load_weights(model, model_dir)
-    teachers.copy_layers(teacher, model, config)
+    # A run that resumes restores its weights with the optimizer's state.
+    if source and not run_models.newest_step(config.output_dir):
+        _load_weights(model, source)
+    if teacher:
+        teacher.copy_layers(model)
     evaluate = None
     if held_out:
         evaluate = HeldOutEvaluation(config, model, held_out, strategy)
@@ -134,7 +125,7 @@ def _train_and_evaluate(
         teacher,
         strategy=strategy,
         settings=settings,
-        vocab_file=vocab_file,
+        vocabulary=vocabulary,
         rules=rules,
         evaluate=evaluate,
     )
@@ -151,7 +142,7 @@ def _evaluate(
     bert_config: BertConfig,
     strategy: tf.distribute.Strategy,
     held_out: PretrainingData,
-    model_dir: str,
+    source: Checkpoint,
 ) -> None:
     """Evaluates a model that was trained before.
 
@@ -159,20 +150,21 @@ def _evaluate(
       ValueError: if its heads are newly initialized or were trained on pairs of
         another kind, or model.json has no task.
     """
-    metadata = model_folders.read_metadata(model_dir)
-    task, missing = metadata["task"], metadata.get("not_in_source", ())
+    task, missing = source.task, source.missing()
     if task != "pretraining" or missing:
         raise ValueError(
-            f"{model_dir} has task {task}"
+            f"{source.path()} has task {task}"
             + f", without {', '.join(missing)}" * bool(missing)
             + ": its pre-training heads are not trained. Train them with "
             "--do_train and --input_file."
         )
-    pretraining.check_labels(metadata, model_dir, held_out.records)
+    pretraining.check_labels(
+        source.model_json(), source.path(), held_out.records
+    )
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
-    model_folders.load_weights(model, model_dir)
+    source.assign_to(model)
     evaluate = HeldOutEvaluation(config, model, held_out, strategy)
-    evaluate(run_models.step_of(model_dir))
+    evaluate(source.step)
 
 
 def _open_records(
@@ -202,7 +194,7 @@ def _refuse_bad_records(
     config: PretrainingConfig,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
 ) -> None:
     """Raises ValueError if the doctor finds an error in the records."""
     from bert_tf.workflows.doctor import checks
@@ -210,7 +202,7 @@ def _refuse_bad_records(
     # The phases of a batch-size ramp share their records.
     opened = {id(phase.records): phase.records for phase in phases}
     checks.refuse_bad_records(
-        config, list(opened.values()), bert_config, vocab_file
+        config, list(opened.values()), bert_config, vocabulary
     )
 
 
@@ -218,7 +210,7 @@ def _fit_steps(
     given: PretrainingConfig,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
-    teacher: keras.Model | None,
+    teacher: Any,
     strategy: tf.distribute.Strategy,
 ) -> PretrainingConfig:
     """Returns the config with the steps that fit its `train_hours`.
@@ -229,11 +221,12 @@ def _fit_steps(
       given: config with `train_hours`.
       phases: data of the run, with enough steps to time.
       bert_config: config of the model.
-      teacher: teacher of the run, if any.
+      teacher: `teachers.Teacher` of the run, if any.
       strategy: strategy of the run.
     """
+    task = phases[0].task
     steps = time_budget.steps_of_begun_run(given) or time_budget.find_steps(
-        teachers.with_losses(phases[0].task, teacher, given),
+        teacher.with_losses(task) if teacher else task,
         _loop_phases(phases, bert_config, given),
         bert_config,
         given,
@@ -244,24 +237,24 @@ def _fit_steps(
 
 def _find_config(
     config: PretrainingConfig,
-    model_dir: str | None,
-    vocab_file: str | None,
+    source: Checkpoint | None,
+    vocabulary: vocab.Vocabulary | None,
     vocab_size: int | None,
 ) -> BertConfig:
     """Returns the config of the model, for `objective`.
 
     Args:
       config: config of the run.
-      model_dir: folder of the initial model, if any.
-      vocab_file: vocabulary, if known.
-      vocab_size: without `vocab_file`, the size with which records were made.
+      source: the initial model, if any.
+      vocabulary: the vocabulary, if known.
+      vocab_size: without a vocabulary, the size with which records were made.
 
     Raises:
       ValueError: if the model was trained with the other objective.
     """
-    if vocab_file:
-        vocab_size = len(vocab.read(vocab_file))
-    bert_config = model_source.find_config(config, vocab_size, model_dir)
+    if vocabulary:
+        vocab_size = len(vocabulary.entries())
+    bert_config = initial_model.choose_config(config, vocab_size, source)
     is_causal = bert_config.is_causal
     if config.objective:
         is_causal = config.objective == "left_to_right"
@@ -276,21 +269,24 @@ def _find_config(
     return dataclasses.replace(bert_config, is_causal=is_causal)
 
 
-def _load_weights(model: keras.Model, folder: str) -> None:
+def _load_weights(model: keras.Model, source: Checkpoint) -> None:
     """Loads the weights of a pre-trained model, or the encoder of another."""
-    task = model_folders.read_metadata(folder)["task"]
-    if task == "pretraining":
-        model_folders.load_weights(model, folder)
+    if source.task == "pretraining":
+        initial_model.load_initial_weights(source, model)
         return
-    logging.info("%s has task %s: heads are newly initialized", folder, task)
-    model_folders.load_encoder(model, folder)
+    logging.info(
+        "%s has task %s: heads are newly initialized",
+        source.path(),
+        source.task,
+    )
+    initial_model.load_initial_weights(source, model.encoder)
 
 
 def _run_settings(
     config: PretrainingConfig,
     bert_config: BertConfig,
     phases: Sequence[PretrainingData],
-    teacher: keras.Model | None,
+    teacher: Any,
     train_hours: float | None,
 ) -> dict:
     """Returns the settings that identify this run, for run.json."""
@@ -299,7 +295,7 @@ def _run_settings(
         "config": bert_config.to_dict(),
         "sizes": phases[0].sizes,
         "records": phases[0].digest,
-        "init_checkpoint": model_source.name_of(config),
+        "init_checkpoint": initial_model.name_of(config),
         "num_train_steps": config.num_train_steps,
         "num_warmup_steps": config.num_warmup_steps,
     }
@@ -313,7 +309,8 @@ def _run_settings(
         settings["batch_sizes"] = [phase.batch_size for phase in phases]
     if train_hours is not None:
         settings["train_hours"] = train_hours
-    settings |= teachers.settings(teacher)
+    if teacher:
+        settings |= teacher.settings()
     return settings | config.decisive_settings()
 
 
@@ -353,9 +350,9 @@ def _train(
     config: PretrainingConfig,
     model: keras.Model,
     phases: Sequence[PretrainingData],
-    teacher: keras.Model | None,
+    teacher: Any,
     *,
-    vocab_file: str | None,
+    vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
     evaluate: HeldOutEvaluation | None,
     **keywords,
@@ -368,16 +365,17 @@ def _train(
         "max_seq_length": _max_length(phases),
         **task.metadata(),
     }
+    content = vocabulary and vocabulary.content
     on_checkpoint = evaluate
     if config.early_stopping_evaluations:
-        on_checkpoint = EarlyStopping(evaluate, metadata, vocab_file)
+        on_checkpoint = EarlyStopping(evaluate, metadata, content)
     loop.train(
-        teachers.with_losses(task, teacher, config),
+        teacher.with_losses(task) if teacher else task,
         model,
         _loop_phases(phases, model.config, config),
         config,
         metadata=metadata,
-        vocab_file=vocab_file,
+        vocabulary=content,
         on_checkpoint=on_checkpoint,
         num_warmup_steps=config.num_warmup_steps,
         **keywords,

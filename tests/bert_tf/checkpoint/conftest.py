@@ -10,14 +10,14 @@ LABELS = ("no", "maybe", "yes")
 @pytest.fixture
 def make_checkpoint(tiny_config):
     """Returns a maker of Checkpoints; `lacking` are prefixes of weights."""
-    from bert_tf.checkpoint import checkpoint
+    from bert_tf.checkpoint import contents
 
     def make(task, lacking=(), config=tiny_config, **settings):
         labels = LABELS if task in ("classification", "tagging") else ()
         rng = np.random.default_rng(3)
         tensors = {
             name: rng.normal(0, 0.1, shape).astype(np.float32)
-            for name, shape in checkpoint.shapes(
+            for name, shape in contents.shapes(
                 config, task, len(labels)
             ).items()
         }
@@ -26,7 +26,7 @@ def make_checkpoint(tiny_config):
             for name, tensor in tensors.items()
             if not name.startswith(tuple(lacking))
         }
-        return checkpoint.Checkpoint(
+        return contents.Contents(
             source="test",
             config=config,
             task=task,

@@ -17,16 +17,19 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import (
-    checkpoint,
-    convert,
+    contents,
     keras_models,
     model_folders,
     run_models,
+    tensor_files,
 )
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds
 from bert_tf.model import models
 from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
+from bert_tf.workflows import conversion
 from tfrecords.io import storage, stored_folders
+from tfrecords.text import tokenizer as tokenizer_lib
 
 # Format -> tasks whose models it can hold.
 TASKS = {
@@ -36,6 +39,7 @@ TASKS = {
     "model_garden": ("pretraining",),
     "keras_hub": ("pretraining", "classification", "regression"),
 }
+POOLER = ["encoder/pooler/kernel", "encoder/pooler/bias"]
 PAIRS = [(name, task) for name in TASKS for task in TASKS[name]]
 SENTENCE = "the cat sat"
 
@@ -44,7 +48,7 @@ def given_of(task, folder):
     """Writes a model folder and returns it as a Checkpoint."""
     more = {} if task in ("classification", "tagging") else {"labels": None}
     exports.save_model(exports.make_model(task), task, folder, **more)
-    return checkpoint.read(str(folder))
+    return model_folders.read(str(folder))
 
 
 def tensors_of(model):
@@ -70,7 +74,7 @@ def test_every_format_is_loaded_and_written_back(tmp_path, name, task):
     labels = list(given.labels) if has_names else ["0", "1", "2"]
     assert model.metadata.get("labels", []) == labels
     assert model.metadata["do_lower_case"] is tokenizer.do_lower_case is True
-    assert not model.new_weights
+    assert not model.untrained
     expected = bert_tf.load(tmp_path / "ours")[1]
     assert tokenizer([SENTENCE]).to_list() == expected([SENTENCE]).to_list()
     bert_tf.save(model, tmp_path / "second", format=name)
@@ -114,7 +118,8 @@ def test_a_run_folder_is_its_newest_checkpoint(tmp_path, classifier):
     run = tmp_path / "run"
     shutil.copytree(classifier, run / "checkpoints" / run_models.name(7))
     model, _ = bert_tf.load(run)
-    expected = model_folders.read_tensors(f"{classifier}/model.safetensors")
+    assert model.metadata["source"] == "bert_tf run"
+    expected = tensor_files.read_tensors(f"{classifier}/model.safetensors")
     checkpoint_folders.assert_same_bits(tensors_of(model), expected)
 
 
@@ -139,7 +144,7 @@ def test_the_bert_of_sentence_transformers_has_new_heads(sentence_bert, caplog):
         model, tokenizer = bert_tf.load(sentence_bert)
     assert type(model) is bert_tf.BertPretrainer
     assert tokenizer.kept_tokens == ("[MASK]",)
-    assert {n.split("/")[0] for n in model.new_weights} == {
+    assert {n.split("/")[0] for n in model.untrained} == {
         "masked_lm",
         "next_sentence",
     }
@@ -211,8 +216,14 @@ def test_a_dense_layer_that_model_json_does_not_name_is_an_error(
     message = "in the checkpoint only: sentence_embedding/0/bias"
     with pytest.raises(ValueError, match=message):
         bert_tf.load(folder)
-    with pytest.raises(ValueError, match=message):
-        export_model.load_model(str(folder), metadata, "float32")
+
+
+def test_a_dense_layer_with_nan_is_refused(sentence_bert, tmp_path):
+    given = Checkpoint.open(sentence_bert)
+    given.sentence_embedding.steps[0].kernel[0, 0] = np.nan
+    given.save(tmp_path / "nan")
+    with pytest.raises(ValueError, match="model.safetensors: 1 of .* NaN or"):
+        Checkpoint.open(tmp_path / "nan")
 
 
 def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
@@ -247,7 +258,7 @@ def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
         "reads its tensors classifier.dense.bias, classifier.d" in caplog.text
     )
     assert "its head for classification has more tensors than" in caplog.text
-    assert sorted(model.new_weights) == [
+    assert sorted(model.untrained) == [
         "classification/dense/bias",
         "classification/dense/kernel",
     ]
@@ -266,7 +277,7 @@ def test_slots_and_other_heads_do_not_make_a_head_foreign(tmp_path, caplog):
     add_tensors(folder, "classifier.weight/adam_m", "cls.predictions.bias")
     with caplog.at_level(logging.WARNING):
         model, _ = bert_tf.load(folder)
-    assert not model.new_weights
+    assert not model.untrained
     named = [x for x in caplog.messages if "nothing here reads" in x]
     assert len(named) == 1 and named[0].endswith("tensors cls.predictions.bias")
 
@@ -351,19 +362,20 @@ def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
         assert name.startswith("encoder/")
         assert new[name].tobytes() == old[name].tobytes()
     head = ["tagging/dense/kernel", "tagging/dense/bias"]
-    assert list(model.new_weights) == head
+    assert list(model.untrained) == head
+    assert model.new_weights is model.untrained  # Its older name.
     assert "max_seq_length" not in model.metadata  # Of the old task.
-    assert keras_models.metadata_of(model)["not_in_source"] == head
+    assert keras_models.metadata_of(model)["untrained"] == head
     bert_tf.save(model, tmp_path / "untrained")
     found = tensors_of(bert_tf.load(tmp_path / "untrained")[0])
     # Listed as new, it is initialized again.
     assert found[head[0]].tobytes() != new[head[0]].tobytes()
     for weight in model.head.weights:
         weight.assign_add(np.full(weight.shape, 0.5, np.float32))
-    assert "not_in_source" not in keras_models.metadata_of(model)
+    assert "untrained" not in keras_models.metadata_of(model)
     bert_tf.save(model, tmp_path / "trained")
     again, _ = bert_tf.load(tmp_path / "trained")
-    assert not again.new_weights
+    assert not again.untrained
     checkpoint_folders.assert_same_bits(tensors_of(again), tensors_of(model))
 
 
@@ -387,13 +399,13 @@ def test_the_same_task_and_labels_keep_the_head(classifier):
     model, _ = bert_tf.load(
         classifier, task="classification", labels=["x", "y", "z"]
     )
-    assert len(model.new_weights) == 2
+    assert len(model.untrained) == 2
 
 
 def test_labels_alone_rename_the_classes(classifier):
     model, _ = bert_tf.load(classifier, labels=["x", "y", "z"])
     assert model.metadata["labels"] == ["x", "y", "z"]
-    assert not model.new_weights
+    assert not model.untrained
 
 
 def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
@@ -405,9 +417,14 @@ def test_a_pooler_without_training_stays_so_under_a_tagger(tmp_path):
     )
     load = bert_tf.load
     tagger, _ = load(tmp_path / "model", task="tagging", labels=["O", "B-X"])
-    assert tagger.metadata["untrained"] == [model_folders.POOLER]
-    spans, _ = load(tmp_path / "model", task="regression")
-    assert "untrained" not in spans.metadata
+    head = ["tagging/dense/kernel", "tagging/dense/bias"]
+    assert tagger.metadata["untrained"] == [*head, contents.POOLER]
+    bert_tf.save(tagger, tmp_path / "tagger")
+    again, _ = load(tmp_path / "tagger")
+    assert again.metadata["untrained"] == [*head, contents.POOLER]
+    assert list(again.untrained) == head  # The pooler kept its values.
+    regressor, _ = load(tmp_path / "model", task="regression")
+    assert contents.POOLER not in regressor.metadata["untrained"]
 
 
 @pytest.mark.parametrize(
@@ -449,6 +466,9 @@ def test_a_model_in_a_store_is_copied_and_loaded(
     shutil.copytree(classifier, tmp_path / "store" / "bucket" / "model")
     model, _ = bert_tf.load("gs://bucket/model")
     assert model.metadata["labels"] == exports.LABELS
+    given = Checkpoint.open("gs://bucket/model")
+    assert given.source == "bert_tf gs://bucket/model"
+    assert given.path_of("vocab.txt") == "gs://bucket/model/vocab.txt"
     with pytest.raises(ValueError, match="gs://bucket/new is in a store"):
         bert_tf.save(model, "gs://bucket/new")
 
@@ -516,8 +536,8 @@ def test_a_model_without_vocabulary_has_no_tokenizer(tmp_path, classifier):
     (tmp_path / "classifier" / "vocab.txt").unlink()
     model, tokenizer = bert_tf.load(classifier)
     assert tokenizer is None and model.vocabulary is None
-    own = keras_models.make_tokenizer(
-        b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n", {}, (), "it"
+    own = tokenizer_lib.BertTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the"]
     )
     bert_tf.save(model, tmp_path / "with", own)
     assert bert_tf.load(tmp_path / "with")[1].vocab == own.vocab
@@ -584,10 +604,10 @@ def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
 
 def test_a_layer_is_trained_if_one_of_its_weights_is(classifier):
     model, _ = bert_tf.load(classifier, task="multiple_choice")
-    assert keras_models.metadata_of(model)["not_in_source"]
+    assert keras_models.metadata_of(model)["untrained"]
     kernel = model.head.weights[0]  # The bias has no gradient.
     kernel.assign(kernel + 1.0)
-    assert "not_in_source" not in keras_models.metadata_of(model)
+    assert "untrained" not in keras_models.metadata_of(model)
 
 
 def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
@@ -599,6 +619,13 @@ def test_folders_in_use_and_unknown_formats_are_refused(tmp_path, classifier):
     assert names == before
     with pytest.raises(ValueError, match="'onnx' is not one of bert_tf, goog"):
         bert_tf.save(model, tmp_path / "new", format="onnx")
+    opened = Checkpoint.open(classifier)
+    with pytest.raises(ValueError, match="already exists"):
+        opened.save(classifier)
+    with pytest.raises(ValueError, match="gs://a/b is in a store"):
+        opened.save("gs://a/b")
+    names = sorted(path.name for path in (tmp_path / "classifier").iterdir())
+    assert names == before
 
 
 def test_settings_that_only_we_have_are_refused_by_name(tmp_path):
@@ -625,7 +652,7 @@ def test_an_encoder_is_saved_with_its_vocabulary_and_case(tmp_path):
     assert own.vocab == tokenizer.vocab and not own.do_lower_case
     assert again.metadata["precision"] == "bfloat16"
     assert "max_seq_length" not in again.metadata
-    untrained = {name.partition("/")[0] for name in again.new_weights}
+    untrained = {name.partition("/")[0] for name in again.untrained}
     assert untrained == {"masked_lm", "next_sentence"}
     checkpoint_folders.assert_same_bits(
         tensors_of(again.encoder), tensors_of(model.encoder)
@@ -661,33 +688,29 @@ def test_an_encoder_is_saved_without_the_lstm_of_its_head(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "more", [{"untrained": ["encoder/pooler/"]}, {"not_in_source": "all"}]
-)
-def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(tmp_path, more):
-    pooler = ["encoder/pooler/kernel", "encoder/pooler/bias"]
-    if "not_in_source" in more:
-        more = {"not_in_source": pooler}
+@pytest.mark.parametrize("key", ["untrained", "not_in_source"])
+@pytest.mark.parametrize("names", [[contents.POOLER], POOLER])
+def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(
+    tmp_path, key, names
+):
     exports.save_model(
         exports.make_model("spans"),
         "spans",
         tmp_path / "spans",
         labels=None,
-        **more,
+        **{key: names},
     )
     model, _ = bert_tf.load(tmp_path / "spans")
     bert_tf.save(model.encoder, tmp_path / "encoder")
     folder = str(tmp_path / "encoder")
-    untrained = model_folders.find_newly_initialized(
-        model_folders.read_metadata(folder), model.config
-    )
-    assert not model_folders.has_pooler(untrained)
+    metadata = model_folders.read_metadata(folder)
+    assert not contents.is_pooler_trained(metadata, model.config)
     # Training the pooler is noticed if it was new in this process.
-    if "not_in_source" in more:
+    if names == POOLER:
         model.encoder.pooler.kernel.assign_add(model.encoder.pooler.kernel)
         bert_tf.save(model.encoder, tmp_path / "trained")
-        found = bert_tf.load(tmp_path / "trained")[0].new_weights
-        assert not [name for name in found if name in pooler]
+        found = bert_tf.load(tmp_path / "trained")[0].untrained
+        assert not [name for name in found if name in POOLER]
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging"])
@@ -702,13 +725,15 @@ def test_classes_without_names_can_be_named(tmp_path, task):
         bert_tf.load(folder, labels=["a", "b"])
     model, _ = bert_tf.load(folder, labels=["a", "b", "c"])
     assert model.metadata["labels"] == ["a", "b", "c"]
-    assert not model.new_weights
+    assert not model.untrained
     checkpoint_folders.assert_same_bits(tensors_of(model), tensors_of(made))
     model, _ = bert_tf.load(folder, task="regression")
-    assert set(model.new_weights) == {
+    assert set(model.untrained) == {
         "regression/dense/kernel",
         "regression/dense/bias",
     }
     with pytest.raises(ValueError, match='has no labels; add "labels" to'):
-        convert.convert(str(folder), "hugging_face", str(tmp_path / "theirs"))
+        conversion.convert(
+            str(folder), "hugging_face", str(tmp_path / "theirs")
+        )
     assert not (tmp_path / "theirs").exists()

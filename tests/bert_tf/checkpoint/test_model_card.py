@@ -11,13 +11,15 @@ from checkpoint_folders import VOCABULARY, write
 
 import bert_tf
 from bert_tf.checkpoint import (
-    checkpoint,
     checksums,
-    convert,
-    formats,
     model_card,
+    model_folders,
+    options,
+    run_models,
 )
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
+from bert_tf.workflows import conversion
 
 RUN = {
     "task": "SST-2",
@@ -186,11 +188,11 @@ def test_another_precision_than_in_training_is_a_limit(tiny_config):
     assert "have precision bfloat16 and weights_dtype bfloat16, so the" in text
 
 
-def test_windows_case_and_new_weights_are_limits(tiny_config):
+def test_windows_case_and_untrained_weights_are_limits(tiny_config):
     facts = facts_of(
         tiny_config,
         "tagging",
-        metadata={"do_lower_case": None, "not_in_source": ["tagging/bias"]},
+        metadata={"do_lower_case": None, "untrained": ["tagging/bias"]},
     )
     text = model_card.text(facts)
     assert "in windows of 64 tokens" in text
@@ -220,7 +222,7 @@ def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
     text = model_card.text(
         facts_of(
             tiny_config,
-            metadata={"task_name": name, "not_in_source": [name]},
+            metadata={"task_name": name, "untrained": [name]},
             run={"precision": name},
             settings={"precision": "float32"},
         )
@@ -270,7 +272,7 @@ def test_an_undefined_score_is_in_the_text_with_the_reason(
     reason = "undefined where all predictions, or all labels, are the same."
     assert reason in text
     folder = make_run(tmp_path, run=RUN, eval_results=results)
-    assert model_card.find_run(folder)["results"] == results
+    assert run_models.read_run(folder)["results"] == results
     defined = model_card.text(facts_of(tiny_config, results=RESULTS))
     assert "undefined" not in defined
 
@@ -287,18 +289,18 @@ def test_other_forms_of_licences_are_refused(license):
 @pytest.mark.parametrize("inside", ["best", "checkpoints/step-00000007"])
 def test_a_model_in_a_run_has_its_settings_and_scores(tmp_path, inside):
     folder = make_run(tmp_path, inside, run=RUN, eval_results=RESULTS)
-    assert model_card.find_run(folder) == {"run": RUN, "results": RESULTS}
+    assert run_models.read_run(folder) == {"run": RUN, "results": RESULTS}
 
 
 def test_scores_of_another_step_are_not_those_of_the_model(tmp_path):
     results = RESULTS | {"step": 6}
     folder = make_run(tmp_path, run=RUN, eval_results=results)
-    assert model_card.find_run(folder) == {"run": RUN}
+    assert run_models.read_run(folder) == {"run": RUN}
 
 
 def test_a_model_folder_alone_has_no_run(tmp_path):
     folder = make_run(tmp_path, "model", run=RUN, eval_results=RESULTS)
-    assert model_card.find_run(folder) == {}
+    assert run_models.read_run(folder) == {}
 
 
 @pytest.mark.parametrize(
@@ -314,13 +316,13 @@ def test_a_model_folder_alone_has_no_run(tmp_path):
 def test_damaged_scores_are_refused(tmp_path, changes):
     folder = make_run(tmp_path, run=RUN, eval_results=RESULTS | changes)
     with pytest.raises(ValueError, match="eval_results.json.*(dev|trivial)"):
-        model_card.find_run(folder)
+        run_models.read_run(folder)
 
 
 # Conversions.
 
 
-@pytest.mark.parametrize("name", formats.CONVERTERS)
+@pytest.mark.parametrize("name", options.FORMATS)
 def test_every_format_gets_a_card_and_is_read_as_before(
     tmp_path, make_checkpoint, name
 ):
@@ -328,12 +330,12 @@ def test_every_format_gets_a_card_and_is_read_as_before(
         "pretraining", vocabulary=VOCABULARY, do_lower_case=True
     )
     source, target = write(given, tmp_path / "source"), str(tmp_path / "target")
-    convert.convert(source, name, target, compare=False, license="mit")
+    conversion.convert(source, name, target, compare=False, license="mit")
     with open(os.path.join(target, "README.md"), encoding="utf-8") as file:
         text = file.read()
     assert data_of(text).license == "mit"
     assert f"in files of the format {name}." in text
-    read = convert.read(target)
+    read = Checkpoint.read(target)
     assert set(read.tensors) == set(given.tensors)
     if name == "hugging_face":
         assert data_of(text).library_name == "transformers"
@@ -344,7 +346,7 @@ def test_a_conversion_of_a_run_has_its_scores(tmp_path):
     for name, words in (("once", {}), ("erf", {"hidden_act": "gelu_erf"})):
         path = str(tmp_path / name)
         source = str(tmp_path / "run")
-        convert.convert(source, "bert_tf", path, compare=False, **words)
+        conversion.convert(source, "bert_tf", path, compare=False, **words)
         data = data_of((tmp_path / name / "README.md").read_text("utf-8"))
         # Of the other activation the scores are not known.
         assert (data.eval_results is None) == (name == "erf")
@@ -355,7 +357,7 @@ def test_two_conversions_have_equal_cards(tmp_path):
     cards = []
     for name in ("one", "two"):
         path = str(tmp_path / name)
-        convert.convert(folder, "hugging_face", path, compare=False)
+        conversion.convert(folder, "hugging_face", path, compare=False)
         cards.append((tmp_path / name / "README.md").read_bytes())
     assert cards[0] == cards[1]
 
@@ -363,13 +365,13 @@ def test_two_conversions_have_equal_cards(tmp_path):
 def test_only_our_own_card_is_replaced(tmp_path, make_checkpoint):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     target = tmp_path / "target"
-    convert.convert(source, "google", str(target), compare=False)
+    conversion.convert(source, "google", str(target), compare=False)
     again = dict(compare=False, overwrite=True)
-    convert.convert(source, "hugging_face", str(target), **again)
+    conversion.convert(source, "hugging_face", str(target), **again)
     assert "format hugging_face" in (target / "README.md").read_text("utf-8")
     (target / "README.md").write_text("My notes.")
     with pytest.raises(ValueError, match="contains README.md, which a conv"):
-        convert.convert(source, "google", str(target), **again)
+        conversion.convert(source, "google", str(target), **again)
     assert (target / "README.md").read_text() == "My notes."
 
 
@@ -378,7 +380,7 @@ def test_an_invalid_licence_is_refused_before_anything_is_written(
 ):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     for call in (
-        lambda path: convert.convert(source, "google", path, license="A B"),
+        lambda path: conversion.convert(source, "google", path, license="A B"),
         lambda path: bert_tf.save(bert_tf.load(source)[0], path, license="A B"),
     ):
         with pytest.raises(ValueError, match="--license='A B' should"):
@@ -405,7 +407,7 @@ def test_a_converted_folder_with_a_step_may_have_its_card_edited(
     given = dataclasses.replace(make_checkpoint("regression"), step=3)
     source = write(given, tmp_path / "source")
     target = tmp_path / "target"
-    convert.convert(source, "bert_tf", str(target), compare=False)
+    conversion.convert(source, "bert_tf", str(target), compare=False)
     assert (target / "state.json").is_file()
     (target / "README.md").write_text("Mine.")
-    assert checkpoint.read(str(target)).step == 3
+    assert model_folders.read(str(target)).step == 3

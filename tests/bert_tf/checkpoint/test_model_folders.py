@@ -9,8 +9,9 @@ import safetensors.numpy
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.checkpoint import checksums, model_folders
-from tfrecords.io import atomic_files, json_files
+from bert_tf.checkpoint import checksums, contents, model_folders, tensor_files
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from tfrecords.io import atomic_files
 
 
 @pytest.fixture
@@ -18,9 +19,11 @@ def model(tiny_config):
     return bert_tf.BertClassifier(tiny_config, num_classes=2)
 
 
-def save(model, folder, **settings):
+def save(model, folder, task="classification", **settings):
     with atomic_files.atomic_folder(str(folder)) as aside:
-        model_folders.save_model(aside, model, metadata={}, **settings)
+        model_folders.save_model(
+            aside, model, metadata={"task": task}, **settings
+        )
 
 
 @pytest.mark.parametrize(
@@ -37,10 +40,8 @@ def test_metadata_without_a_task_raises(tmp_path, content):
     assert metadata == {"task": "spans", "more": 1}
 
 
-def test_a_model_folder_has_all_files_that_export_needs(
-    tmp_path, model, tiny_vocab_file
-):
-    save(model, tmp_path / "model", vocab_file=tiny_vocab_file)
+def test_a_model_folder_has_all_files_that_export_needs(tmp_path, model):
+    save(model, tmp_path / "model", vocabulary=b"the\n")
     assert sorted(path.name for path in (tmp_path / "model").iterdir()) == [
         "bert_config.json",
         "model.json",
@@ -52,17 +53,19 @@ def test_a_model_folder_has_all_files_that_export_needs(
 def test_weights_survive_saving_and_loading(tmp_path, model, tiny_config):
     save(model, tmp_path / "model")
     other = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    model_folders.load_weights(other, str(tmp_path / "model"))
+    Checkpoint.open(str(tmp_path / "model")).assign_to(other)
     assert model_folders.digest(other) == model_folders.digest(model)
 
 
 def test_an_encoder_loads_into_a_model_of_another_task(tmp_path, tiny_config):
     pretrainer = bert_tf.BertPretrainer(tiny_config)
     with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-        model_folders.save_model(folder, pretrainer, metadata={})
+        model_folders.save_model(
+            folder, pretrainer, metadata={"task": "pretraining"}
+        )
     classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
     head = classifier.head.dense.kernel.numpy()
-    model_folders.load_encoder(classifier, str(tmp_path / "model"))
+    Checkpoint.open(str(tmp_path / "model")).assign_to(classifier.encoder)
     assert model_folders.digest(classifier.encoder) == model_folders.digest(
         pretrainer.encoder
     )
@@ -74,7 +77,9 @@ def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
     missing = ["encoder/pooler/kernel", "next_sentence/dense/kernel"]
     with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
         model_folders.save_model(
-            folder, saved, metadata={"not_in_source": missing}
+            folder,
+            saved,
+            metadata={"task": "pretraining", "untrained": missing},
         )
     keras.utils.set_random_seed(99)
     model = bert_tf.BertPretrainer(tiny_config)
@@ -82,14 +87,36 @@ def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
     weights = model_folders.weight_names(model)
     initial = {name: weights[name].numpy() for name in missing}
     pooler = classifier.encoder.pooler.kernel.numpy()
-    model_folders.load_weights(model, str(tmp_path / "model"))
-    model_folders.load_encoder(classifier, str(tmp_path / "model"))
+    Checkpoint.open(str(tmp_path / "model")).assign_to(model)
+    Checkpoint.open(str(tmp_path / "model")).assign_to(classifier.encoder)
     np.testing.assert_array_equal(classifier.encoder.pooler.kernel, pooler)
     for name, weight in model_folders.weight_names(saved).items():
         expected = initial.get(name, weight.numpy())
         np.testing.assert_array_equal(weights[name], expected, err_msg=name)
         if name in initial and "kernel" in name:
             assert not np.array_equal(weight.numpy(), expected)
+
+
+def test_an_older_name_of_untrained_weights_is_read(tmp_path, tiny_config):
+    pooler, rest = ["encoder/pooler/kernel", "encoder/pooler/bias"], ["x/"]
+    found = []
+    for name, entries in (
+        ("older", {"not_in_source": pooler, "untrained": None}),
+        ("newer", {"untrained": pooler}),
+    ):
+        with atomic_files.atomic_folder(str(tmp_path / name)) as folder:
+            metadata = {"task": "pretraining"} | entries
+            keras.utils.set_random_seed(1)
+            model = bert_tf.BertPretrainer(tiny_config)
+            model_folders.save_model(folder, model, metadata=metadata)
+        given = Checkpoint.open(str(tmp_path / name))
+        assert given.missing() == pooler
+        assert "not_in_source" not in given.model_json()
+        found += [(given.model_json() | {"source": ""}, given.sha256())]
+    assert found[0] == found[1]
+    both = {"not_in_source": pooler, "untrained": rest}
+    entries = model_folders.checked_entries(both, "model.json")
+    assert entries == {"untrained": [*pooler, *rest]}
 
 
 def test_a_tiny_change_changes_the_digest(model):
@@ -111,17 +138,17 @@ def test_files_equal_those_of_the_safetensors_package(tmp_path):
         }.items()
     }
     path = str(tmp_path / "a")
-    model_folders.write_tensors(tensors, path)
+    tensor_files.write_tensors(tensors, path)
     with open(path, "rb") as file:
         assert file.read() == safetensors.numpy.save(tensors)
-    model_folders.write_tensors({}, path)
-    assert model_folders.read_tensors(path) == {}
+    tensor_files.write_tensors({}, path)
+    assert tensor_files.read_tensors(path) == {}
 
 
 def test_tensors_of_every_type_survive_writing_and_reading(tmp_path):
     tensors = {
         kind: np.arange(15).reshape(5, 3).astype(kind)
-        for kind in model_folders._TYPES
+        for kind in tensor_files._TYPES
         if kind != "bfloat16"
     }
     tensors["bfloat16"] = np.arange(3).astype(ml_dtypes.bfloat16)
@@ -133,8 +160,8 @@ def test_tensors_of_every_type_survive_writing_and_reading(tmp_path):
         "scalar": tf.Variable(5, dtype=tf.int32),
     }
     path = str(tmp_path / "a")
-    model_folders.write_tensors(tensors | variables, path)
-    read = model_folders.read_tensors(path)
+    tensor_files.write_tensors(tensors | variables, path)
+    read = tensor_files.read_tensors(path)
     expected = tensors | {n: x.numpy() for n, x in variables.items()}
     assert sorted(read) == sorted(expected)
     for name, tensor in expected.items():
@@ -145,7 +172,7 @@ def test_tensors_of_every_type_survive_writing_and_reading(tmp_path):
 def test_a_type_that_the_format_lacks_raises(tmp_path):
     path = tmp_path / "a"
     with pytest.raises(ValueError, match="x is complex64, .*cannot store"):
-        model_folders.write_tensors({"x": np.zeros(2, np.complex64)}, str(path))
+        tensor_files.write_tensors({"x": np.zeros(2, np.complex64)}, str(path))
     assert not path.exists()
 
 
@@ -163,31 +190,34 @@ def test_variables_are_copied_one_at_a_time(tmp_path):
             return array
 
     variables = {str(i): Variable() for i in range(8)}
-    model_folders.write_tensors(variables, str(tmp_path / "a"))
+    tensor_files.write_tensors(variables, str(tmp_path / "a"))
     assert len(copies) == 8
-    assert len(model_folders.read_tensors(str(tmp_path / "a"))) == 8
+    assert len(tensor_files.read_tensors(str(tmp_path / "a"))) == 8
 
 
 def test_loading_changed_weights_raises(tmp_path, model):
     folder = tmp_path / "model"
     with atomic_files.atomic_folder(str(folder)) as aside:
-        model_folders.save_model(aside, model, metadata={})
+        model_folders.save_model(
+            aside, model, metadata={"task": "classification"}
+        )
         checksums.write_checksums(aside, {"step": 1})
     path = folder / model_folders.WEIGHTS
     content = bytearray(path.read_bytes())
     content[-3] ^= 1
     path.write_bytes(content)
     before = model_folders.digest(model)
-    for load in (model_folders.load_weights, model_folders.load_encoder):
+    given = Checkpoint.of(model_folders.read(str(folder)))
+    for part in (model, model.encoder):
         with pytest.raises(ValueError) as raised:
-            load(model, str(folder))
+            given.assign_to(part)
         assert str(raised.value).startswith(
             f"{folder} is damaged: model.safetensors has been changed"
         )
     assert model_folders.digest(model) == before
     # A folder without checksums is read without checks.
     (folder / checksums.STATE).unlink()
-    model_folders.load_weights(model, str(folder))
+    Checkpoint.open(str(folder)).assign_to(model)
     assert model_folders.digest(model) != before
 
 
@@ -195,24 +225,22 @@ def test_build_encoder_accepts_a_folder_of_any_task(
     tiny_config, make_batch, tmp_path
 ):
     model = bert_tf.BertRegressor(tiny_config)
-    save(model, tmp_path / "model")
-    encoder = model_folders.build_encoder(str(tmp_path / "model"))
+    save(model, tmp_path / "model", "regression")
+    encoder = Checkpoint.open(str(tmp_path / "model")).encoder()
     batch = make_batch(tiny_config)
     actual = encoder(batch).sequence_output
     expected = model.encoder(batch).sequence_output
     np.testing.assert_allclose(actual, expected, atol=1e-6)
 
 
-POOLER = (model_folders.POOLER,)
+POOLER = (contents.POOLER,)
 UNTRAINED = {"untrained": list(POOLER)}
 
 
 def test_only_pretraining_with_pairs_trains_the_pooler(tiny_config):
     def find(task, is_causal=False, **metadata):
         config = dataclasses.replace(tiny_config, is_causal=is_causal)
-        return model_folders.find_newly_initialized(
-            {"task": task} | metadata, config
-        )
+        return contents.read_untrained({"task": task} | metadata, config)
 
     assert find("pretraining") == ()
     assert find("pretraining", pairs="sentence_order") == ()
@@ -220,38 +248,34 @@ def test_only_pretraining_with_pairs_trains_the_pooler(tiny_config):
     assert find("pretraining", is_causal=True) == POOLER
     # Fine-tuning trains it, even if pre-training did not.
     assert find("classification", is_causal=True) == ()
-    assert find("regression", not_in_source=["a"]) == ("a",)
-    assert find("tagging", not_in_source=["a"], **UNTRAINED) == ("a", *POOLER)
+    assert find("regression", untrained=["a"]) == ("a",)
 
 
-@pytest.fixture
-def folder_of(tmp_path, tiny_config):
-    """Writes a model folder without weights, with given metadata."""
+def test_tagging_and_spans_do_not_train_the_pooler(tiny_config):
+    def source(task, lacking=(), **metadata):
+        tensors = dict.fromkeys(contents.shapes(tiny_config, task))
+        for name in lacking:
+            del tensors[name]
+        return Checkpoint(
+            source="bert_tf somewhere",
+            config=tiny_config,
+            task=task,
+            tensors=tensors,
+            metadata=metadata,
+        )
 
-    def write(**metadata):
-        path = tmp_path / "bert_config.json"
-        tiny_config.to_json_file(path)
-        json_files.write(str(tmp_path / model_folders.METADATA), metadata)
-        return str(tmp_path)
-
-    return write
-
-
-def test_tagging_and_spans_do_not_train_the_pooler(folder_of, tiny_config):
     def metadata(task, source, **sizes):
         config = dataclasses.replace(tiny_config, **sizes)
-        return model_folders.newly_initialized_metadata(task, config, source)
+        return contents.untrained_pooler(task, config, source)
 
     for task in ("tagging", "spans"):
         assert metadata(task, None) == UNTRAINED
-        assert metadata(task, folder_of(task="pretraining")) == {}
-        assert metadata(task, folder_of(task="classification")) == {}
-        no_pairs = folder_of(task="pretraining", pairs="none")
+        assert metadata(task, source("pretraining")) == {}
+        assert metadata(task, source("classification")) == {}
+        no_pairs = source("pretraining", pairs="none")
         assert metadata(task, no_pairs) == UNTRAINED
-        assert metadata(task, folder_of(task="spans", **UNTRAINED)) == UNTRAINED
-        no_pooler = folder_of(
-            task="tagging", not_in_source=["encoder/pooler/kernel"]
-        )
+        assert metadata(task, source("spans", **UNTRAINED)) == UNTRAINED
+        no_pooler = source("tagging", ["encoder/pooler/kernel"])
         assert metadata(task, no_pooler) == UNTRAINED
     for task in ("classification", "regression", "multiple_choice"):
         assert metadata(task, None) == {}

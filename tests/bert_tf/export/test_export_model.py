@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 from exports import make_model, save_model
 
-from bert_tf.checkpoint import convert, model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.export import export_model, kinds
+from bert_tf.workflows import conversion
 
 
 @pytest.mark.slow
@@ -33,10 +34,9 @@ def test_export_can_be_called_without_flags(tmp_path):
 def test_a_model_is_the_same_in_every_export(tmp_path):
     model = make_model("classification", num_hidden_layers=2)
     save_model(model, "classification", tmp_path / "model")
-    metadata = model_folders.read_metadata(str(tmp_path / "model"))
+    given = Checkpoint.open(tmp_path / "model")
     first, second = (
-        export_model.load_model(str(tmp_path / "model"), metadata, "float32")
-        for _ in range(2)
+        export_model.load_model(given, "float32") for _ in range(2)
     )
     for x, y in zip(first.variables, second.variables, strict=True):
         np.testing.assert_array_equal(x, y)
@@ -78,7 +78,7 @@ def test_an_existing_export_is_refused_before_the_model_is_read(tmp_path):
 def test_errors_name_the_source_not_its_conversion(tmp_path):
     source = tmp_path / "bert"
     save_model(make_model("classification"), "classification", tmp_path / "own")
-    convert.convert(str(tmp_path / "own"), "hugging_face", str(source))
+    conversion.convert(str(tmp_path / "own"), "hugging_face", str(source))
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (source / name).unlink(missing_ok=True)
     config = kinds.ExportConfig(

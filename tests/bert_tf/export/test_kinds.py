@@ -1,15 +1,17 @@
 """Kinds of export: those of each model, and the settings of each."""
 
 import dataclasses
+import types
 
 import pytest
 from absl import flags
 
 from bert_tf import config as bert_config
-from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint import contents
 from bert_tf.export import kinds as export_kinds
 from bert_tf.export.runtimes.config import RuntimeConfig
 from bert_tf.model import models
+from bert_tf.model.sentence_embedding import SentenceEmbedding
 from bert_tf.training import loop
 from run_scripts import export_savedmodel
 from run_scripts.flags import common_flags
@@ -19,6 +21,12 @@ CONFIG = bert_config.BertConfig(vocab_size=100)
 
 def settings(**fields):
     return export_kinds.ExportConfig(model_dir="m", export_dir="e", **fields)
+
+
+def find(config, task, untrained=(), sizes=CONFIG, embedding=None):
+    model = types.SimpleNamespace(config=sizes, sentence_embedding=embedding)
+    metadata = {"task": task, "untrained": untrained}
+    return export_kinds.find_kind(config, metadata, model)
 
 
 def test_every_task_has_a_different_default_kind():
@@ -40,39 +48,37 @@ def test_every_task_has_a_different_default_kind():
     ],
 )
 def test_the_default_kind_needs_a_trained_head(task, kind):
-    assert export_kinds.find_kind(settings(), task, (), CONFIG) == kind
+    assert find(settings(), task) == kind
     head = export_kinds.WEIGHTS[kind] + "dense/kernel"
-    assert (
-        export_kinds.find_kind(settings(), task, (head,), CONFIG) == "encoder"
-    )
+    assert find(settings(), task, (head,)) == "encoder"
     with pytest.raises(
         ValueError, match=f"--kind={kind} does not fit .*{head}"
     ):
-        export_kinds.find_kind(settings(kind=kind), task, (head,), CONFIG)
+        find(settings(kind=kind), task, (head,))
 
 
 def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
-    pooler = (model_folders.POOLER + "kernel",)
+    pooler = (contents.POOLER + "kernel",)
     for task, kind in (
         ("classification", "encoder"),
         ("multiple_choice", "encoder"),
         ("spans", "question_answering"),
         ("tagging", "tagging"),
     ):
-        assert export_kinds.find_kind(settings(), task, pooler, CONFIG) == kind
+        assert find(settings(), task, pooler) == kind
     # A model with an LSTM does not use the pooler.
     lstm = dataclasses.replace(CONFIG, bilstm_units=8)
-    found = export_kinds.find_kind(settings(), "classification", pooler, lstm)
+    found = find(settings(), "classification", pooler, lstm)
     assert found == "classification"
 
 
 def test_any_model_can_be_exported_for_embeddings():
     for task in export_kinds.KINDS:
         wanted = settings(kind="sentence_embedding")
-        assert (
-            export_kinds.find_kind(wanted, task, (), CONFIG)
-            == "sentence_embedding"
-        )
+        assert find(wanted, task) == "sentence_embedding"
+        # Of a folder of sentence-transformers it is the default.
+        auto = find(settings(), task, embedding=SentenceEmbedding())
+        assert auto == "sentence_embedding"
 
 
 def parse(*words):
@@ -123,12 +129,12 @@ def test_defaults_do_not_override_the_metadata_of_a_model():
 )
 def test_flags_of_other_kinds_are_refused(word, kind, task):
     config = parse(word, f"--kind={kind}")
-    assert export_kinds.find_kind(config, task, (), CONFIG) == kind
+    assert find(config, task) == kind
     with pytest.raises(
         ValueError, match=f"{kind}.* but the kind of this export is 'encoder'"
     ):
         config = parse(word, "--kind=encoder")
-        export_kinds.find_kind(config, task, (), CONFIG)
+        find(config, task)
 
 
 def test_every_setting_applies_to_all_kinds_or_to_some():

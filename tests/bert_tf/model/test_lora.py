@@ -8,6 +8,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import LORA_TARGETS
 from bert_tf.model import dropout, lora
 
@@ -195,7 +196,7 @@ def test_a_file_restores_what_the_encoder_trained(
     folder.mkdir()
     base = build(tiny_config)
     model_folders.save_model(folder, base, metadata={"task": "classification"})
-    encoder = model_folders.build_encoder(str(folder))
+    encoder = Checkpoint.open(str(folder)).encoder()
     for _ in range(2):
         encoder.load_lora_weights(path)
         np.testing.assert_array_equal(

@@ -261,6 +261,7 @@ def test_batches_do_not_change_order(make):
 def test_only_texts_that_are_cut_cause_a_warning(make, caplog):
     predictor = bert_tf.Predictor(make("classification"))
     exact = "a " * (exports.MAX_SEQ_LENGTH - 2)
+    caplog.clear()  # Of what was said of the model.
     with caplog.at_level(logging.WARNING):
         predictor([exact, "é" * 12, ("a " * 6, "a " * 7)])
     assert not caplog.messages
@@ -279,8 +280,9 @@ def test_an_empty_list_has_no_answers(make):
     assert vectors(["a"]).shape == (1, 16) and vectors("a").shape == (16,)
 
 
-def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make):
-    folder = make("pretraining", not_in_source=["masked_lm/bias"])
+@pytest.mark.parametrize("key", ["untrained", "not_in_source"])
+def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make, key):
+    folder = make("pretraining", **{key: ["masked_lm/bias"]})
     assert bert_tf.Predictor(folder).kind == "sentence_embedding"
     model, tokenizer = bert_tf.load(
         folder, task="classification", labels=["no", "yes"]

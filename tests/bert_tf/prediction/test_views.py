@@ -42,7 +42,7 @@ def load(save):
 @pytest.mark.parametrize("task", TITLES)
 def test_each_view_answers_its_own_example(load, task):
     found = load(task)
-    assert not found.untrained
+    assert not found.warning
     assert [view.title for view in found.find()] == TITLES[task]
     for view in found.find():
         examples = [box.example for box in view.inputs]
@@ -90,7 +90,7 @@ def test_a_new_head_has_no_view_of_its_task(save):
         save("pretraining"), task="classification", labels=["no", "yes"]
     )
     found = views.Views(model, tokenizer)
-    assert "head for classification is newly" in found.untrained
+    assert "head for classification is newly" in found.warning
     assert [view.name for view in found.find()] == ["compare"]
     assert "cosine" in found.compare("the cat", "a ship")
 
@@ -107,7 +107,7 @@ def test_a_left_to_right_model_is_compared_and_drawn(save):
     config = model.config.to_dict() | {"is_causal": True}
     causal = type(model)(config)
     causal.set_weights(model.get_weights())
-    for name in ("metadata", "vocabulary", "new_weights"):
+    for name in ("metadata", "vocabulary", "untrained"):
         setattr(causal, name, getattr(model, name))
     found = views.Views(causal, tokenizer)
     assert [view.name for view in found.find()] == ["compare"]

@@ -14,7 +14,13 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.checkpoint import checksums, model_folders, run_models
+from bert_tf.checkpoint import (
+    checksums,
+    model_folders,
+    run_models,
+    tensor_files,
+)
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import lora
 from bert_tf.training import checkpoints, optimizers
 from tfrecords.io import atomic_files, json_files
@@ -34,7 +40,7 @@ def make_run(folder, model, keep=2, is_chief=True):
         model,
         optimizer,
         keep=keep,
-        metadata={"task": "x"},
+        metadata={"task": "classification"},
         is_chief=is_chief,
     )
     return saved, optimizer
@@ -137,7 +143,7 @@ def test_a_full_disk_raises_and_keeps_older_checkpoints(
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(model_folders, "write_tensors", full)
+    monkeypatch.setattr(tensor_files, "write_tensors", full)
     with pytest.raises(OSError, match="No space left.*Make room") as raised:
         saved.save(20)
     assert raised.value.filename == str(tmp_path / "step-00000020")
@@ -212,8 +218,8 @@ def names(folder):
     "file",
     [
         model_folders.WEIGHTS,
-        run_models.OPTIMIZER,
-        run_models.STATE,
+        model_folders.OPTIMIZER,
+        checksums.STATE,
         model_folders.METADATA,
         model_folders.CONFIG,
     ],
@@ -233,7 +239,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(
         caplog.clear()
         with caplog.at_level("WARNING", logger="absl"):
             # Without state.json it is still a model, but not a checkpoint.
-            is_model = (file, kind) == (run_models.STATE, "missing")
+            is_model = (file, kind) == (checksums.STATE, "missing")
             found = run_models.find(str(run))
             assert found == saved.path(20 if is_model else 10), kind
             assert run_models.newest_step(str(run)) == 20
@@ -268,7 +274,7 @@ def test_falling_back_to_an_older_checkpoint_restores_its_slots(
     expected = {n: s.numpy() for n, s in saved._slots().items()}
     update(optimizer)
     saved.save(30)
-    damage(tmp_path / "run/checkpoints/step-00000030" / run_models.OPTIMIZER,
+    damage(tmp_path / "run/checkpoints/step-00000030" / model_folders.OPTIMIZER,
            "bit flip near the end")  # fmt: skip
     assert saved.restore_latest() == 20
     for name, slot in saved._slots().items():
@@ -279,7 +285,7 @@ def test_falling_back_to_an_older_checkpoint_restores_its_slots(
 
 def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     folder = tmp_path / "run/checkpoints"
-    damage(folder / "step-00000020" / run_models.OPTIMIZER, "truncated")
+    damage(folder / "step-00000020" / model_folders.OPTIMIZER, "truncated")
     # The chief may currently be writing it.
     (folder / ".step-00000030.0123456789abcdef.tmp").mkdir()
     before = names(folder)
@@ -289,6 +295,22 @@ def test_only_the_chief_changes_the_folder(tmp_path, model, two):
     chief, _ = make_run(folder, model)
     assert chief.restore_latest() == 10
     assert names(folder) == ["damaged-step-00000020", "step-00000010"]
+
+
+@pytest.mark.parametrize("file", ["model", "optimizer"])
+def test_damage_of_large_files_is_found_when_they_are_read(
+    tmp_path, two, file, monkeypatch
+):
+    saved, _, _ = two
+    shutil.copytree(tmp_path / "run", tmp_path / "good")
+    # So large that only its size is compared before it is read.
+    monkeypatch.setattr(checksums, "_QUICK_BYTES", 0)
+    for kind in DAMAGES:
+        shutil.rmtree(tmp_path / "run")
+        shutil.copytree(tmp_path / "good", tmp_path / "run")
+        folder = tmp_path / "run/checkpoints/step-00000020"
+        damage(folder / f"{file}.safetensors", kind)
+        assert saved.restore_latest() == 10, kind
 
 
 def test_if_all_checkpoints_are_damaged_no_new_run_starts(tmp_path, two):
@@ -346,10 +368,12 @@ def test_an_intact_checkpoint_of_another_model_size_is_not_skipped(model, two):
     assert names(saved.folder) == before
 
 
-@pytest.mark.parametrize("file", [model_folders.WEIGHTS, run_models.OPTIMIZER])
+@pytest.mark.parametrize(
+    "file", [model_folders.WEIGHTS, model_folders.OPTIMIZER]
+)
 def test_a_checkpoint_without_checksums_is_damaged(model, two, file):
     saved, _, digests = two
-    path = os.path.join(saved.path(20), run_models.STATE)
+    path = os.path.join(saved.path(20), checksums.STATE)
     json_files.write(path, {"step": 20, "weights_sha256": digests[20]})
     damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
     assert saved.restore_latest() == 10
@@ -388,7 +412,7 @@ def test_old_checkpoints_are_removed_after_the_new_one_is_written(
     saved, _, _ = two
 
     def remove(path):
-        assert os.path.isfile(os.path.join(saved.path(30), run_models.STATE))
+        assert os.path.isfile(os.path.join(saved.path(30), checksums.STATE))
         removed.append(os.path.basename(path))
 
     removed = []
@@ -598,7 +622,7 @@ def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
     restored.restore_latest()
     folder = restored.path(1)
     plain = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    model_folders.load_weights(plain, folder)
+    Checkpoint.open(folder).assign_to(plain)
     assert model_folders.digest(plain) == model_folders.digest(other)
     kernel = model_folders.weight_names(plain)[
         "encoder/layer_0/attention/query/kernel"
@@ -608,7 +632,7 @@ def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
     assert np.abs(merged - frozen).max() > 0
 
     # With adapters, too: B is 0 then, since the kernels are merged.
-    model_folders.load_weights(other, folder)
+    Checkpoint.open(folder).assign_to(other)
     assert model_folders.digest(other) == model_folders.digest(plain)
 
 
@@ -617,7 +641,7 @@ def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     saved.save(1)
     saved.save(2)
-    path = tmp_path / "step-00000002" / run_models.LORA
+    path = tmp_path / "step-00000002" / model_folders.LORA
     content = bytearray(path.read_bytes())
     content[-1] ^= 1
     path.write_bytes(content)

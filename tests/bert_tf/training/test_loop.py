@@ -50,7 +50,7 @@ def run(config, batches, folder, **changes):
         ],
         settings={"task": "pretraining"},
         metadata={"task": "pretraining"},
-        vocab_file=None,
+        vocabulary=None,
         num_warmup_steps=2,
     )
     for name in [*keywords, "on_checkpoint"]:

@@ -8,7 +8,7 @@ from bert_tf.workflows import dev_results
 
 
 def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
-    def save_model(folder, model, *, metadata, vocab_file):
+    def save_model(folder, model, *, metadata, vocabulary):
         with open(f"{folder}/model.json", "w") as file:
             json.dump(metadata, file)
 
@@ -25,7 +25,7 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
         str(tmp_path),
         best_metric="accuracy",
         metadata_of=lambda scores: {"score": scores["dev_matched"]["accuracy"]},
-        vocab_file=None,
+        vocabulary=None,
     )
     for step in scores:
         keep_best(step)
@@ -53,7 +53,7 @@ def test_an_undefined_score_is_best_only_until_one_is_defined(
         str(tmp_path),
         best_metric="spearman",
         metadata_of=dict,
-        vocab_file=None,
+        vocabulary=None,
     )
     best = {}
     for step in scores:
@@ -106,7 +106,7 @@ def test_a_worker_that_is_not_the_chief_evaluates_and_writes_nothing(tmp_path):
         str(tmp_path),
         best_metric="accuracy",
         metadata_of=dict,
-        vocab_file=None,
+        vocabulary=None,
         is_chief=False,
     )
     keep_best(1)

@@ -128,7 +128,7 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
         task=task,
         model=task.build_model(tiny_config),
         splits=splits,
-        vocab_file=None,
+        vocabulary=None,
         metadata=task.metadata(),
         source=None,
     )

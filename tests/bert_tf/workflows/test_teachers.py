@@ -9,10 +9,11 @@ import numpy as np
 import planted_tasks
 import pytest
 
-from bert_tf.checkpoint import checkpoint, keras_models, model_folders
+from bert_tf.checkpoint import keras_models, model_folders
 from bert_tf.tasks import pretraining, swag
 from bert_tf.training import strategies
 from bert_tf.workflows import configs, teachers
+from tfrecords.text import vocab
 
 LABELS = ["bad", "good", "so so"]
 
@@ -40,7 +41,7 @@ def load(path, task=None, student=None, max_seq_length=16, **changes):
         student,
         strategies.make_strategy("one_device"),
         max_seq_length=max_seq_length,
-        vocab_file=vocab_file,
+        vocabulary=vocab.Vocabulary.open(vocab_file),
         rules={"do_lower_case": lower},
     )
 
@@ -63,22 +64,23 @@ def weights_of(model):
     "name", ["bert_tf", "google", "hugging_face", "keras_hub"]
 )
 def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
-    given = checkpoint.read(str(classifier))
+    given = model_folders.read(str(classifier))
     folder = checkpoint_folders.write(given, tmp_path / "other", name)
     task = task_of(given.labels)
     if name == "google":  # That format has no names of labels.
         task = task_of(keras_models.load(folder)[0].metadata["labels"])
-    model = load(folder, task)
+    teacher = load(folder, task)
+    model = teacher.model
     checkpoint_folders.assert_same_bits(weights_of(model), given.tensors)
     assert not model.trainable_weights
-    settings = teachers.settings(model)
-    assert settings == {"teacher_sha256": model_folders.digest(model)}
-    assert teachers.settings(None) == {}
+    digest = model_folders.digest(model)
+    assert teacher.settings() == {"teacher_sha256": digest}
 
 
 def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
     order = ["so so", "bad", "good"]
-    model, plain = load(classifier, task_of(order)), load(classifier)
+    model = load(classifier, task_of(order)).model
+    plain = load(classifier).model
     batch = make_batch(model.config)
     found, expected = (m(batch)["logits"].numpy() for m in (model, plain))
     np.testing.assert_allclose(
@@ -88,9 +90,6 @@ def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
 
 def test_without_a_teacher_nothing_changes():
     config = configs.FineTuningConfig(output_dir="x")
-    task = task_of(LABELS)
-    assert teachers.with_losses(task, None, config) is task
-    teachers.copy_layers(None, exports.make_model("classification"), config)
     assert not {"temperature", "teacher_sha256"} & set(
         config.decisive_settings()
     )
@@ -104,44 +103,40 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path):
         tmp_path / "ours",
         labels=None,
     )
-    given = checkpoint.read(str(tmp_path / "ours"))
+    given = model_folders.read(str(tmp_path / "ours"))
     # A BERT without heads, as of many Hugging Face folders.
     checkpoint_folders.write(
         checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
     )
     with pytest.raises(ValueError, match="is a model for pretraining"):
         load(tmp_path / "x")
-    config = config_of(tmp_path, distillation_losses=("hidden_relations",))
-    model = load(
-        tmp_path / "x",
-        distillation_losses=config.distillation_losses,
-    )
-    task = teachers.with_losses(task_of(LABELS), model, config)
+    losses = ("hidden_relations",)
+    teacher = load(tmp_path / "x", distillation_losses=losses)
+    task = teacher.with_losses(task_of(LABELS))
     assert (task.relation_heads, task.relation_layer) == (2, 0)
     # Its new heads are random, and not a part of what a run must repeat.
     keras.utils.set_random_seed(7)
     again = load(
         tmp_path / "x",
-        student=model.config,
-        distillation_losses=config.distillation_losses,
+        student=teacher.model.config,
+        distillation_losses=losses,
     )
     kernel = "next_sentence/dense/kernel"
-    found, other = weights_of(model)[kernel], weights_of(again)[kernel]
+    found, other = (weights_of(x.model)[kernel] for x in (teacher, again))
     assert not np.array_equal(found, other)
-    assert teachers.settings(model) == teachers.settings(again)
+    assert teacher.settings() == again.settings()
 
 
 def test_layers_are_copied(classifier):
-    teacher = load(classifier)
+    teacher = load(classifier, init_from_teacher_layers=("1",))
     student = exports.make_model("classification")
     keras.utils.set_random_seed(9)
     for weight in student.weights:
         weight.assign(np.random.default_rng(3).normal(size=weight.shape))
-    config = config_of("x", init_from_teacher_layers=("1",))
-    teachers.copy_layers(teacher, student, config)
+    teacher.copy_layers(student)
     expected = {
         name.replace("layer_1", "layer_0"): value
-        for name, value in weights_of(teacher).items()
+        for name, value in weights_of(teacher.model).items()
         if "layer_0" not in name
     }
     checkpoint_folders.assert_same_bits(weights_of(student), expected)
@@ -163,9 +158,9 @@ def test_layers_that_do_not_fit_are_refused(
         exports.make_model("classification").config, **changes
     )
     student = task_of(LABELS).build_model(sizes)
-    config = config_of("x", init_from_teacher_layers=layers)
+    teacher = load(classifier, init_from_teacher_layers=layers)
     with pytest.raises(ValueError, match=message):
-        teachers.copy_layers(load(classifier), student, config)
+        teacher.copy_layers(student)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +212,7 @@ def test_another_vocabulary_or_kind_of_model_is_refused(classifier, tmp_path):
 def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
     classifier, tmp_path
 ):
-    given = checkpoint.read(str(classifier))
+    given = model_folders.read(str(classifier))
     two = checkpoint_folders.write(given, tmp_path / "two", "hugging_face")
     checkpoint_folders.write(given, tmp_path / "google", "google")
     for path in (tmp_path / "google").iterdir():
@@ -245,7 +240,7 @@ def test_heads_that_were_never_trained_do_not_teach(tmp_path, pairs):
         "pretraining",
         tmp_path / "x",
         labels=None,
-        not_in_source=untrained,
+        untrained=untrained,
     )
     task = pretraining.PretrainingTask(pairs)
     if pairs == "none":

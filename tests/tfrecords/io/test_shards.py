@@ -273,10 +273,25 @@ def test_any_bytes_are_records_or_rejected(data, index):
             assert path in str(error)
 
 
-def test_a_file_that_is_not_a_tfrecord_file_is_named(tmp_path):
-    path = tmp_path / "text"
-    path.write_bytes(b"once upon a time there was a file of text")
-    with pytest.raises(ValueError, match="Corrupt header .*not a TFRecord"):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"once upon a time there was a file of text", "is text, not a TFReco"),
+        (b"a film\n", "is text, not"),
+        ("\u535a".encode() * 200, "is text, not"),  # 512 bytes end within one.
+        (b'{"text": "a film"}\n' * 9, "is JSON, not"),
+        (b"PAR1\x15\x00", "is Parquet, not"),
+        (b"\x1f\x8b\x08\x00" * 9, "is compressed by gzip, not"),
+        (b"\xff" * 20, "Corrupt header .*, or damaged"),
+        (b"once\0upon a time", "Corrupt header .*, or damaged"),
+    ],
+)
+def test_a_file_that_is_not_a_tfrecord_file_is_named(
+    tmp_path, content, message
+):
+    path = tmp_path / "given"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=message):
         shards.Shard(str(path))
 
 

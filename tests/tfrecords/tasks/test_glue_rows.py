@@ -251,6 +251,7 @@ def test_columns_are_named_where_text_columns_are_omitted(tmp_path):
         ),
         (range(50), "48,49; or --labels=score to predict the number"),
         (range(51), "has more than 50 different values, such as '0'. Give"),
+        (["", ""], "has no values. Name another with --label_column."),
     ],
 )
 def test_labels_are_proposed_where_they_are_omitted(tmp_path, values, message):

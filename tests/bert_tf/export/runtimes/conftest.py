@@ -14,6 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from bert_tf.checkpoint import model_folders
+
 # Kind -> task of its model.
 TASKS = {
     "classification": "classification",
@@ -72,7 +74,6 @@ TEXTS = {
 
 def add_modules(folder, width):
     """Gives a model folder pooling, a dense layer and normalization."""
-    from bert_tf.checkpoint import checkpoint
     from bert_tf.model import sentence_embedding
     from tfrecords.io import atomic_files
 
@@ -83,10 +84,10 @@ def add_modules(folder, width):
         ("mean", "max"), (dense, sentence_embedding.Normalize())
     )
     given = dataclasses.replace(
-        checkpoint.read(str(folder)), sentence_embedding=embedding
+        model_folders.read(str(folder)), sentence_embedding=embedding
     )
     with atomic_files.atomic_folder(str(folder)) as aside:
-        checkpoint.write(given, aside)
+        model_folders.write(given, aside)
 
 
 class Exported(NamedTuple):

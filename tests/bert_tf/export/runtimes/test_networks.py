@@ -30,7 +30,7 @@ def outputs_of(task, kind, **settings):
     model = exports.make_model(task, num_hidden_layers=2)
     options = {
         name: settings.pop(name)
-        for name in ("has_pooler", "score_range")
+        for name in ("is_pooler_trained", "score_range")
         if name in settings
     }
     network = networks.make(
@@ -126,12 +126,12 @@ def test_vectors_have_the_given_pooling(pooling):
     np.testing.assert_allclose(outputs["embedding"], expected, **ROUNDING)
 
 
-@pytest.mark.parametrize("has_pooler", [True, False])
-def test_the_encoder(has_pooler):
+@pytest.mark.parametrize("is_pooler_trained", [True, False])
+def test_the_encoder(is_pooler_trained):
     model, batch, outputs = outputs_of(
-        "regression", "encoder", has_pooler=has_pooler
+        "regression", "encoder", is_pooler_trained=is_pooler_trained
     )
     expected = model.encoder(batch)
-    assert ("pooled_output" in outputs) == has_pooler
+    assert ("pooled_output" in outputs) == is_pooler_trained
     for name, values in outputs.items():
         np.testing.assert_allclose(values, getattr(expected, name), **ROUNDING)

@@ -161,7 +161,7 @@ ECHO = """
 import sys
 import predict
 class Model:
-    kind, has_pooler = sys.argv[1], False
+    kind, has_pooled_output = sys.argv[1], False
     def __init__(self, folder):
         pass
     def answer(self, texts):

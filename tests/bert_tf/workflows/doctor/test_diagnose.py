@@ -6,14 +6,15 @@ import hashlib
 import numpy as np
 import pytest
 
-from bert_tf.checkpoint import checkpoint
+from bert_tf.checkpoint import contents
 from bert_tf.workflows.doctor import diagnose
+from tfrecords.text import vocab
 
 
 @pytest.fixture
 def given(tiny_config):
-    shapes = checkpoint.shapes(tiny_config, "pretraining")
-    return checkpoint.Checkpoint(
+    shapes = contents.shapes(tiny_config, "pretraining")
+    return contents.Contents(
         source="test",
         config=tiny_config,
         task="pretraining",
@@ -84,15 +85,15 @@ def test_another_vocabulary_is_an_error(given):
     assert "another vocabulary than that of the records" in text
 
 
-def test_records_may_replace_unused_entries(given, tmp_path):
+def test_records_may_replace_unused_entries(given):
     entries = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n[unused0]\n"
     given = dataclasses.replace(given, vocabulary=entries)
-    path = tmp_path / "vocab.txt"
     for name, number in ((b"[unused0]", 1), (b"the", 2)):
-        path.write_bytes(entries.replace(name, b"anfield"))
-        vocabulary = {"sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+        changed = entries.replace(name, b"anfield")
+        vocabulary = vocab.Vocabulary(changed, "vocab.txt")
+        made_with = {"sha256": vocabulary.sha256()}
         found = diagnose.check_checkpoint(
-            given, given.config, "pretraining", vocabulary, str(path)
+            given, given.config, "pretraining", made_with, vocabulary
         )
         assert len(found) == number
 

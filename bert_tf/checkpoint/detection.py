@@ -1,0 +1,178 @@
+"""Path of a checkpoint -> the name of its format."""
+
+import importlib
+import os
+import re
+import types
+from typing import NoReturn
+
+from bert_tf.checkpoint import checksums, model_folders, run_models
+from bert_tf.checkpoint.options import EXPECTED_FILES, OURS
+from tfrecords.io import json_files
+
+# Weight files of Hugging Face, single or sharded.
+_PRETRAINED = re.compile(
+    r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)"
+    r"|(model\.safetensors|pytorch_model\.bin)(\.index\.json)?"
+)
+# Imported on first use, as some need libraries that others do not.
+_FORMATS = "bert_tf.checkpoint.formats"
+_CONVERTERS = {
+    OURS: "bert_tf.checkpoint.model_folders",
+    "google": f"{_FORMATS}.google.tf1_checkpoint",
+    "hugging_face": f"{_FORMATS}.hugging_face.pretrained",
+    "model_garden": f"{_FORMATS}.model_garden.tf2_checkpoint",
+    "keras_hub": f"{_FORMATS}.keras_hub.preset",
+}
+_MAX_NAMES = 5  # Of a folder's content, in messages.
+
+
+def is_ours(path: str) -> bool:
+    """Returns whether `path` is a bert_tf model folder or run folder.
+
+    Raises:
+      DamagedError: (a ValueError) if it is one, but damaged.
+    """
+    try:
+        folder = run_models.find(path)
+    except checksums.DamagedError:
+        raise
+    except ValueError:
+        return False
+    # Other formats have a model.safetensors too.
+    return os.path.isfile(os.path.join(folder, model_folders.METADATA))
+
+
+def is_hugging_face(path: str) -> bool:
+    """Returns whether a folder is a Hugging Face model, BERT or not."""
+    # sentence-transformers.
+    if os.path.isfile(os.path.join(path, "modules.json")):
+        return True
+    if _read_config(path) is not None:
+        return not is_keras_hub(path)
+    return os.path.isdir(path) and any(
+        map(_PRETRAINED.fullmatch, os.listdir(path))
+    )
+
+
+def _read_config(folder: str) -> dict | None:
+    """Returns the content of config.json, or None if missing or damaged."""
+    path = os.path.join(folder, "config.json")
+    try:
+        return json_files.read(path) if os.path.isfile(path) else None
+    except ValueError:
+        return None
+
+
+def is_keras_hub(path: str) -> bool:
+    """Returns whether a folder is a KerasHub preset, BERT or not."""
+    # The name of a Keras class; Hugging Face's config.json has none.
+    return "registered_name" in (_read_config(path) or {})
+
+
+def find_all(path: str) -> list[str]:
+    """Returns the names of all formats that the files at `path` match.
+
+    Raises:
+      DamagedError: as in `is_ours`.
+    """
+    if is_ours(path):
+        return [OURS]
+    # Not for a folder of ours.
+    from bert_tf.checkpoint.formats.google import tf_files
+
+    matches = {
+        "google": tf_files.prefixes(path, "TF1"),
+        "hugging_face": is_hugging_face(path),
+        "model_garden": tf_files.prefixes(path, "TF2"),
+        "keras_hub": is_keras_hub(path),
+    }
+    return [name for name, is_match in matches.items() if is_match]
+
+
+def detect(path: str) -> str:
+    """Returns the name of a checkpoint's format.
+
+    Raises:
+      ValueError: if there is no checkpoint of a known format, or there are
+        checkpoints of several formats.
+    """
+    found = find_all(path)
+    if found[1:] and found[0] == "google" and not _has_weights(path):
+        found = found[:1]  # The config.json is of another release of it.
+    if len(found) > 1:
+        raise ValueError(
+            f"{path} has models of {len(found)} formats: {', '.join(found)}. "
+            "Keep one of them in a folder of its own; a TensorFlow checkpoint "
+            "can also be given by its prefix, such as "
+            f"{os.path.join(path, 'bert_model.ckpt')}."
+        )
+    if not found:
+        _raise_no_model(path)
+    return found[0]
+
+
+def _has_weights(folder: str) -> bool:
+    """Returns whether a folder has weights in a file of Hugging Face."""
+    return any(
+        name.endswith((".safetensors", ".bin", ".h5"))
+        for name in os.listdir(folder)
+    )
+
+
+def _raise_no_model(path: str) -> NoReturn:
+    """Raises ValueError: says what was found instead, and what would work."""
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{path} does not exist. Give the folder of a model; models are "
+            "not downloaded by name."
+        )
+    if os.path.isfile(path):
+        raise ValueError(f"{path} is a file. Give the folder of its model.")
+    names = sorted(os.listdir(path))
+    if "config.json" in names:
+        json_files.read(os.path.join(path, "config.json"))  # Is it damaged?
+    inside = [name for name in names if _is_model(os.path.join(path, name))]
+    if inside:
+        advice = (
+            f"Give one of the models in it: {', '.join(inside[:_MAX_NAMES])}."
+        )
+    elif "saved_model.pb" in names:
+        advice = (
+            "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
+            "that it was exported from."
+        )
+    else:
+        files = (f"{EXPECTED_FILES[name]} ({name})" for name in EXPECTED_FILES)
+        advice = f"Give a folder with {'; or '.join(files)}."
+    more = ", ..." if len(names) > _MAX_NAMES else ""
+    raise ValueError(
+        f"{path} contains no model; found: "
+        f"{', '.join(names[:_MAX_NAMES]) or 'nothing'}{more}. {advice}"
+    )
+
+
+def _is_model(folder: str) -> bool:
+    try:
+        return os.path.isdir(folder) and bool(find_all(folder))
+    except checksums.DamagedError:
+        return False
+
+
+def converter(name: str) -> types.ModuleType:
+    """Imports the converter of a format: a module with these names.
+
+        read(path)                returns Contents; ValueErrors name the path
+        write(contents, folder)   writes to `folder`, made by `atomic_folder`
+        WRITES                    patterns of the paths that `write` creates
+
+    All but our own have these, too:
+
+        table(config, task)       the rename table
+        PEER                      name of the reference implementation
+        reference_outputs(path, batch)  outputs of the PEER for a
+                                  `parity.batch`, some or all of those of
+                                  `parity.outputs`, with the same names; None
+                                  if the PEER is not installed
+    """
+    return importlib.import_module(_CONVERTERS[name])

@@ -1,0 +1,1 @@
+"""Checkpoints of other BERTs <-> Contents, by tables of names."""

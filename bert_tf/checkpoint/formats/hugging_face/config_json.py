@@ -1,0 +1,304 @@
+"""config.json of a Hugging Face BERT <-> BertConfig, task and labels.
+
+Settings that our BERT does not support are refused by name.
+"""
+
+import os
+from collections.abc import Collection
+from typing import NamedTuple
+
+from bert_tf import config as bert_config
+from bert_tf.checkpoint import contents
+from bert_tf.checkpoint.formats import renaming
+from bert_tf.checkpoint.formats.renaming import (
+    MASKED_LM,
+    NEXT_SENTENCE,
+    PARTS,
+    POOLER,
+)
+from tfrecords.io import json_files
+from tfrecords.options import quoted
+
+CONFIG = "config.json"
+# Class -> (task, parts of the class). transformers, modeling_bert.py.
+ARCHITECTURES = {
+    "BertForPreTraining": ("pretraining", PARTS),
+    "BertForMaskedLM": ("pretraining", (MASKED_LM,)),
+    "BertForNextSentencePrediction": ("pretraining", (POOLER, NEXT_SENTENCE)),
+    "BertModel": ("pretraining", (POOLER,)),
+    "BertLMHeadModel": ("pretraining", (MASKED_LM,)),
+    "BertForSequenceClassification": ("classification", (POOLER,)),
+    "BertForTokenClassification": ("tagging", ()),
+    "BertForQuestionAnswering": ("spans", ()),
+    "BertForMultipleChoice": ("multiple_choice", (POOLER,)),
+}
+
+# Theirs -> ours. transformers, activations.py: "gelu" is the erf form there.
+ACTIVATIONS = {
+    "gelu": "gelu_erf",
+    "gelu_python": "gelu_erf",
+    "gelu_new": "gelu",
+    "gelu_pytorch_tanh": "gelu",
+    "gelu_python_tanh": "gelu",
+    "gelu_fast": "gelu",
+    "gelu_accurate": "gelu",
+    "relu": "relu",
+    "tanh": "tanh",
+}
+# Ours -> the first of theirs.
+_THEIR_ACTIVATIONS = {x: n for n, x in reversed(ACTIVATIONS.items())}
+_LAYER_NORM_EPSILON = 1e-12  # Fixed in bert_tf/model/layers.py.
+_DEFAULT_VOCAB_SIZE = 30522  # Default of transformers.
+# Settings that change the outputs -> the only value that we support.
+_SUPPORTED = {
+    "is_decoder": False,
+    "add_cross_attention": False,
+    "position_embedding_type": "absolute",
+    "layer_norm_eps": _LAYER_NORM_EPSILON,
+    "pruned_heads": {},
+    "quantization_config": None,
+}
+
+
+class Metadata(NamedTuple):
+    """Fields of a Checkpoint that are in config.json.
+
+    `parts` are those of `renaming.PARTS` that must be present.
+    """
+
+    config: bert_config.BertConfig
+    task: str
+    labels: tuple[str, ...]
+    parts: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def _named_class(values: dict, path: str) -> str | None:
+    """Returns the first of a config.json's architectures, if any."""
+    given = values.get("architectures") or [None]
+    # transformers writes a list; files edited by hand may have a string.
+    first = given[0] if isinstance(given, list) else given
+    if not isinstance(first, str | None):
+        raise ValueError(
+            f"{path}: architectures={quoted(given)} should list the class that "
+            'the weights were saved from, such as ["BertModel"].'
+        )
+    return first
+
+
+def read_object(folder: str, name: str, kind=dict) -> dict:
+    """Returns the JSON object in a file, empty if the file is missing."""
+    path = os.path.join(folder, name)
+    return json_files.read(path, kind) if os.path.isfile(path) else {}
+
+
+def read_values(folder: str) -> dict:
+    """Reads config.json without interpreting it.
+
+    Raises:
+      ValueError: if it is missing, is not a JSON object, or is not of a BERT.
+    """
+    path = os.path.join(folder, CONFIG)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{path} is missing; it has the sizes of a Hugging Face model. "
+            "Copy it from the source of the weights."
+        )
+    values = read_object(folder, CONFIG)
+    kind = values.get("model_type")
+    if kind is None:
+        # Files from old versions have at most the class.
+        named = _named_class(values, path) or "Bert"
+        kind = "bert" if named.startswith("Bert") else named
+    if kind != "bert":
+        raise ValueError(
+            f"{folder} is not a BERT: {CONFIG} has model_type {quoted(kind)}. "
+            "Only folders with model_type 'bert' can be read."
+        )
+    return values
+
+
+def _refuse(values: dict, path: str) -> None:
+    """Raises ValueError for settings that our BERT does not support."""
+    for key, ours in _SUPPORTED.items():
+        value = values.get(key)
+        if value is not None and value != ours:
+            raise ValueError(
+                f"{path}: {key}={quoted(value)}; bert_tf supports only "
+                f"{ours!r}, so the outputs would differ. This model cannot be "
+                "read."
+            )
+    act = values.get("hidden_act", "gelu")
+    if not isinstance(act, str) or act not in ACTIVATIONS:
+        raise ValueError(
+            f"{path}: hidden_act={quoted(act)} is not one of "
+            f"{', '.join(ACTIVATIONS)}. This model cannot be read."
+        )
+
+
+def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
+    """Returns notes on settings that differ in our model."""
+    notes, ours = [], config.hidden_act
+    if ours in ("gelu", "gelu_erf"):
+        form = "tanh" if ours == "gelu" else "erf"
+        notes.append(
+            contents.Detail(
+                f"hidden_act {values.get('hidden_act', 'gelu')!r} of "
+                f"transformers is GELU by {form}, called {ours!r} here"
+            )
+        )
+    dropout, rate = values.get("classifier_dropout"), config.hidden_dropout_prob
+    if task not in ("pretraining", "spans") and dropout not in (None, rate):
+        notes.append(
+            f"classifier_dropout={dropout} is not kept; here the classifier's "
+            f"dropout is hidden_dropout_prob={rate}"
+        )
+    if values.get("auto_map"):
+        notes.append(
+            f"{CONFIG} refers to custom code (auto_map), which is not run: the "
+            "model is read as the class in its architectures"
+        )
+    return notes
+
+
+def _architecture(values: dict, names: Collection[str], path: str) -> str:
+    """Returns the class that a folder was saved from."""
+    given = _named_class(values, path)
+    if given in ARCHITECTURES:
+        return given
+    if given is not None:
+        raise ValueError(
+            f"{path}: architectures={[given]}; expected one of "
+            f"{', '.join(ARCHITECTURES)}. If the model wraps one of these, "
+            "save the wrapped model."
+        )
+    if any(name.startswith("classifier.") for name in names):
+        raise ValueError(
+            f"{path} has no architectures, and a classifier may be for texts, "
+            'tokens or choices. Add the class, such as "architectures": '
+            '["BertForSequenceClassification"].'
+        )
+    is_for_spans = "qa_outputs.weight" in names
+    return "BertForQuestionAnswering" if is_for_spans else "BertModel"
+
+
+def _labels(values: dict, path: str) -> tuple[str, ...]:
+    """Returns the class names in order; like transformers, 2 by default."""
+    kinds = {"num_labels?": range(1, 10**6 + 1), "id2label?": dict}
+    json_files.check(values, kinds, path)
+    given = values.get("id2label")
+    if given is None:
+        count = values.get("num_labels") or 2
+        return tuple(f"LABEL_{i}" for i in range(count))
+    ids = [str(i) for i in range(len(given))]
+    if not ids or set(given) != set(ids):
+        raise ValueError(
+            f"{path}: id2label={quoted(given)} should name every class once, "
+            "with ids counting from 0."
+        )
+    return tuple(str(given[i]) for i in ids)
+
+
+def _task_of(
+    architecture: str, values: dict, path: str
+) -> tuple[str, tuple[str, ...], list[str]]:
+    """Returns the task, its labels, and notes on differences in our model.
+
+    Raises:
+      ValueError: if we have no such task.
+    """
+    task, _ = ARCHITECTURES[architecture]
+    if task not in ("classification", "tagging"):
+        return task, (), []
+    labels, problem = _labels(values, path), values.get("problem_type")
+    if len(labels) == 1 and task == "tagging":
+        raise ValueError(
+            f"{path}: one class, {labels[0]!r}; a tagging model needs at least "
+            "2. This model cannot be read."
+        )
+    if len(labels) == 1:
+        note = f"one logit, with problem_type {problem!r}: read as a regression"
+        is_score = problem in (None, "regression")
+        return "regression", (), [] if is_score else [note]
+    if task == "tagging":
+        return task, labels, []
+    if problem == "regression":
+        raise ValueError(
+            f"{path}: problem_type='regression' with {len(labels)} labels; our "
+            "regression has one score. This model cannot be read."
+        )
+    note = (
+        f"problem_type is {problem!r}: apply the sigmoid to each logit, since "
+        "the classes are not exclusive; our probabilities are a softmax"
+    )
+    is_multi_label = problem == "multi_label_classification"
+    return task, labels, [note] if is_multi_label else []
+
+
+def parse(values: dict, names: Collection[str], path: str) -> Metadata:
+    """Returns the Checkpoint fields of a config.json.
+
+    Args:
+      values: from `read_values`.
+      names: names of the folder's tensors, to infer the task if it is not in
+        `values`.
+      path: path of the file, for messages.
+
+    Raises:
+      ValueError: if a setting is not supported. The message names path and key.
+    """
+    _refuse(values, path)
+    architecture = _architecture(values, names, path)
+    task, labels, notes = _task_of(architecture, values, path)
+    sizes = {
+        name: values[name]
+        for name in bert_config.BertConfig.__dataclass_fields__
+        if name in values
+    }
+    sizes["hidden_act"] = ACTIVATIONS[values.get("hidden_act", "gelu")]
+    sizes.setdefault("vocab_size", _DEFAULT_VOCAB_SIZE)
+    try:
+        config = bert_config.BertConfig.from_dict(sizes)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+    renaming.refuse_norm_first(config, path)
+    _, parts = ARCHITECTURES[architecture]
+    if architecture == "BertModel":
+        parts = ()  # Saved without a pooler if add_pooling_layer=False.
+    notes = tuple(_notes(values, config, task) + notes)
+    return Metadata(config, task, labels, parts, notes)
+
+
+def architecture_for(task: str, parts: Collection[str]) -> str:
+    """Returns the task's class that uses the most of `parts`."""
+    task = "classification" if task == "regression" else task
+    of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
+    for name, wanted in of_task.items():
+        if wanted <= set(parts):
+            return name
+    return "BertModel" if task == "pretraining" else next(iter(of_task))
+
+
+def write(
+    config: bert_config.BertConfig,
+    task: str,
+    labels: Collection[str],
+    architecture: str,
+    folder: str,
+) -> None:
+    """Writes a config.json for transformers; `labels` may be empty."""
+    values: dict = {"architectures": [architecture], "model_type": "bert"}
+    if task == "regression":
+        labels, values["problem_type"] = ("LABEL_0",), "regression"
+    if task == "classification":
+        values["problem_type"] = "single_label_classification"
+    if labels:
+        values["id2label"] = {str(i): label for i, label in enumerate(labels)}
+        values["label2id"] = {label: i for i, label in enumerate(labels)}
+    values |= config.to_dict() | {
+        "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
+        "layer_norm_eps": _LAYER_NORM_EPSILON,
+        "pad_token_id": 0,
+        "torch_dtype": "float32",
+    }
+    json_files.write(os.path.join(folder, CONFIG), values)

@@ -1,0 +1,302 @@
+"""sentence-transformers folder <-> steps from hidden states to a vector.
+
+`modules.json` lists the modules: a Transformer, a Pooling and possibly more.
+Each has its own subfolder; the Transformer may be in the folder itself. Source:
+sentence-transformers 6.2, sentence_transformer/modules and base/modules.
+"""
+
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from bert_tf import config as bert_config
+from bert_tf.checkpoint.formats.hugging_face import config_json, weight_files
+from bert_tf.model.sentence_embedding import (
+    POOLING_MODES,
+    Dense,
+    Normalize,
+    SentenceEmbedding,
+)
+from tfrecords.io import json_files
+from tfrecords.options import quoted
+
+MODULES = "modules.json"
+_OF_TRANSFORMER = "sentence_bert_config.json"
+_OF_TEXTS = "config_sentence_transformers.json"
+_POOLING = "1_Pooling"
+WRITES = (
+    MODULES,
+    _OF_TRANSFORMER,
+    f"{_POOLING}/{config_json.CONFIG}",
+    f"*_Dense/{config_json.CONFIG}",
+    f"*_Dense/{weight_files.SAFETENSORS}",
+)
+# Key of a Pooling's config in versions before 5 -> mode, in the order of the
+# results.
+_FLAGS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+# Class of torch.nn -> Keras's activation.
+_ACTIVATIONS = {
+    "torch.nn.modules.linear.Identity": "linear",
+    "torch.nn.modules.activation.Tanh": "tanh",
+    "torch.nn.modules.activation.ReLU": "relu",
+    "torch.nn.modules.activation.GELU": "gelu",
+    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    "torch.nn.modules.activation.SiLU": "silu",
+}
+_TYPE = "sentence_transformers.models."
+_MIN_LENGTH = 3  # [CLS], a token, [SEP].
+_VECTOR = "sentence_embedding"  # Input and output of the modules.
+_DENSE = {
+    "in_features": range(1, 2**31),
+    "out_features": range(1, 2**31),
+    "bias?": bool,
+    "activation_function?": str,
+    "use_residual?": bool,
+}
+
+
+class Modules(NamedTuple):
+    """What a folder says beside its BERT.
+
+    Attributes:
+      folder: folder of the BERT: the folder itself, or one in it.
+      embedding: the steps after the BERT; None if the folder has no modules.
+      max_seq_length: tokens of a text; None if it is not specified.
+      do_lower_case: whether texts are lower-cased before the tokenizer, which
+        then leaves their accents.
+      notes: for the user: what is not kept.
+    """
+
+    folder: str
+    embedding: SentenceEmbedding | None = None
+    max_seq_length: int | None = None
+    do_lower_case: bool = False
+    notes: tuple[str, ...] = ()
+
+
+def _listed(path: str) -> list[tuple[str, str]]:
+    """Returns the kind and the folder of each module, in order."""
+    file = os.path.join(path, MODULES)
+    listed = json_files.read(file, [{"type": str, "path?": str}])
+    modules = []
+    for module in listed:
+        relative = os.path.normpath(module.get("path") or ".")
+        if os.path.isabs(relative) or relative.startswith(".."):
+            raise ValueError(
+                f"{file}: path {module['path']!r} is outside the folder; it "
+                "should be the name of a subfolder."
+            )
+        kind = module["type"]
+        if kind.startswith("sentence_transformers."):  # Not another's class.
+            kind = kind.rpartition(".")[2]
+        modules.append((kind, os.path.normpath(os.path.join(path, relative))))
+    return modules
+
+
+def read(path: str) -> Modules:
+    """Reads the modules of a folder, which may have none.
+
+    Raises:
+      ValueError: if a module, or a setting of it, is not supported; such a
+        folder gives other vectors than would be computed without it.
+    """
+    file = os.path.join(path, MODULES)
+    if not os.path.lexists(file):
+        return Modules(path)
+    modules = _listed(path)
+    kinds = [kind for kind, _ in modules]
+    if kinds == ["Transformer"]:  # With a head of its own: a cross-encoder.
+        return Modules(modules[0][1])
+    if kinds[:2] != ["Transformer", "Pooling"]:
+        raise ValueError(
+            f"{file} lists {', '.join(kinds) or 'nothing'}; the first two "
+            "should be a Transformer (the BERT) and a Pooling. Give the folder "
+            "of a model that starts with them."
+        )
+    folder = modules[0][1]
+    steps = [_step(kind, inside, file) for kind, inside in modules[2:]]
+    settings = config_json.read_object(
+        folder,
+        _OF_TRANSFORMER,
+        {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
+    )
+    return Modules(
+        folder,
+        SentenceEmbedding(
+            _read_pooling(modules[1][1]),
+            tuple(step for step in steps if step),
+        ),
+        settings.get("max_seq_length"),
+        bool(settings.get("do_lower_case")),
+        _read_notes(path),
+    )
+
+
+def _read_config(folder: str, kind: dict) -> tuple[str, dict]:
+    """Returns the path and the content of a module's config."""
+    file = os.path.join(folder, config_json.CONFIG)
+    if not os.path.isfile(file):
+        raise ValueError(f"{file} is missing. Copy the whole folder again.")
+    return file, json_files.read(file, kind)
+
+
+def _read_pooling(folder: str) -> tuple[str, ...]:
+    """Returns the modes of a Pooling module."""
+    flags = {f"{name}?": bool for name in _FLAGS}
+    file, values = _read_config(folder, flags | {"include_prompt?": bool})
+    if values.get("include_prompt") is False:
+        raise ValueError(
+            f"{file}: include_prompt=false is not supported: without it, "
+            "vectors of texts with a prompt would be others. If no text has a "
+            "prompt, remove it."
+        )
+    modes = values.get("pooling_mode")
+    if modes is None:
+        others = values.keys() - _FLAGS.keys()
+        modes = [mode for key, mode in _FLAGS.items() if values.get(key)]
+        modes += [x for x in others if x.startswith("pooling_mode_")]
+        # Which the library takes for "mean".
+        is_known = any(key in values for key in _FLAGS)
+        modes = modes or (["mean"] if is_known else [])
+    modes = [modes] if isinstance(modes, str) else modes
+    unknown = not isinstance(modes, list) or [
+        mode for mode in modes if mode not in POOLING_MODES
+    ]
+    if unknown or not modes:
+        raise ValueError(
+            f"{file}: the pooling is "
+            f"{quoted(modes) if modes else 'not specified'}; expected "
+            f'"pooling_mode" with one or more of {", ".join(POOLING_MODES)}.'
+        )
+    return tuple(modes)
+
+
+def _step(kind: str, folder: str, file: str) -> Dense | Normalize | None:
+    """Returns a module after the Pooling; None if it has no effect."""
+    values = config_json.read_object(folder, config_json.CONFIG)
+    names = ("module_input_name", "module_output_name")
+    others = [n for n in names if values.get(n) not in (None, _VECTOR)]
+    if kind == "Dense" and not others:
+        return _read_dense(folder)
+    if kind == "Normalize" and not others:
+        return Normalize()
+    if kind == "Dropout":
+        return None  # Only in training.
+    what = f", with {others[0]}={quoted(values[others[0]])}" if others else ""
+    raise ValueError(
+        f"{file} lists a module {kind}{what}, which is not supported: without "
+        "it the vectors would be others. Supported after a Pooling are Dense, "
+        "Normalize and Dropout of the sentence embedding. To read the BERT "
+        f"alone, copy its folder without {MODULES}."
+    )
+
+
+def _read_dense(folder: str) -> Dense:
+    file, values = _read_config(folder, _DENSE)
+    name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
+    if name not in _ACTIVATIONS or values.get("use_residual"):
+        what = "use_residual=true"
+        if name not in _ACTIVATIONS:
+            what = f"activation_function {quoted(name)}"
+        raise ValueError(
+            f"{file}: {what} is not supported; supported are "
+            f"{', '.join(_ACTIVATIONS)}, without a residual."
+        )
+    stored, _ = weight_files.as_float32(weight_files.read(folder))
+    tensors = {name: np.asarray(tensor) for name, tensor in stored.items()}
+    shape = values["out_features"], values["in_features"]
+    wanted = {"linear.weight": shape}
+    if values.get("bias", True):
+        wanted["linear.bias"] = shape[:1]
+    found = {name: tensor.shape for name, tensor in tensors.items()}
+    if found != wanted:
+        raise ValueError(
+            f"{folder}: the tensors are {found}; expected {wanted}, by its "
+            f"{config_json.CONFIG}. Copy the folder again."
+        )
+    kernel = tensors["linear.weight"].T.copy()
+    return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
+
+
+def _read_notes(path: str) -> tuple[str, ...]:
+    """Returns a note on prompts, which are not put before texts."""
+    values = config_json.read_object(
+        path, _OF_TEXTS, {"prompts?": dict, "default_prompt_name?": str}
+    )
+    prompts = values.get("prompts") or {}
+    named = [name for name, prompt in prompts.items() if prompt]
+    if not named:
+        return ()
+    note = (
+        f"its prompts ({', '.join(named)}) are neither kept nor put before "
+        "texts; where the model needs one, give texts that begin with it"
+    )
+    if default := values.get("default_prompt_name"):
+        note += f". sentence-transformers adds {default!r} to every text"
+    return (note,)
+
+
+def write(
+    embedding: SentenceEmbedding,
+    max_seq_length: int | None,
+    config: bert_config.BertConfig,
+    folder: str,
+) -> None:
+    """Writes the modules beside a BERT.
+
+    Args:
+      embedding: the steps after the BERT.
+      max_seq_length: tokens of a text, if known.
+      config: of the BERT.
+      folder: its folder, from `atomic_folder`.
+    """
+    listed = [("", "Transformer"), (_POOLING, "Pooling")]
+    modes = list(embedding.pooling)
+    values = {key: mode in modes for key, mode in _FLAGS.items()}
+    if [mode for mode in _FLAGS.values() if mode in modes] != modes:
+        values = {"pooling_mode": modes}  # In an order of their own.
+    values["word_embedding_dimension"] = config.hidden_size
+    _write_config(os.path.join(folder, _POOLING), values)
+    for i, step in enumerate(embedding.steps, 2):
+        kind = step.settings()["type"]
+        listed.append((f"{i}_{kind}", kind))
+        if isinstance(step, Dense):
+            _write_dense(step, os.path.join(folder, listed[-1][0]))
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"{_TYPE}{kind}"}
+        for i, (path, kind) in enumerate(listed)
+    ]
+    json_files.write(os.path.join(folder, MODULES), modules)
+    json_files.write(
+        os.path.join(folder, _OF_TRANSFORMER),
+        {"max_seq_length": max_seq_length, "do_lower_case": False},
+    )
+
+
+def _write_config(folder: str, values: dict) -> None:
+    os.mkdir(folder)
+    json_files.write(os.path.join(folder, config_json.CONFIG), values)
+
+
+def _write_dense(dense: Dense, folder: str) -> None:
+    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    num_inputs, num_outputs = dense.kernel.shape
+    values = {
+        "in_features": num_inputs,
+        "out_features": num_outputs,
+        "bias": dense.bias is not None,
+        "activation_function": names[dense.activation],
+    }
+    _write_config(folder, values)
+    tensors = {"linear.weight": np.ascontiguousarray(dense.kernel.T)}
+    if dense.bias is not None:
+        tensors["linear.bias"] = dense.bias
+    weight_files.write(tensors, folder)

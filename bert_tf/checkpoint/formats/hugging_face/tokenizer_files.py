@@ -1,0 +1,270 @@
+"""Tokenizer files of a Hugging Face folder <-> vocab.txt, rules for text.
+
+They are `vocab.txt`, `tokenizer.json` (of the `tokenizers` library) and
+`tokenizer_config.json`.
+"""
+
+import os
+from typing import NamedTuple
+
+from bert_tf import config as bert_config
+from bert_tf.checkpoint.formats import vocabularies
+from bert_tf.checkpoint.formats.hugging_face import config_json, tokenizer_json
+from tfrecords.io import json_files
+from tfrecords.options import quoted
+from tfrecords.text import vocab
+
+VOCABULARY = "vocab.txt"
+TOKENIZER = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
+WRITES = (VOCABULARY, TOKENIZER, SETTINGS)
+_ADDED = "added_tokens.json"
+# These classes use tokenizer.json unchanged; those of BERT build a new
+# tokenizer from `SETTINGS` (seen in transformers 5.23).
+_GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
+_CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
+
+# Rule -> its name in a BertNormalizer.
+_OF_NORMALIZER = {
+    "strip_accents": "strip_accents",
+    "tokenize_chinese_chars": "handle_chinese_chars",
+}
+# Part of tokenizer.json -> BERT's.
+_PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
+
+# Kinds of what is read of the files, see `json_files.check`.
+_CLASS = {"tokenizer_class?": str}
+_SETTINGS = {
+    "do_lower_case?": bool,
+    "strip_accents?": bool,
+    "tokenize_chinese_chars?": bool,
+    **_CLASS,
+    "do_basic_tokenize?": bool,
+    "added_tokens_decoder?": dict,
+    "additional_special_tokens?": [object],
+    "model_max_length?": float,
+}
+_TOKENIZER = {
+    "model": dict,
+    "normalizer?": {
+        "type?": str,
+        "lowercase?": bool,
+        "strip_accents?": bool,
+        "handle_chinese_chars?": bool,
+        "clean_text?": bool,
+    },
+    "pre_tokenizer?": {"type?": str},
+    "added_tokens?": [{"content": str}],
+}
+
+
+class Metadata(NamedTuple):
+    """Fields of a Checkpoint that are in the tokenizer files.
+
+    `max_seq_length` is None if the files do not limit it.
+    """
+
+    vocabulary: bytes | None
+    rules: dict[str, bool]  # See `vocab.rules_of`.
+    notes: tuple[str, ...]
+    differences: tuple[str, ...] = ()
+    max_seq_length: int | None = None
+
+
+def _entries(tokenizer: dict, path: str) -> list[str]:
+    """Returns a tokenizer.json's vocabulary in the order of its ids."""
+    model = tokenizer["model"]
+    kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
+    if kind != "WordPiece" or prefix not in (None, "##"):
+        raise ValueError(
+            f"{path} has a model of type {quoted(kind)} with the prefix "
+            f"{quoted(prefix)}; BERT's is WordPiece with '##'. Its "
+            "tokenization differs, so it cannot be read."
+        )
+    json_files.check(model, {"vocab": dict}, path, "model")
+    ids = model["vocab"]
+    # True is 1, and a list cannot be in a set.
+    are_integers = all(type(i) is int for i in ids.values())
+    wanted = range(max(1, len(ids)))
+    if not are_integers or set(ids.values()) != set(wanted):
+        raise ValueError(
+            f"{path}: the ids of its vocabulary should be 0 to {wanted[-1]}, "
+            "each once. Otherwise it cannot be written as "
+            f"{VOCABULARY}, where the line number is the id."
+        )
+    entries = sorted(ids, key=ids.__getitem__)
+    if any("\n" in entry for entry in entries):
+        raise ValueError(
+            f"{path}: an entry of its vocabulary contains a line break, so it "
+            f"cannot be written as {VOCABULARY}, with one entry per line."
+        )
+    return entries
+
+
+def _lines(vocabulary: bytes) -> list[str]:
+    lines = vocabulary.decode("utf-8", "replace").replace("\r\n", "\n")
+    return lines.removesuffix("\n").split("\n")
+
+
+def _vocabulary(folder: str, tokenizer: dict) -> bytes | None:
+    """Returns vocab.txt, or the same content made from tokenizer.json."""
+    path = os.path.join(folder, VOCABULARY)
+    content = vocabularies.read(path)
+    if not tokenizer:
+        return content
+    entries = _entries(tokenizer, os.path.join(folder, TOKENIZER))
+    if content is None:
+        return "".join(f"{entry}\n" for entry in entries).encode()
+    lines = _lines(content)
+    for i in range(max(len(lines), len(entries))):
+        if lines[i : i + 1] != entries[i : i + 1]:
+            raise ValueError(
+                f"{path}:{i + 1} and {TOKENIZER} in the same folder assign id "
+                f"{i} to {lines[i : i + 1]} and {entries[i : i + 1]}. Remove "
+                "the file that does not belong to the weights."
+            )
+    return content
+
+
+def _normalizer(tokenizer: dict) -> dict:
+    """Returns the settings of a BertNormalizer, {} of another."""
+    normalizer = tokenizer.get("normalizer") or {}
+    return normalizer if normalizer.get("type") == "BertNormalizer" else {}
+
+
+def _disagreement(what: str, name: str, used: bool | None) -> str:
+    return (
+        f"{SETTINGS} and {TOKENIZER} disagree on {what}; {name}={used} is "
+        "used, as in transformers"
+    )
+
+
+def _case(settings: dict, normalizer: dict) -> tuple[bool | None, list[str]]:
+    """Returns transformers' value of do_lower_case; notes if files disagree."""
+    given = [settings.get("do_lower_case"), normalizer.get("lowercase")]
+    if settings.get("tokenizer_class") in _GENERIC_CLASSES:
+        given.reverse()
+    used = given[1] if given[0] is None else given[0]
+    if None in given or given[0] == given[1]:
+        return used, []
+    return used, [_disagreement("lower case", "do_lower_case", used)]
+
+
+def _rules(
+    settings: dict, normalizer: dict
+) -> tuple[dict[str, bool], list[str]]:
+    """Returns transformers' values of the rules; notes if files disagree."""
+    case, notes = _case(settings, normalizer)
+    other = {n: normalizer.get(theirs) for n, theirs in _OF_NORMALIZER.items()}
+    files = [settings, other]
+    # BERT's own classes have defaults, whatever tokenizer.json says.
+    if settings.get("tokenizer_class") in _GENERIC_CLASSES and normalizer:
+        files.reverse()
+    rules = vocab.rules_of(files[0] | {"do_lower_case": case})
+    used = vocab.all_rules_of({"do_lower_case": True} | rules)
+    notes += [
+        _disagreement(name, name, used[name])
+        for name in _OF_NORMALIZER
+        if files[1].get(name) not in (None, used[name])
+    ]
+    return rules, notes
+
+
+def _added(
+    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
+) -> list[str]:
+    """Returns the tokens added to the vocabulary."""
+    listed = [
+        *(tokenizer.get("added_tokens") or ()),
+        *(settings.get("added_tokens_decoder") or {}).values(),
+        *(settings.get("additional_special_tokens") or ()),
+        *config_json.read_object(folder, _ADDED),
+    ]
+    names = [x.get("content") if isinstance(x, dict) else x for x in listed]
+    lines = vocabulary.decode("utf-8", "replace").split("\n")
+    entries = {line.removesuffix("\r") for line in lines}
+    return [x for x in dict.fromkeys(map(str, names)) if x not in entries]
+
+
+def _differences(
+    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
+) -> tuple[str, ...]:
+    """Returns what the files ask of a tokenizer and ours does not do."""
+    found = []
+    for part, kind in _PARTS.items():
+        own = (tokenizer.get(part) or {}).get("type")
+        if tokenizer and own != kind:
+            found.append(f"{TOKENIZER} has the {part} {own}; BERT's is {kind}")
+    if _normalizer(tokenizer).get("clean_text") is False:
+        found.append(f"clean_text is false in {TOKENIZER}; BERT drops controls")
+    if settings.get("do_basic_tokenize") is False:
+        found.append(
+            f"do_basic_tokenize is false in {SETTINGS}; BERT splits punctuation"
+        )
+    name = settings.get("tokenizer_class")
+    if name not in (None, *_CLASSES):
+        found.append(f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}")
+    if added := _added(folder, settings, tokenizer, vocabulary):
+        found.append(f"tokens are added to the vocabulary: {', '.join(added)}")
+    return tuple(found)
+
+
+def read(folder: str, config: bert_config.BertConfig) -> Metadata:
+    """Reads the tokenizer files.
+
+    Raises:
+      ValueError: if a file is not for WordPiece, contradicts another file, or
+        has more entries than the model.
+    """
+    tokenizer = config_json.read_object(folder, TOKENIZER, _TOKENIZER)
+    settings = config_json.read_object(folder, SETTINGS, _SETTINGS)
+    if settings.get("tokenizer_class") is None:
+        model = config_json.read_object(folder, config_json.CONFIG, _CLASS)
+        settings["tokenizer_class"] = model.get("tokenizer_class")
+    vocabulary = _vocabulary(folder, tokenizer)
+    rules, notes = _rules(settings, _normalizer(tokenizer))
+    differences: tuple[str, ...] = ()
+    if vocabulary is not None:
+        differences = _differences(folder, settings, tokenizer, vocabulary)
+    count = vocabularies.count_entries(vocabulary)
+    if count > config.vocab_size:
+        raise ValueError(
+            f"{folder}: the vocabulary has {count} entries, but config.json "
+            f"has vocab_size={config.vocab_size}. Copy all files from one "
+            "model."
+        )
+    if 0 < count < config.vocab_size:
+        notes.append(
+            f"the vocabulary has {count} entries, but config.json has "
+            f"vocab_size={config.vocab_size}: the last ids have no token"
+        )
+    # Without a limit it is 1e30 (VERY_LARGE_INTEGER of transformers).
+    length = settings.get("model_max_length") or 0
+    positions = config.max_position_embeddings
+    is_limit = 3 <= length <= positions and length == int(length)
+    return Metadata(
+        vocabulary,
+        rules,
+        tuple(notes),
+        differences,
+        int(length) if is_limit else None,
+    )
+
+
+def write(
+    vocabulary: bytes, rules: dict[str, bool], max_tokens: int, folder: str
+) -> None:
+    """Writes vocab.txt, tokenizer_config.json and, if known, tokenizer.json.
+
+    `tokenizer_json.write` documents which vocabularies it cannot hold. Without
+    `do_lower_case` it is not written, since it would decide it.
+    """
+    vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
+    settings = {
+        "tokenizer_class": "BertTokenizer",
+        "model_max_length": max_tokens,
+    }
+    json_files.write(os.path.join(folder, SETTINGS), settings | rules)
+    if "do_lower_case" in rules:
+        path = os.path.join(folder, TOKENIZER)
+        tokenizer_json.write(_lines(vocabulary), rules, path)

@@ -1,0 +1,288 @@
+import json
+import os
+
+import numpy as np
+import pytest
+import tokenizer_cases
+from checkpoint_folders import write
+
+from bert_tf.checkpoint import parity
+from bert_tf.checkpoint.formats.hugging_face import pretrained
+from bert_tf.model import models
+from tfrecords.text import tokenizer as our_tokenizer
+from tfrecords.text import vocab
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+# Both are float32, but sum in a different order.
+TOLERANCE = 2e-5
+# Class -> (our task, prefixes of the weights that the class lacks).
+CLASSES = {
+    "BertModel": ("pretraining", ("masked_lm", "next_sentence")),
+    "BertForPreTraining": ("pretraining", ()),
+    "BertForMaskedLM": ("pretraining", ("encoder/pooler", "next_sentence")),
+    "BertLMHeadModel": ("pretraining", ("encoder/pooler", "next_sentence")),
+    "BertForNextSentencePrediction": ("pretraining", ("masked_lm",)),
+    "BertForSequenceClassification": ("classification", ()),
+    "BertForTokenClassification": ("tagging", ("encoder/pooler",)),
+    "BertForQuestionAnswering": ("spans", ("encoder/pooler",)),
+    "BertForMultipleChoice": ("multiple_choice", ()),
+}
+
+
+def peer(name, config, seed=0, **settings):
+    """Returns a transformers model with random weights, biases included."""
+    torch.manual_seed(seed)
+    values = config.to_dict() | {"hidden_act": "gelu"} | settings
+    model = getattr(transformers, name)(transformers.BertConfig(**values))
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.1)
+    return model.eval()
+
+
+def save_bin(model, folder):
+    """Saves a model as transformers did before it wrote safetensors."""
+    model.config.architectures = [type(model).__name__]
+    model.config.save_pretrained(folder)
+    torch.save(model.state_dict(), os.path.join(folder, "pytorch_model.bin"))
+
+
+def load(folder, **settings):
+    """Returns a model of the class in config.json, and the loading report."""
+    with open(os.path.join(folder, "config.json")) as file:
+        name = json.load(file)["architectures"][0]
+    return getattr(transformers, name).from_pretrained(
+        folder, output_loading_info=True, **settings
+    )
+
+
+def assert_same_outputs(folder, wanted):
+    """Checks that every output of our model equals that of transformers."""
+    found = pretrained.read(folder)
+    batch = parity.batch(found.config, found.task)
+    ours = parity.outputs(found, batch)
+    theirs = pretrained.reference_outputs(folder, batch)
+    assert set(theirs) == set(ours)
+    assert set(wanted) <= set(theirs)
+    for name, difference in parity.differences(ours, theirs).items():
+        assert difference < TOLERANCE, name
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_transformers_model_has_the_same_outputs_here(
+    tmp_path, tiny_config, name
+):
+    task, lacking = CLASSES[name]
+    settings = (
+        {"num_labels": 3} if task in ("classification", "tagging") else {}
+    )
+    peer(name, tiny_config, **settings).save_pretrained(tmp_path)
+    found = pretrained.read(str(tmp_path))
+    assert found.task == task
+    assert not found.unused
+    assert found.missing() == [
+        weight for weight in found.shapes() if weight.startswith(lacking)
+    ]
+    heads = {
+        "pretraining": (),
+        "spans": ("start_logits", "end_logits"),
+    }.get(task, ("logits",))
+    if name in ("BertForPreTraining", "BertForMaskedLM", "BertLMHeadModel"):
+        heads += ("masked_lm_logits",)
+    if name in ("BertForPreTraining", "BertForNextSentencePrediction"):
+        heads += ("next_sentence_logits",)
+    assert_same_outputs(str(tmp_path), heads)
+
+
+@pytest.mark.parametrize("act", ["gelu_new", "gelu_pytorch_tanh", "relu"])
+def test_each_activation_is_the_same_function(tmp_path, tiny_config, act):
+    peer("BertForMaskedLM", tiny_config, hidden_act=act).save_pretrained(
+        tmp_path
+    )
+    assert_same_outputs(str(tmp_path), ["masked_lm_logits"])
+
+
+def test_a_classifier_with_one_label_is_a_regression(tmp_path, tiny_config):
+    peer(
+        "BertForSequenceClassification", tiny_config, num_labels=1
+    ).save_pretrained(tmp_path)
+    assert pretrained.read(str(tmp_path)).task == "regression"
+    assert_same_outputs(str(tmp_path), ["predictions"])
+
+
+def test_a_bare_encoder_may_have_no_pooler(tmp_path, tiny_config):
+    values = transformers.BertConfig(
+        **tiny_config.to_dict() | {"hidden_act": "gelu"}
+    )
+    transformers.BertModel(values, add_pooling_layer=False).save_pretrained(
+        tmp_path
+    )
+    assert_same_outputs(str(tmp_path), ["sequence_output"])
+
+
+@pytest.mark.parametrize("name", ["BertModel", "BertForPreTraining"])
+def test_a_bin_file_is_read_as_the_same_model(tmp_path, tiny_config, name):
+    model = peer(name, tiny_config)
+    model.save_pretrained(tmp_path / "safetensors")
+    (tmp_path / "bin").mkdir()
+    save_bin(model, tmp_path / "bin")
+    one, other = (
+        pretrained.read(str(tmp_path / kind)) for kind in ("safetensors", "bin")
+    )
+    assert set(one.tensors) == set(other.tensors)
+    for weight, tensor in one.tensors.items():
+        np.testing.assert_array_equal(other.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path / "bin"), ["sequence_output"])
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize("is_bin", [False, True])
+def test_half_precision_becomes_float32_with_the_same_values(
+    tmp_path, tiny_config, kind, is_bin
+):
+    model = peer("BertModel", tiny_config).to(getattr(torch, kind))
+    if is_bin:
+        save_bin(model, tmp_path)
+    else:
+        model.save_pretrained(tmp_path)
+    found = pretrained.read(str(tmp_path))
+    assert any(f"39 tensors converted from {kind}" in x for x in found.notes)
+    expected = model.state_dict()["pooler.dense.weight"].float().numpy().T
+    kernel = found.tensors["encoder/pooler/kernel"]
+    assert kernel.dtype == np.float32
+    np.testing.assert_array_equal(kernel, expected)
+    assert_same_outputs(str(tmp_path), ["pooled_output"])
+
+
+def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
+    model = peer("BertModel", tiny_config)
+    save_bin(model, tmp_path)
+    single = pretrained.read(str(tmp_path))
+    content = list(model.state_dict().items())
+    weight_map = {}
+    for i, part in enumerate((content[:9], content[9:]), 1):
+        shard = f"pytorch_model-{i:05}-of-00002.bin"
+        torch.save(dict(part), tmp_path / shard)
+        weight_map |= dict.fromkeys(dict(part), shard)
+    (tmp_path / "pytorch_model.bin").unlink()
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    shards = pretrained.read(str(tmp_path))
+    for weight, tensor in single.tensors.items():
+        np.testing.assert_array_equal(shards.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path), ["sequence_output"])
+
+
+def test_shards_are_read(tmp_path, tiny_config):
+    model = peer("BertForPreTraining", tiny_config)
+    model.save_pretrained(tmp_path / "single")
+    model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    single, shards = (
+        pretrained.read(str(tmp_path / kind)) for kind in ("single", "shards")
+    )
+    assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
+    for weight, tensor in single.tensors.items():
+        np.testing.assert_array_equal(shards.tensors[weight], tensor)
+    assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
+    tmp_path, make_checkpoint, tiny_vocab_file, task
+):
+    with open(tiny_vocab_file, "rb") as file:
+        vocabulary = file.read()
+    folder = write(
+        make_checkpoint(task, vocabulary=vocabulary, do_lower_case=True),
+        tmp_path / "model",
+        "hugging_face",
+    )
+    model, report = load(folder)
+    assert not any(report.values()), report
+    # The table has every weight of theirs except the two tied ones.
+    tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
+    rows = {row.theirs for row in pretrained.table(model.config, task)}
+    pooler = {x for x in rows if x.startswith("bert.pooler")}
+    assert rows - set(model.state_dict()) <= pooler
+    assert set(model.state_dict()) - rows <= tied
+    head = {
+        "pretraining": "masked_lm_logits",
+        "regression": "predictions",
+        "spans": "start_logits",
+    }
+    found = pretrained.read(folder)
+    batch = parity.batch(found.config, task)
+    theirs = pretrained.reference_outputs(folder, batch)
+    assert head.get(task, "logits") in theirs
+    differences = parity.differences(parity.outputs(found, batch), theirs)
+    assert np.max(list(differences.values())) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "lacking",
+    [
+        ("masked_lm", "next_sentence"),
+        ("encoder/pooler", "next_sentence"),
+        ("next_sentence",),
+        ("masked_lm",),
+    ],
+)
+def test_transformers_loads_a_folder_without_some_parts(
+    tmp_path, make_checkpoint, lacking
+):
+    given = make_checkpoint("pretraining", lacking)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    _, report = load(folder)
+    assert not any(report.values()), report
+    assert set(pretrained.read(folder).tensors) == set(given.tensors)
+
+
+def test_transformers_loads_a_folder_without_a_pooler_if_told_so(
+    tmp_path, make_checkpoint
+):
+    lacking = ("encoder/pooler", "masked_lm", "next_sentence")
+    folder = write(
+        make_checkpoint("pretraining", lacking),
+        tmp_path / "model",
+        "hugging_face",
+    )
+    _, report = load(folder, add_pooling_layer=False)
+    assert not any(report.values()), report
+
+
+@pytest.mark.parametrize("rules", tokenizer_cases.RULES, ids=str)
+def test_the_written_tokenizer_gives_the_same_ids(
+    tmp_path, make_checkpoint, rules
+):
+    given = make_checkpoint(
+        "pretraining",
+        vocabulary=vocab.to_bytes(tokenizer_cases.ENTRIES),
+        do_lower_case=rules["do_lower_case"],
+        metadata={n: x for n, x in rules.items() if n != "do_lower_case"},
+    )
+    folder = write(given, tmp_path / "ours", "hugging_face")
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    ours = our_tokenizer.BertTokenizer(tokenizer_cases.ENTRIES, **rules)
+    text = "Able TION, İ éß e\u0301 漢漢a can't. ş \xa0字漢"
+    assert theirs.model_max_length == 64
+    assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
+
+
+def test_a_tokenizer_saved_by_transformers_is_read(
+    tmp_path, tiny_config, tiny_vocab_file
+):
+    peer("BertModel", tiny_config).save_pretrained(tmp_path)
+    transformers.BertTokenizerFast.from_pretrained(
+        os.path.dirname(tiny_vocab_file),
+        do_lower_case=False,
+        strip_accents=True,
+    ).save_pretrained(tmp_path)
+    # transformers 4 writes both files, 5 only tokenizer.json.
+    (tmp_path / "vocab.txt").unlink(missing_ok=True)
+    found = pretrained.read(str(tmp_path))
+    with open(tiny_vocab_file, "rb") as file:
+        assert found.vocabulary == file.read()
+    assert found.rules() == {"do_lower_case": False, "strip_accents": True}
+    assert not found.tokenizer_differences

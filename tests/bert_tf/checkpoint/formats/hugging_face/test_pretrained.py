@@ -1,0 +1,492 @@
+import dataclasses
+import json
+import os
+
+import numpy as np
+import pytest
+from checkpoint_folders import assert_same_bits, moments, write
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf.checkpoint import contents, detection, model_folders
+from bert_tf.checkpoint.formats.hugging_face import pretrained
+from bert_tf.model import models
+from bert_tf.workflows import conversion
+
+VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
+LAYER = "bert.encoder.layer.{}."
+DENSE = (
+    "attention.self.query attention.self.key attention.self.value "
+    "attention.output.dense intermediate.dense output.dense"
+).split()
+NORMS = ("attention.output.LayerNorm", "output.LayerNorm")
+# As in transformers' state_dict(), except for the two tied weights.
+HEADS = {
+    "pretraining": (
+        "cls.predictions.transform.dense",
+        "cls.predictions.transform.LayerNorm",
+        "cls.seq_relationship",
+    ),
+    "spans": ("qa_outputs",),
+}
+
+
+def their_names(task, layers=2):
+    modules = [
+        f"{LAYER.format(i)}{part}" for i in range(layers) for part in DENSE
+    ]
+    modules += [
+        f"{LAYER.format(i)}{part}" for i in range(layers) for part in NORMS
+    ]
+    modules += ["bert.embeddings.LayerNorm", "bert.pooler.dense"]
+    modules += HEADS.get(task, ("classifier",))
+    names = {f"{x}.{part}" for x in modules for part in ("weight", "bias")}
+    names |= {
+        f"bert.embeddings.{kind}_embeddings.weight"
+        for kind in ("word", "position", "token_type")
+    }
+    return names | (
+        {"cls.predictions.bias"} if task == "pretraining" else set()
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, make_checkpoint):
+    """A pre-training model as saved by transformers."""
+    return write(
+        make_checkpoint("pretraining"), tmp_path / "model", "hugging_face"
+    )
+
+
+def change_tensors(folder, change):
+    """Applies a function `change` to the dict of a folder's weights."""
+    path = os.path.join(folder, "model.safetensors")
+    tensors = change(safetensors_numpy.load_file(path))
+    safetensors_numpy.save_file(tensors, path, {"format": "pt"})
+
+
+def as_tf_class(tensors):
+    """Returns tensors as the TF classes of transformers 4 save them."""
+    saved = {}
+    for name, tensor in tensors.items():
+        *parts, last = name.split(".")
+        if "LayerNorm" in parts:
+            last = {"weight": "gamma", "bias": "beta"}[last]
+        elif last == "weight" and "embeddings" not in parts:
+            last, tensor = "kernel", np.ascontiguousarray(tensor.T)
+        name = "/".join([*parts, last]).replace("/layer/", "/layer_._")
+        if parts[0] == "cls":
+            name = ("mlm___" if "predictions" in parts else "nsp___") + name
+        saved[f"{name}:0"] = tensor
+    return saved
+
+
+def change_config(folder, **values):
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        content = json.load(file) | values
+    with open(path, "w") as file:
+        json.dump({k: v for k, v in content.items() if v != "away"}, file)
+
+
+def refusal(folder):
+    with pytest.raises(ValueError) as raised:
+        pretrained.read(folder)
+    assert folder in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_the_table_has_every_name_of_both_formats(tiny_config, task):
+    table = pretrained.table(tiny_config, task)
+    ours = [row.ours for row in table]
+    assert sorted(ours) == sorted(contents.shapes(tiny_config, task, 3))
+    theirs = [row.theirs for row in table]
+    assert len(theirs) == len(set(theirs))
+    assert set(theirs) == their_names(task)
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_a_round_trip_keeps_every_bit(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=False)
+    found = pretrained.read(write(given, tmp_path / "model", "hugging_face"))
+    assert_same_bits(found.tensors, given.tensors)
+    for name in ("config", "task", "labels", "vocabulary", "do_lower_case"):
+        assert getattr(found, name) == getattr(given, name)
+    assert not found.unused
+    assert not found.missing()
+
+
+@pytest.mark.parametrize("hidden_act", ["gelu", "gelu_erf", "relu", "tanh"])
+def test_the_activation_is_kept(
+    tmp_path, make_checkpoint, tiny_config, hidden_act
+):
+    config = dataclasses.replace(tiny_config, hidden_act=hidden_act)
+    folder = write(
+        make_checkpoint("regression", config=config),
+        tmp_path / "model",
+        "hugging_face",
+    )
+    found = pretrained.read(folder)
+    assert found.config == config
+    with open(os.path.join(folder, "config.json")) as file:
+        theirs = json.load(file)["hidden_act"]
+    names = {"gelu": "gelu_new", "gelu_erf": "gelu"}
+    assert theirs == names.get(hidden_act, hidden_act)
+    form = {"gelu": "is GELU by tanh", "gelu_erf": "is GELU by erf"}
+    assert form.get(hidden_act, "") in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "architecture"),
+    [
+        ((), "BertForPreTraining"),
+        (("encoder/pooler", "next_sentence"), "BertForMaskedLM"),
+        (("masked_lm",), "BertForNextSentencePrediction"),
+        (("masked_lm", "next_sentence"), "BertModel"),
+        (("encoder/pooler", "masked_lm", "next_sentence"), "BertModel"),
+        # BertForMaskedLM has no pooler, which goes to the sidecar.
+        (("next_sentence",), "BertForMaskedLM"),
+    ],
+)
+def test_missing_parts_determine_the_class_and_stay_missing(
+    tmp_path, make_checkpoint, lacking, architecture
+):
+    given = make_checkpoint("pretraining", lacking)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    with open(os.path.join(folder, "config.json")) as file:
+        assert json.load(file)["architectures"] == [architecture]
+    found = pretrained.read(folder)
+    assert_same_bits(found.tensors, given.tensors)
+    assert found.missing() == given.missing()
+    names = safetensors_numpy.load_file(f"{folder}/model.safetensors")
+    has_prefix = architecture != "BertModel"
+    assert has_prefix == ("bert.embeddings.LayerNorm.bias" in names)
+
+
+def test_the_sidecar_of_other_weights_is_ignored(tmp_path, make_checkpoint):
+    slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
+    given = make_checkpoint("spans", slots=slots, step=3)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    change_tensors(
+        folder,
+        lambda tensors: tensors | {"qa_outputs.bias": np.zeros(2, np.float32)},
+    )
+    found = pretrained.read(folder)
+    assert set(given.tensors) - set(found.tensors) == {
+        "encoder/pooler/kernel",
+        "encoder/pooler/bias",
+    }
+    assert found.notes[-1] == (
+        "bert_tf.json is ignored: its checksums do not match model.safetensors"
+    )
+    assert (found.slots, found.step) == ({}, 0)
+
+
+def old_names(tensors):
+    return {
+        name.removeprefix("bert.")
+        .replace("LayerNorm.weight", "LayerNorm.gamma")
+        .replace("LayerNorm.bias", "LayerNorm.beta"): tensor
+        for name, tensor in tensors.items()
+    }
+
+
+@pytest.mark.parametrize("task", ["pretraining", "classification"])
+def test_old_names_and_names_without_a_prefix_are_read(
+    tmp_path, make_checkpoint, task
+):
+    given = make_checkpoint(task)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    change_tensors(folder, old_names)
+    found = pretrained.read(folder)
+    assert_same_bits(found.tensors, given.tensors)
+    assert not found.unused
+
+
+def test_tied_weights_and_buffers_are_not_listed_as_unused(folder):
+    before = pretrained.read(folder)
+
+    def change(tensors):
+        return tensors | {
+            "cls.predictions.decoder.weight": tensors[
+                "bert.embeddings.word_embeddings.weight"
+            ],
+            "cls.predictions.decoder.bias": tensors["cls.predictions.bias"],
+            "bert.embeddings.position_ids": np.arange(64)[None],
+        }
+
+    change_tensors(folder, change)
+    found = pretrained.read(folder)
+    assert_same_bits(found.tensors, before.tensors)
+    assert not found.unused
+
+
+def test_a_bias_stored_only_under_its_tied_name_is_read(folder):
+    before = pretrained.read(folder)
+
+    def change(tensors):
+        bias = tensors.pop("cls.predictions.bias")
+        return tensors | {"cls.predictions.decoder.bias": bias}
+
+    change_tensors(folder, change)
+    assert_same_bits(pretrained.read(folder).tensors, before.tensors)
+
+
+def test_untied_output_weights_are_refused(folder):
+    def change(tensors):
+        words = tensors["bert.embeddings.word_embeddings.weight"].copy()
+        words[-1, -1] = np.nextafter(words[-1, -1], np.float32(9))
+        return tensors | {"cls.predictions.decoder.weight": words}
+
+    change_tensors(folder, change)
+    assert (
+        "cls.predictions.decoder.weight (203, 16) differs from "
+        "encoder/embeddings/word_embeddings (203, 16)"
+    ) in refusal(folder)
+
+
+def test_parts_that_the_class_lacks_are_read_too(folder):
+    # Like bert-base-uncased on the hub: the class is a masked LM, but the file
+    # has the pooler and both heads.
+    before = pretrained.read(folder)
+    change_config(folder, architectures=["BertForMaskedLM"])
+    assert_same_bits(pretrained.read(folder).tensors, before.tensors)
+
+
+def test_missing_parts_of_the_class_are_refused(folder):
+    change_config(folder, architectures=["BertForMaskedLM"])
+    change_tensors(
+        folder,
+        lambda tensors: {n: t for n, t in tensors.items() if "cls." not in n},
+    )
+    message = refusal(folder)
+    assert (
+        "5 tensors do not match" in message
+        and "missing:      cls.predictions.bias (203,)" in message
+    )
+
+
+def test_an_incomplete_part_is_refused(folder):
+    def change(tensors):
+        del tensors["bert.pooler.dense.bias"]
+        return tensors
+
+    change_tensors(folder, change)
+    change_config(folder, architectures=["BertModel"])
+    assert "missing:      bert.pooler.dense.bias (16,)" in refusal(folder)
+
+
+@pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.module."])
+@pytest.mark.parametrize("own", ["bert.", ""])
+def test_a_prefix_of_all_names_is_ignored_with_a_note(folder, prefix, own):
+    expected = pretrained.read(folder).tensors
+    change_tensors(
+        folder,
+        lambda tensors: {
+            prefix + n.replace("bert.", own): t for n, t in tensors.items()
+        },
+    )
+    found = pretrained.read(folder)
+    assert found.notes[-1] == (
+        f"all names have the prefix {prefix!r}, which is ignored"
+    )
+    assert found.tensors.keys() == expected.keys()
+    for name, tensor in expected.items():
+        np.testing.assert_array_equal(found.tensors[name], tensor)
+
+
+def test_a_prefix_that_not_all_names_have_is_named(folder):
+    names = their_names("pretraining")
+
+    def change(tensors):
+        wrapped = {f"model.{n}": t for n, t in tensors.items()}
+        return wrapped | {"loss": np.ones(2, np.float32)}
+
+    change_tensors(folder, change)
+    message = refusal(folder)
+    total = 2 * len(names) + 1
+    assert (
+        f"{total} tensors do not match (hugging_face {folder}; names have the "
+        "prefix 'model.', which is not ignored since others lack it: loss)."
+    ) in message
+    # Ten of each kind, and how many more.
+    assert message.count("  - missing: ") == 10
+    assert message.count("  + unexpected: ") == 10
+    assert f"  and {len(names) + 1 - 10} more\n" in message
+
+
+def test_shapes_that_do_not_match_the_config_are_listed(folder):
+    change_config(folder, vocab_size=204, intermediate_size=64)
+    message = refusal(folder)
+    assert "8 tensors do not match" in message
+    assert (
+        "other shape:  bert.embeddings.word_embeddings.weight (203, 16), "
+        "expected (204, 16) from the config"
+    ) in message
+
+
+def test_layers_beyond_the_config_are_refused(folder):
+    change_config(folder, num_hidden_layers=1)
+    message = refusal(folder)
+    assert "16 tensors of the encoder are not in a BERT" in message
+    assert "bert.encoder.layer.1.attention.self.key.weight (16, 16)" in message
+
+
+def test_a_head_of_another_task_is_unused(folder):
+    change_tensors(
+        folder,
+        lambda tensors: (
+            tensors | {"classifier.weight": np.zeros((2, 16), np.float32)}
+        ),
+    )
+    assert pretrained.read(folder).unused == ("classifier.weight",)
+
+
+def test_quantised_weights_are_refused(folder):
+    def change(tensors):
+        name = "bert.pooler.dense.weight"
+        return tensors | {name: tensors[name].astype(np.int8)}
+
+    change_tensors(folder, change)
+    assert "these are not: encoder/pooler/kernel int8" in refusal(folder)
+
+
+def test_float16_keeps_its_values_and_float64_is_rounded(folder):
+    before = pretrained.read(folder)
+    change_tensors(
+        folder,
+        lambda tensors: {
+            name: tensor.astype(np.float16 if "cls" in name else np.float64)
+            for name, tensor in tensors.items()
+        },
+    )
+    found = pretrained.read(folder)
+    assert (
+        "7 tensors converted from float16 to float32, with the same values"
+        in found.notes
+    )
+    assert (
+        "39 tensors converted from float64 to float32, rounded" in found.notes
+    )
+    for name, tensor in before.tensors.items():
+        if not name.startswith("encoder"):
+            tensor = tensor.astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(found.tensors[name], tensor)
+
+
+def test_incomplete_models_are_not_written(tmp_path, make_checkpoint):
+    for task, lacking, missing in (
+        ("spans", "spans", "spans/dense/kernel"),
+        ("pretraining", "encoder/layer_1", "encoder/layer_1/attention/query"),
+        ("classification", "encoder/pooler", "encoder/pooler/kernel"),
+    ):
+        with pytest.raises(ValueError, match=f"test has no {missing}"):
+            write(
+                make_checkpoint(task, [lacking]),
+                tmp_path / "model",
+                "hugging_face",
+            )
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_rest_goes_to_the_sidecar_with_a_warning(
+    tmp_path, make_checkpoint, caplog
+):
+    lacking = ("encoder/pooler", "masked_lm")
+    given = make_checkpoint("pretraining", lacking, step=7)
+    given = dataclasses.replace(given, slots=moments(given))
+    folder = write(given, tmp_path / "model", "hugging_face")
+    assert (
+        "BertModel cannot hold next_sentence/dense/kernel, "
+        "next_sentence/dense/bias, 78 optimizer slots, step 7; this is written "
+        "to bert_tf.safetensors and bert_tf.json, which transformers does not "
+        "read"
+    ) in caplog.text
+    assert "add_pooling_layer=False" in caplog.text
+    assert "no tokenizer is written" in caplog.text
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {
+        "bert_tf.json",
+        "bert_tf.safetensors",
+        "config.json",
+        "model.safetensors",
+    }
+    found = pretrained.read(folder)
+    assert_same_bits(found.tensors, given.tensors)
+    assert_same_bits(found.slots, given.slots)
+    assert found.step == 7
+
+
+@pytest.mark.parametrize(
+    ("lacking", "step", "named"),
+    [
+        ((), 3, "step 3"),
+        (
+            ("encoder/pooler", "masked_lm"),
+            0,
+            "next_sentence/dense/kernel, next_sentence/dense/bias",
+        ),
+    ],
+)
+def test_the_warning_names_only_what_goes_to_the_sidecar(
+    tmp_path, make_checkpoint, caplog, lacking, step, named
+):
+    given = make_checkpoint("pretraining", lacking, step=step)
+    write(given, tmp_path / "model", "hugging_face")
+    assert f" cannot hold {named}; this is written to " in caplog.text
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_the_file_of_a_tf_class_is_read(tmp_path, make_checkpoint, task):
+    # Their classes for these two have no pooler.
+    lacking = ("encoder/pooler",) if task in ("spans", "tagging") else ()
+    given = make_checkpoint(task, lacking)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    change_tensors(folder, as_tf_class)
+    assert detection.detect(folder) == "hugging_face"
+    found = pretrained.read(folder)
+    assert_same_bits(found.tensors, given.tensors)
+    assert not found.unused
+
+
+def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):
+    given = make_checkpoint("regression", vocabulary=VOCABULARY)
+    folder = write(given, tmp_path / "model", "hugging_face")
+    assert "does not specify do_lower_case" in caplog.text
+    assert pretrained.read(folder).do_lower_case is None
+    assert not os.path.exists(f"{folder}/bert_tf.safetensors")
+
+
+def test_hugging_face_folders_are_detected(tmp_path, make_checkpoint):
+    given = make_checkpoint("regression")
+    ours, theirs = (str(tmp_path / name) for name in ("ours", "theirs"))
+    write(given, ours)
+    write(given, theirs, "hugging_face")
+    assert detection.detect(ours) == "bert_tf"
+    assert detection.detect(theirs) == "hugging_face"
+    assert not detection.is_hugging_face(str(tmp_path))
+    assert not detection.is_hugging_face(str(tmp_path / "nothing"))
+    change_config(theirs, registered_name="keras_hub>BertBackbone")
+    assert not detection.is_hugging_face(theirs)
+    os.remove(f"{theirs}/config.json")
+    assert detection.is_hugging_face(theirs)
+    assert "config.json is missing" in refusal(theirs)
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_a_round_trip_through_bert_tf_keeps_tensors(
+    tmp_path, make_checkpoint, task
+):
+    given = make_checkpoint(task, vocabulary=VOCABULARY, do_lower_case=True)
+    names = [str(tmp_path / name) for name in ("ours", "theirs", "back")]
+    write(given, names[0])
+    conversion.convert(names[0], "hugging_face", names[1], compare=False)
+    report = conversion.convert(names[1], "bert_tf", names[2], compare=False)
+    assert_same_bits(model_folders.read(names[2]).tensors, given.tensors)
+    assert f"read back: {len(given.tensors)} tensors equal" in " ".join(report)
+
+
+def test_safetensors_need_neither_torch_nor_transformers(folder, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    monkeypatch.setitem(__import__("sys").modules, "transformers", None)
+    assert not pretrained.read(folder).missing()
+    assert pretrained.reference_outputs(folder, {}) is None

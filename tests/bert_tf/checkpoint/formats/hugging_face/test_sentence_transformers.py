@@ -1,0 +1,268 @@
+import dataclasses
+import json
+
+import checkpoint_folders
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from bert_tf.checkpoint import convert, detection
+from bert_tf.checkpoint.formats.hugging_face import (
+    pretrained,
+    sentence_transformers,
+)
+from bert_tf.workflows import conversion
+from tfrecords.io import atomic_files
+
+MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
+
+
+def module(kind, path):
+    return {
+        "idx": 0,
+        "name": "0",
+        "path": path,
+        "type": f"sentence_transformers.models.{kind}",
+    }
+
+
+def put(folder, *modules, pooling=MEAN):
+    folder.mkdir(exist_ok=True)
+    (folder / "modules.json").write_text(json.dumps(modules))
+    (folder / "1_Pooling").mkdir(exist_ok=True)
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    return str(folder)
+
+
+def put_dense(folder, num_inputs, num_outputs, **settings):
+    """Writes a Dense module with random weights."""
+    path = folder / "2_Dense"
+    path.mkdir(exist_ok=True)
+    values = {"in_features": num_inputs, "out_features": num_outputs}
+    (path / "config.json").write_text(json.dumps(values | settings))
+    rng = np.random.default_rng(0)
+    tensors = {
+        "linear.weight": rng.normal(size=(num_outputs, num_inputs)),
+        "linear.bias": rng.normal(size=num_outputs),
+    }
+    tensors = {n: x.astype(np.float32) for n, x in tensors.items()}
+    safetensors.numpy.save_file(tensors, path / "model.safetensors")
+    return module("Dense", "2_Dense")
+
+
+@pytest.mark.parametrize("subfolder", ["", "0_Transformer"])
+def test_the_bert_inside_is_read_with_its_modules(
+    tmp_path, make_checkpoint, subfolder
+):
+    # The config's class is a masked LM, but only the encoder is saved.
+    lacking = ("masked_lm", "next_sentence")
+    given = make_checkpoint("pretraining", lacking)
+    with atomic_files.atomic_folder(
+        str(tmp_path / "model" / subfolder)
+    ) as aside:
+        pretrained.write(given, aside)
+    config = tmp_path / "model" / subfolder / "config.json"
+    config.write_text(
+        config.read_text().replace("BertModel", "BertForMaskedLM")
+    )
+    settings = config.with_name("sentence_bert_config.json")
+    settings.write_text('{"max_seq_length": 7}')
+    folder = put(
+        tmp_path / "model",
+        module("Transformer", subfolder),
+        module("Pooling", "1_Pooling"),
+        module("Dropout", "2_Dropout"),
+        module("Normalize", "3_Normalize"),
+    )
+    assert detection.is_hugging_face(folder)
+    found = pretrained.read(folder)
+    assert set(found.tensors) == set(given.tensors)
+    assert str(found.sentence_embedding) == "mean, Normalize"
+    assert found.metadata == {"max_seq_length": 7}
+
+
+@pytest.mark.parametrize(
+    ("pooling", "modes"),
+    [
+        ({"pooling_mode": "cls"}, "cls"),
+        ({"pooling_mode": ["max", "cls"]}, "max+cls"),
+        # All false: the library's default.
+        ({"pooling_mode_cls_token": False}, "mean"),
+        (MEAN | {"pooling_mode_max_tokens": True}, "max+mean"),
+    ],
+)
+def test_modes_of_pooling(tmp_path, pooling, modes):
+    folder = put(
+        tmp_path / "model",
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        pooling=pooling,
+    )
+    found = sentence_transformers.read(folder)
+    assert (found.folder, found.notes) == (folder, ())
+    assert str(found.embedding) == modes
+
+
+def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
+    lacking = ("masked_lm", "next_sentence")
+    given = make_checkpoint("pretraining", lacking)
+    width = given.config.hidden_size
+    put(tmp_path, pooling={"pooling_mode": ["mean", "cls"]})
+    dense = put_dense(tmp_path, 2 * width, 3)
+    folder = put(
+        tmp_path,
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        dense,
+        module("Normalize", "3_Normalize"),
+        pooling={"pooling_mode": ["mean", "cls"]},
+    )
+    embedding = sentence_transformers.read(folder).embedding
+    given = dataclasses.replace(
+        given,
+        sentence_embedding=embedding,
+        metadata={"max_seq_length": 9},
+    )
+    for name in ("hugging_face", "bert_tf"):
+        target = tmp_path / name
+        with atomic_files.atomic_folder(str(target)) as aside:
+            convert.write(given, name, aside)
+        again = detection.converter(name).read(str(target))
+        assert again.metadata["max_seq_length"] == 9
+        assert again.sentence_embedding.settings() == embedding.settings()
+        checkpoint_folders.assert_same_bits(
+            again.sentence_embedding.tensors(), embedding.tensors()
+        )
+    # Replaced as a whole: no file of it is unknown.
+    conversion.convert(
+        str(tmp_path / "bert_tf"),
+        "hugging_face",
+        str(tmp_path / "hugging_face"),
+        overwrite=True,
+        compare=False,
+    )
+    report = conversion.convert(
+        str(tmp_path / "bert_tf"),
+        "google",
+        str(tmp_path / "google"),
+        compare=False,
+    )
+    lost = "not kept by this format: sentence embedding: mean+cls, Dense, Norma"
+    assert [line for line in report if line.startswith(lost)]
+
+
+def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
+    folder = put(tmp_path, module("Transformer", ""))
+    assert sentence_transformers.read(folder).embedding is None
+
+
+def test_prompts_are_a_note(tmp_path):
+    folder = put(
+        tmp_path, module("Transformer", ""), module("Pooling", "1_Pooling")
+    )
+    (tmp_path / "config_sentence_transformers.json").write_text(
+        '{"prompts": {"query": "query: ", "document": ""}, '
+        '"default_prompt_name": "query"}'
+    )
+    (note,) = sentence_transformers.read(folder).notes
+    assert note.startswith("its prompts (query) are neither kept nor put bef")
+    assert note.endswith("sentence-transformers adds 'query' to every text")
+
+
+@pytest.mark.parametrize(
+    ("modules", "message"),
+    [
+        ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
+        (
+            [module("Transformer", ""), module("Normalize", "1_N")],
+            "lists Transformer, Normalize; the first two should be",
+        ),
+        ([module("Transformer", "../other")], "'../other' is outside the"),
+        ([module("Transformer", "/other")], "'/other' is outside the"),
+        ([{"idx": 0}], r"\[0\].type is missing or null; it should be a str"),
+        ([], "lists nothing; the first two should be a Transformer"),
+    ],
+)
+def test_wrong_module_lists_are_refused(tmp_path, modules, message):
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(put(tmp_path / "model", *modules))
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        ("LayerNorm", {}, "lists a module LayerNorm, which is not supported"),
+        (
+            "Dense",
+            {"module_input_name": "token_embeddings"},
+            "Dense, with module_input_name='token_embeddings', which is not",
+        ),
+        ("Dense", {"use_residual": True}, "use_residual=true is not supported"),
+        (
+            "Dense",
+            {"activation_function": "mine.Act"},
+            "activation_function 'mine.Act' is not supported; supported are",
+        ),
+        ("Dense", {"out_features": 4}, r"expected .*'linear.bias': \(4,\)"),
+    ],
+)
+def test_modules_that_are_not_supported_are_refused(
+    tmp_path, kind, settings, message
+):
+    dense = put_dense(tmp_path, 4, 3, **settings)
+    folder = put(
+        tmp_path,
+        module("Transformer", ""),
+        module("Pooling", "1_Pooling"),
+        dense | {"type": f"sentence_transformers.models.{kind}"},
+    )
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(folder)
+
+
+def test_a_class_of_another_library_is_not_taken_for_its_namesake(tmp_path):
+    pooling = module("Pooling", "1_Pooling") | {"type": "mine.Pooling"}
+    folder = put(tmp_path, module("Transformer", ""), pooling)
+    with pytest.raises(ValueError, match="lists Transformer, mine.Pooling; th"):
+        sentence_transformers.read(folder)
+
+
+def test_a_broken_link_is_not_a_folder_without_modules(tmp_path):
+    (tmp_path / "modules.json").symlink_to("nowhere")
+    with pytest.raises(OSError, match="modules.json"):
+        sentence_transformers.read(str(tmp_path))
+
+
+def test_pooling_without_the_prompt_is_refused(tmp_path):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=MEAN | {"include_prompt": False})
+    with pytest.raises(ValueError, match="include_prompt=false is not supp"):
+        sentence_transformers.read(folder)
+
+
+@pytest.mark.parametrize(
+    "pooling",
+    [
+        {},
+        {"pooling_mode": "median"},
+        {"pooling_mode_cls_token": False, "pooling_mode_attention": True},
+    ],
+)
+def test_unknown_pooling_is_refused(tmp_path, pooling):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=pooling)
+    with pytest.raises(ValueError, match="expected .* one or more of cls, max"):
+        sentence_transformers.read(folder)
+
+
+def test_a_pooling_config_without_an_object_is_named(tmp_path):
+    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
+    folder = put(tmp_path, *modules, pooling=["mean"])
+    with pytest.raises(ValueError, match="1_Pooling/config.json: the content"):
+        sentence_transformers.read(folder)
+
+
+def test_a_path_that_is_not_a_string_is_refused(tmp_path):
+    folder = put(tmp_path, module("Transformer", 0))
+    with pytest.raises(ValueError, match=r"\[0\].path is 0; it should be a"):
+        sentence_transformers.read(folder)

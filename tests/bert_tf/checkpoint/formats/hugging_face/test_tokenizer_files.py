@@ -1,0 +1,220 @@
+import json
+
+import pytest
+
+from bert_tf import config as bert_config
+from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
+
+ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s"]
+CONTENT = "".join(f"{entry}\n" for entry in ENTRIES).encode()
+CONFIG = bert_config.BertConfig(vocab_size=len(ENTRIES))
+
+
+def tokenizer(entries=ENTRIES, model=None, **normalizer):
+    ids = {entry: i for i, entry in enumerate(entries)}
+    return {
+        # Files may list entries in any order.
+        "model": {
+            "type": "WordPiece",
+            "continuing_subword_prefix": "##",
+            "vocab": dict(reversed(ids.items())),
+        }
+        | (model or {}),
+        "normalizer": {"type": "BertNormalizer", "lowercase": True}
+        | normalizer,
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "added_tokens": [{"id": 0, "content": "[PAD]", "special": True}],
+    }
+
+
+def put(folder, vocabulary=None, **files):
+    if vocabulary is not None:
+        (folder / "vocab.txt").write_bytes(vocabulary)
+    for name, content in files.items():
+        (folder / f"{name}.json").write_text(json.dumps(content))
+    return tokenizer_files.read(str(folder), CONFIG)
+
+
+UNCASED, CASED = {"do_lower_case": True}, {"do_lower_case": False}
+
+
+def test_vocab_txt_is_kept_unchanged(tmp_path):
+    content = CONTENT.replace(b"\n", b"\r\n")
+    assert put(tmp_path, content).vocabulary == content
+    found = put(tmp_path, content, tokenizer=tokenizer())
+    assert found.vocabulary == content
+
+
+def test_the_vocabulary_of_tokenizer_json_is_sorted_by_id(tmp_path):
+    found = put(tmp_path, tokenizer=tokenizer())
+    assert found.vocabulary == CONTENT
+    assert found.rules == UNCASED
+    assert not found.notes and not found.differences
+
+
+def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
+    assert put(tmp_path) == (None, {}, (), (), None)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        *(UNCASED, CASED, {}, {"strip_accents": False}),
+        CASED | {"strip_accents": True, "tokenize_chinese_chars": False},
+    ],
+)
+def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path, rules):
+    tokenizer_files.write(CONTENT, rules, 63, str(tmp_path))
+    found = tokenizer_files.read(str(tmp_path), CONFIG)
+    assert found == (CONTENT, rules, (), (), 63)
+
+
+@pytest.mark.parametrize("length", [None, 513, 1e30, 7.5, 0])
+def test_a_length_that_is_no_limit_is_left_out(tmp_path, length):
+    found = put(tmp_path, tokenizer_config={"model_max_length": length})
+    assert found.max_seq_length is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"type": "BPE"}, "has a model of type 'BPE'"),
+        ({"continuing_subword_prefix": "@@"}, "with the prefix '@@'"),
+        ({"vocab": {"[PAD]": 0, "the": 2}}, "should be 0 to 1, each once"),
+        ({"vocab": {"[PAD]": 0, "the": 0}}, "should be 0 to 1, each once"),
+        ({"vocab": {"a\nb": 0}}, "contains a line break"),
+        (
+            {"vocab": [["the", -1.5]]},
+            "model.vocab is .*; it should be an object",
+        ),
+        ({"vocab": {"the": []}}, "should be 0 to 0, each once"),
+        ({"vocab": {"[PAD]": False}}, "should be 0 to 0, each once"),
+        ({"vocab": {}}, "should be 0 to 0, each once"),
+        ({"vocab": None}, "model.vocab is missing or null; it should be an"),
+    ],
+)
+def test_unsupported_vocabularies_are_refused(tmp_path, changes, message):
+    with pytest.raises(ValueError, match=f"tokenizer.json.*{message}"):
+        put(tmp_path, tokenizer=tokenizer(model=changes))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (
+            [*ENTRIES[:5], "a", "##s"],
+            r":6 and .* id 5 to \['a'\] and \['the'\]",
+        ),
+        (ENTRIES[:-1], r":7 and .* id 6 to \[\] and \['##s'\]"),
+    ],
+)
+def test_contradictory_vocabularies_are_refused(tmp_path, entries, message):
+    content = "".join(f"{entry}\n" for entry in entries).encode()
+    with pytest.raises(ValueError, match=f"vocab.txt{message}"):
+        put(tmp_path, content, tokenizer=tokenizer())
+
+
+def test_more_entries_than_the_model_has_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
+        put(tmp_path, CONTENT + b"more\n")
+    with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
+        put(tmp_path, CONTENT + b"more")
+
+
+def test_a_last_line_without_a_newline_is_an_entry(tmp_path):
+    assert put(tmp_path, CONTENT[:-1]).vocabulary == CONTENT
+
+
+def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
+    found = put(tmp_path, CONTENT[: -len("##s\n")])
+    assert found.notes == (
+        "the vocabulary has 6 entries, but config.json has vocab_size=7: the "
+        "last ids have no token",
+    )
+
+
+def test_the_case_is_the_one_that_transformers_uses(tmp_path):
+    settings = {"tokenizer_class": "BertTokenizer"}
+    found = put(tmp_path, tokenizer_config=settings | {"do_lower_case": False})
+    assert found.rules == CASED
+    found = put(tmp_path, tokenizer=tokenizer())
+    assert found.rules == CASED
+    assert "disagree on lower case; do_lower_case=False" in found.notes[0]
+    found = put(
+        tmp_path,
+        tokenizer_config={
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "do_lower_case": False,
+        },
+    )
+    assert found.rules == UNCASED
+    found = put(tmp_path, tokenizer_config=settings)
+    assert (found.rules, found.notes) == (UNCASED, ())
+
+
+def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
+    settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}
+    rules = {"strip_accents": False, "tokenize_chinese_chars": False}
+    found = put(tmp_path, CONTENT, tokenizer_config=settings | rules)
+    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    found = put(tmp_path, tokenizer_config=settings | {"strip_accents": True})
+    assert found.rules == UNCASED
+    found = put(tmp_path, tokenizer_config=CASED | {"strip_accents": True})
+    assert found.rules == CASED | {"strip_accents": True}
+    # Values seen in transformers 5.24: of BERT's classes, those of
+    # tokenizer_config.json and defaults; of others, those of tokenizer.json.
+    other = tokenizer(strip_accents=False, handle_chinese_chars=False)
+    found = put(tmp_path, tokenizer=other, tokenizer_config=settings)
+    assert found.rules == UNCASED and len(found.notes) == 2
+    assert "disagree on strip_accents; strip_accents=True is" in found.notes[0]
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    found = put(tmp_path, tokenizer_config=settings)
+    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    other = tokenizer(strip_accents=True, handle_chinese_chars=True)
+    assert not put(tmp_path, tokenizer=other).notes
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"tokenizer_config": {"tokenizer_class": "BertJapaneseTokenizer"}},
+            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
+        ),
+        (
+            {"config": {"tokenizer_class": "BertJapaneseTokenizer"}},
+            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
+        ),
+        (
+            {"tokenizer_config": {"do_basic_tokenize": False}},
+            "do_basic_tokenize is false in tokenizer_config.json",
+        ),
+        (
+            {"tokenizer": tokenizer() | {"normalizer": None}},
+            "tokenizer.json has the normalizer None; BERT's is BertNormalizer",
+        ),
+        (
+            {"tokenizer": tokenizer() | {"pre_tokenizer": {"type": "Punctu"}}},
+            "has the pre_tokenizer Punctu; BERT's is BertPreTokenizer",
+        ),
+        ({"tokenizer": tokenizer(clean_text=False)}, "clean_text is false in"),
+        (
+            {
+                "tokenizer": tokenizer()
+                | {"added_tokens": [{"content": "<e>"}]},
+                "added_tokens": {"<e>": 7, "the": 5},
+                "tokenizer_config": {
+                    "additional_special_tokens": ["<f>", {"content": "the"}],
+                    "added_tokens_decoder": {"8": {"content": "<g>"}},
+                },
+            },
+            "tokens are added to the vocabulary: <e>, <g>, <f>",
+        ),
+    ],
+)
+def test_what_another_tokenizer_does_is_a_difference(tmp_path, files, message):
+    (found,) = put(tmp_path, CONTENT, **files).differences
+    assert message in found
+    (tmp_path / "vocab.txt").unlink()
+    if "tokenizer" not in files:  # Without a vocabulary, there is no text.
+        assert not put(tmp_path).differences

@@ -1,0 +1,205 @@
+import json
+
+import h5py
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors import numpy as safetensors_numpy
+
+from bert_tf.checkpoint import detection
+from bert_tf.checkpoint.formats.hugging_face import weight_files
+
+TENSORS = {
+    name: np.arange(i, i + 4, dtype=np.float32).reshape(2, 2)
+    for i, name in enumerate("abc")
+}
+
+
+def put_shards(folder, shards):
+    """Writes `shards`, name -> names of tensors, and their index."""
+    weight_map = {t: shard for shard, names in shards.items() for t in names}
+    for shard, names in shards.items():
+        safetensors_numpy.save_file(
+            {name: TENSORS[name] for name in names}, folder / shard
+        )
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+
+
+SHARDS = {
+    "model-00001-of-00002.safetensors": ["a", "c"],
+    "model-00002-of-00002.safetensors": ["b"],
+}
+
+
+def assert_all(found):
+    assert set(found) == set(TENSORS)
+    for name, tensor in TENSORS.items():
+        np.testing.assert_array_equal(found[name], tensor)
+
+
+def test_all_shards_are_read(tmp_path):
+    put_shards(tmp_path, SHARDS)
+    assert detection.is_hugging_face(str(tmp_path))
+    assert_all(weight_files.read(str(tmp_path)))
+
+
+def test_missing_shards_are_all_named(tmp_path):
+    put_shards(tmp_path, SHARDS)
+    for name in SHARDS:
+        (tmp_path / name).unlink()
+    with pytest.raises(
+        ValueError,
+        match=r"index.json lists 2 shards; 2 of them are missing: "
+        r"model-00001-of-00002.safetensors, model-00002-of-00002.safetensors",
+    ):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_missing_index_is_named(tmp_path):
+    put_shards(tmp_path, SHARDS)
+    (tmp_path / "model.safetensors.index.json").unlink()
+    assert detection.is_hugging_face(str(tmp_path))
+    with pytest.raises(
+        ValueError, match=r"but no model.safetensors.index.json"
+    ):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
+    put_shards(tmp_path, SHARDS)
+    name = "model-00001-of-00002.safetensors"
+    safetensors_numpy.save_file({"a": TENSORS["a"]}, tmp_path / name)
+    with pytest.raises(ValueError, match=f"{name} lacks .* for it: c"):
+        weight_files.read(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], r"the content is \[\]; it should be an object"),
+        ({"weight_map": {}}, "weight_map lists no tensor. Copy it"),
+        ({"weight_map": {"a": "../other.safetensors"}}, "in the same folder"),
+        ({"weight_map": {"a": 1}}, "weight_map.a is 1; it should be a string"),
+    ],
+)
+def test_an_invalid_index_is_refused(tmp_path, content, message):
+    path = tmp_path / "model.safetensors.index.json"
+    path.write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=message):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_single_file_is_preferred_to_shards_and_pickles(tmp_path):
+    put_shards(tmp_path, {"model-00001-of-00001.safetensors": ["a"]})
+    (tmp_path / "pytorch_model.bin").write_bytes(b"")
+    weight_files.write(TENSORS, str(tmp_path))
+    assert_all(weight_files.read(str(tmp_path)))
+
+
+@pytest.mark.parametrize("kept", [0, 5, 100, -1])
+def test_a_truncated_file_is_named(tmp_path, kept):
+    weight_files.write(TENSORS, str(tmp_path))
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(ValueError, match=f"{path} is missing or damaged"):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_git_lfs_pointer_is_refused(tmp_path):
+    path = tmp_path / "model.safetensors"
+    path.write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:1\n"
+    )
+    with pytest.raises(ValueError, match=f"{path} is a Git LFS pointer"):
+        weight_files.read(str(tmp_path))
+
+
+def test_weights_of_other_frameworks_are_named(tmp_path):
+    assert not detection.is_hugging_face(str(tmp_path))
+    with pytest.raises(ValueError, match="it contains no files. Copy the"):
+        weight_files.read(str(tmp_path))
+    (tmp_path / "model.onnx").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"model\.onnx cannot be read: save"):
+        weight_files.read(str(tmp_path))
+
+
+# As saved by the TF classes of transformers 4.48 -> in the PyTorch classes.
+TF_NAMES = {
+    "embeddings/LayerNorm/beta:0": "embeddings.LayerNorm.bias",
+    "bert/embeddings/LayerNorm/gamma:0": "bert.embeddings.LayerNorm.weight",
+    "bert/embeddings/token_type_embeddings/embeddings:0": (
+        "bert.embeddings.token_type_embeddings.weight"
+    ),
+    "bert/embeddings/word_embeddings/weight:0": (
+        "bert.embeddings.word_embeddings.weight"
+    ),
+    "bert/encoder/layer_._11/attention/self/query/kernel:0": (
+        "bert.encoder.layer.11.attention.self.query.weight"
+    ),
+    "mlm___cls/predictions/bias:0": "cls.predictions.bias",
+    "nsp___cls/seq_relationship/kernel:0": "cls.seq_relationship.weight",
+    "classifier/bias:0": "classifier.bias",
+}
+
+
+@pytest.mark.parametrize("file", ["tf_model.h5", "model.safetensors", "shards"])
+def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
+    tmp_path, file
+):
+    tensors = {
+        name: np.arange(i, i + 6, dtype=np.float32).reshape(2, 3)
+        for i, name in enumerate(TF_NAMES)
+    }
+    if file == "tf_model.h5":
+        with h5py.File(tmp_path / file, "w") as content:
+            content.create_group("top_level_model_weights")
+            for name, tensor in tensors.items():
+                content[f"{name.split('/')[0]}/tf_bert_model/{name}"] = tensor
+    else:
+        shard = "model-00001-of-00001.safetensors"
+        path = tmp_path / (shard if file == "shards" else file)
+        safetensors_numpy.save_file(tensors, path, {"format": "tf"})
+        if file == "shards":
+            (tmp_path / "model.safetensors.index.json").write_text(
+                json.dumps({"weight_map": dict.fromkeys(tensors, shard)})
+            )
+    found = weight_files.read(str(tmp_path))
+    assert set(found) == set(TF_NAMES.values())
+    for name, tensor in tensors.items():
+        if "kernel" in name:
+            tensor = tensor.T
+        np.testing.assert_array_equal(found[TF_NAMES[name]], tensor)
+
+
+def test_a_damaged_tf_model_is_named(tmp_path):
+    (tmp_path / "tf_model.h5").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"tf_model\.h5 cannot be read \("):
+        weight_files.read(str(tmp_path))
+
+
+@pytest.mark.parametrize("kind", ["F8_E5M2", "F8_E4M3"])
+def test_eight_bit_floats_are_refused(tmp_path, kind):
+    header = json.dumps(
+        {"a": {"dtype": kind, "shape": [2], "data_offsets": [0, 2]}}
+    ).encode()
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header + b"12")
+    with pytest.raises(ValueError, match=f"{path} has tensors of a dtype that"):
+        weight_files.read(str(tmp_path))
+
+
+def test_bfloat16_keeps_its_values(tmp_path):
+    halves = {n: t.astype(ml_dtypes.bfloat16) for n, t in TENSORS.items()}
+    weight_files.write(halves, str(tmp_path))
+    found, notes = weight_files.as_float32(weight_files.read(str(tmp_path)))
+    assert_all(found)
+    assert notes == [
+        "3 tensors converted from bfloat16 to float32, with the same values"
+    ]
+
+
+def test_integers_keep_their_dtype():
+    found, notes = weight_files.as_float32({"position_ids": np.arange(3)})
+    assert found["position_ids"].dtype == np.int64
+    assert not notes

@@ -1,0 +1,152 @@
+import pytest
+
+from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint.formats import vocabularies
+from bert_tf.checkpoint.formats.google import tf1_checkpoint
+from bert_tf.checkpoint.formats.hugging_face import pretrained
+from bert_tf.checkpoint.formats.keras_hub import preset
+from bert_tf.checkpoint.formats.model_garden import tf2_checkpoint
+from tfrecords.io import atomic_files
+from tfrecords.text import vocab
+
+SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
+CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
+# Path of the vocabulary, by converter.
+PATHS = {
+    tf1_checkpoint: "vocab.txt",
+    tf2_checkpoint: "vocab.txt",
+    pretrained: "vocab.txt",
+    preset: "assets/tokenizer/vocabulary.txt",
+    model_folders: "vocab.txt",
+}
+
+
+@pytest.mark.parametrize("content", [CONTENT, CONTENT.replace(b"\n", b"\r\n")])
+def test_a_complete_file_is_kept_unchanged(tmp_path, content):
+    path = tmp_path / "inside" / "vocab.txt"
+    vocabularies.write(content, str(path))
+    assert path.read_bytes() == content
+    assert vocabularies.read(str(path)) == content
+
+
+def test_a_final_newline_is_added(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_bytes(CONTENT[:-1])
+    assert vocabularies.read(str(path)) == CONTENT
+    vocabularies.write(CONTENT[:-1], str(path))
+    assert path.read_bytes() == CONTENT
+
+
+def test_no_file_is_written_without_a_vocabulary(tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    vocabularies.write(None, path)
+    assert not list(tmp_path.iterdir())
+    assert vocabularies.read(path) is None
+
+
+@pytest.mark.parametrize(
+    ("content", "count"),
+    [(None, 0), (b"", 0), (b"a", 1), (b"a\nb", 2), (b"a\nb\n", 2)],
+)
+def test_entries_are_counted_with_or_without_a_final_newline(content, count):
+    assert vocabularies.count_entries(content) == count
+
+
+@pytest.mark.parametrize("source", PATHS)
+@pytest.mark.parametrize("target", PATHS)
+def test_a_vocabulary_without_a_final_newline_is_converted(
+    tmp_path, make_checkpoint, source, target
+):
+    given = make_checkpoint("pretraining", vocabulary=CONTENT)
+    with atomic_files.atomic_folder(str(tmp_path / "source")) as folder:
+        source.write(given, folder)
+    (tmp_path / "source" / PATHS[source]).write_bytes(CONTENT[:-1])
+    found = source.read(str(tmp_path / "source"))
+    with atomic_files.atomic_folder(str(tmp_path / "target")) as folder:
+        target.write(found, folder)
+    path = tmp_path / "target" / PATHS[target]
+    assert path.read_bytes() == CONTENT
+    assert vocab.read(str(path)) == [*SPECIAL, "the", "##s"]
+
+
+# Case.
+
+
+@pytest.mark.parametrize(
+    "name, lower",
+    [
+        ("bert-base-uncased", True),
+        ("bert-base-cased", False),
+        ("bert-base-multilingual-cased", False),
+    ],
+)
+def test_the_case_of_released_vocabularies_is_inferred(
+    shared_data, name, lower
+):
+    path = shared_data / "vocab" / f"{name}-vocab.txt"
+    assert vocabularies.infer_lower_case(path.read_bytes()) is lower
+
+
+@pytest.mark.parametrize(
+    ("words", "lower"),
+    [
+        ("<S> der the ##s", True),
+        ("der Weg", False),
+        ("กิน น้ำ ที่ นี่", False),  # Thai: vowels and tones are marks.
+        ("हिन्दी है में", False),  # Hindi: so is the virama.
+        ("أحمد إلى في", False),  # Arabic: hamza comes off the alef.
+        ("한국 말", False),  # NFD decomposes Hangul into its letters.
+        ("ไทย ไป มา", True),  # No marks.
+        ("שלום עולם", True),
+        ("中 国 的", True),
+        ("cafe uber", True),
+        ("café uber", False),
+    ],
+)
+def test_the_case_is_inferred_from_capitals_and_marks(words, lower):
+    content = vocab.to_bytes([*SPECIAL, *words.split()])
+    assert vocabularies.infer_lower_case(content) is lower
+
+
+def test_less_than_one_percent_of_such_entries_is_ignored():
+    words = [f"word{i}" for i in range(300)]
+    few = vocab.to_bytes([*words, "é", "Ä"])
+    assert vocabularies.infer_lower_case(few) is True
+    assert vocabularies.infer_lower_case(few + "ö\nü\n".encode()) is False
+    assert vocabularies.infer_lower_case(None) is None
+    accents = "é\nö\nü\n".encode()
+    assert vocabularies.infer_lower_case(accents) is False
+    assert vocabularies.infer_lower_case(accents, strip_accents=False) is True
+
+
+@pytest.mark.parametrize("module", [tf1_checkpoint, tf2_checkpoint, preset])
+@pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
+def test_an_inferred_case_is_noted(
+    tmp_path, make_checkpoint, module, word, lower
+):
+    content = vocab.to_bytes([*SPECIAL, word])
+    given = make_checkpoint("pretraining", vocabulary=content)
+    with atomic_files.atomic_folder(str(tmp_path / "theirs")) as folder:
+        module.write(given, folder)
+    found = module.read(str(tmp_path / "theirs"))
+    assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
+    assert vocabularies.case_note(lower) in found.notes
+    assert f"do_lower_case={lower} is inferred" in vocabularies.case_note(lower)
+    # Still marked as inferred in a model folder, and in a preset made from it.
+    for other in (model_folders, preset):
+        with atomic_files.atomic_folder(str(tmp_path / "next")) as folder:
+            other.write(found, folder)
+        found = other.read(str(tmp_path / "next"))
+        assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
+
+
+def test_a_specified_case_is_not_inferred(tmp_path, make_checkpoint):
+    for i, module in enumerate((model_folders, preset, pretrained)):
+        given = make_checkpoint(
+            "pretraining", vocabulary=CONTENT, do_lower_case=False
+        )
+        with atomic_files.atomic_folder(str(tmp_path / str(i))) as folder:
+            module.write(given, folder)
+        found = module.read(str(tmp_path / str(i)))
+        assert (found.do_lower_case, found.is_case_inferred) == (False, False)
+        assert not any("inferred" in note for note in found.notes)

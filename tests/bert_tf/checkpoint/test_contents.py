@@ -1,0 +1,212 @@
+import dataclasses
+import json
+import random
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from checkpoint_folders import assert_same_bits, moments
+
+from bert_tf.checkpoint import checksums, contents, detection, model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.model import models
+from tfrecords.io import atomic_files
+
+
+def write(found, folder):
+    with atomic_files.atomic_folder(str(folder)) as aside:
+        model_folders.write(found, aside)
+    return model_folders.read(str(folder))
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+@pytest.mark.parametrize("units", [0, 3])
+def test_shapes_are_those_of_the_model(tiny_config, task, units):
+    if units and task == "pretraining":
+        pytest.skip("an LSTM is for fine-tuning")
+    config = dataclasses.replace(tiny_config, bilstm_units=units)
+    num_labels = 3 if task in ("classification", "tagging") else 0
+    model = models.for_task(task, config, num_labels)
+    assert contents.shapes(config, task, num_labels) == {
+        name: tuple(weight.shape)
+        for name, weight in model_folders.weight_names(model).items()
+    }
+
+
+def test_metadata_is_kept_but_does_not_override_fields(
+    tmp_path, make_checkpoint
+):
+    metadata = {"max_seq_length": 64, "task_name": "SST-2", "task": "spans"}
+    given = make_checkpoint("classification", metadata=metadata)
+    found = write(given, tmp_path / "one")
+    assert found.task == "classification"
+    assert found.metadata == {"max_seq_length": 64, "task_name": "SST-2"}
+    assert write(found, tmp_path / "two").metadata == found.metadata
+    written = json.loads((tmp_path / "two" / "model.json").read_text())
+    assert written["max_seq_length"] == 64
+    assert written["task_name"] == "SST-2"
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({}, "model.json has no task.*add the task"),
+        ({"task": "sorting"}, "model.json has task 'sorting'; expected one of"),
+    ],
+)
+def test_a_missing_or_unknown_task_is_refused(
+    tmp_path, make_checkpoint, values, message
+):
+    write(make_checkpoint("spans"), tmp_path / "model")
+    (tmp_path / "model" / "model.json").write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=message):
+        model_folders.read(str(tmp_path / "model"))
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_a_model_folder_keeps_every_field(tmp_path, make_checkpoint, task):
+    given = make_checkpoint(
+        task,
+        step=7,
+        vocabulary=b"[PAD]\nthe\n",
+        do_lower_case=False,
+    )
+    found = write(given, tmp_path / "model")
+    assert_same_bits(found.tensors, given.tensors)
+    for name in ("config", "task", "labels", "step", "vocabulary"):
+        assert getattr(found, name) == getattr(given, name)
+    assert found.do_lower_case is False
+
+
+def test_a_model_folder_keeps_slots(tmp_path, make_checkpoint):
+    given = make_checkpoint("pretraining")
+    slots = moments(given)
+    given = make_checkpoint("pretraining", slots=slots, step=3)
+    assert_same_bits(write(given, tmp_path / "model").slots, slots)
+
+
+def test_weights_missing_in_the_source_are_initialized_and_stay_missing(
+    tmp_path, make_checkpoint, tiny_config
+):
+    complete = make_checkpoint("pretraining")
+    lacking = {n for n in complete.tensors if "pooler" in n or "sentence" in n}
+    tensors = {n: t for n, t in complete.tensors.items() if n not in lacking}
+    given = contents.Contents(
+        source="test", config=tiny_config, task="pretraining", tensors=tensors
+    )
+    found = write(given, tmp_path / "model")
+    assert_same_bits(found.tensors, tensors)
+    assert set(found.missing()) == lacking
+    model = models.BertPretrainer(tiny_config)
+    Checkpoint.open(str(tmp_path / "model")).assign_to(model)
+    kernel = model.encoder.pooler.kernel.numpy()
+    assert 0 < np.abs(kernel).max() <= 2 * tiny_config.initializer_range
+
+
+def test_weights_that_contradict_the_metadata_are_refused(
+    tmp_path, make_checkpoint
+):
+    write(make_checkpoint("regression"), tmp_path / "model")
+    path = tmp_path / "model" / "model.json"
+    metadata = json.loads(path.read_text())
+    path.write_text(json.dumps(metadata | {"task": "spans"}))
+    with pytest.raises(ValueError, match=r"checkpoint only: regression/dense"):
+        model_folders.read(str(tmp_path / "model"))
+
+
+def test_a_damaged_model_folder_is_reported_as_damaged(
+    tmp_path, make_checkpoint
+):
+    folder = tmp_path / "model"
+    write(make_checkpoint("regression"), folder)
+    checksums.write_checksums(str(folder), {"step": 1})
+    assert detection.detect(str(folder)) == "bert_tf"
+    path = folder / model_folders.WEIGHTS
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(ValueError, match="model is damaged: model.safetensors"):
+        detection.detect(str(folder))
+
+
+# Coverage of a model's weights.
+
+
+def test_a_checkpoint_of_the_same_model_covers_all_weights(
+    make_checkpoint, tiny_config
+):
+    given = make_checkpoint("pretraining", unused=("step",))
+    found = contents.coverage(given, tiny_config, "pretraining")
+    assert found.loaded == list(given.shapes())
+    assert found.missing == found.other_shapes == []
+    assert found.unused == ["step"]
+
+
+def test_coverage_lists_missing_weights(make_checkpoint, tiny_config):
+    given = make_checkpoint("pretraining")
+    for name in list(given.tensors):
+        if not name.startswith("encoder/layer_0"):
+            del given.tensors[name]
+    found = contents.coverage(given, tiny_config, "pretraining")
+    assert len(found.loaded) == 16
+    assert "encoder/embeddings/word_embeddings" in found.missing
+    assert len(found.loaded) + len(found.missing) == len(given.shapes())
+
+
+def test_coverage_lists_weights_of_another_shape(make_checkpoint, tiny_config):
+    given = make_checkpoint("pretraining")
+    other = dataclasses.replace(tiny_config, max_position_embeddings=512)
+    found = contents.coverage(given, other, "pretraining")
+    assert found.other_shapes == [
+        "encoder/embeddings/position_embeddings: (64, 16) in the checkpoint, "
+        "(512, 16) in the model"
+    ]
+    assert found.missing == []
+
+
+def test_fine_tuning_loads_only_the_encoder(make_checkpoint, tiny_config):
+    for task in ("pretraining", "classification"):
+        given = make_checkpoint(task)
+        found = contents.coverage(given, tiny_config, "classification")
+        assert all(name.startswith("encoder/") for name in found.loaded)
+        assert found.missing == [
+            "classification/dense/kernel",
+            "classification/dense/bias",
+        ]
+    assert found.unused == []
+
+
+def test_pre_training_loads_the_encoder_of_a_classifier(
+    make_checkpoint, tiny_config
+):
+    given = make_checkpoint("classification")
+    found = contents.coverage(given, tiny_config, "pretraining")
+    assert {name.split("/")[0] for name in found.missing} == {
+        "masked_lm",
+        "next_sentence",
+    }
+    assert found.unused == [
+        "classification/dense/kernel",
+        "classification/dense/bias",
+    ]
+
+
+def test_missing_weights_are_drawn_without_touching_the_random_state(
+    make_checkpoint,
+):
+    given = dataclasses.replace(make_checkpoint("pretraining"), tensors={})
+
+    def draw():
+        return random.random(), np.random.rand(), float(tf.random.uniform(()))
+
+    keras.utils.set_random_seed(3)
+    expected = draw()
+    keras.utils.set_random_seed(3)
+    model = model_folders.build_model(given)
+    assert draw() == expected
+    # As before, when the seed was that of the whole process.
+    keras.utils.set_random_seed(12345)
+    same = models.for_task("pretraining", given.config)
+    for ours, theirs in zip(model.weights, same.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs, ours.path)
+    other = model_folders.build_model(given, seed=7)
+    assert np.abs(other.weights[0] - model.weights[0]).max() > 0

@@ -1,0 +1,355 @@
+"""ModelSource -> model to start from, its config and vocabulary."""
+
+import dataclasses
+import json
+import logging as python_logging
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from bert_tf import config
+from bert_tf.checkpoint import contents, model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.formats.google import tf1_checkpoint
+from bert_tf.model import models
+from bert_tf.workflows import initial_model
+from bert_tf.workflows.configs import ModelSource
+from tfrecords.io import atomic_files
+from tfrecords.text import vocab
+
+UNCASED, CASED = {"do_lower_case": True}, {"do_lower_case": False}
+
+
+def write_google(folder, sizes, vocabulary=b"[PAD]\n[UNK]\nthe\nof\n"):
+    """Writes a TF1 checkpoint of a BertPretrainer with different weights."""
+    model = models.BertPretrainer(sizes)
+    written = contents.Contents(
+        source="test",
+        config=sizes,
+        task="pretraining",
+        tensors={
+            name: weight.numpy() + 0.01 * i
+            for i, (name, weight) in enumerate(
+                model_folders.weight_names(model).items()
+            )
+        },
+        vocabulary=vocabulary,
+    )
+    with atomic_files.atomic_folder(str(folder)) as temporary:
+        tf1_checkpoint.write(written, temporary)
+    return written
+
+
+def model_with(
+    sizes=None, do_lower_case=None, is_case_inferred=False, **metadata
+):
+    """Returns a Checkpoint without weights."""
+    return Checkpoint(
+        source="bert_tf somewhere",
+        config=sizes or config.BertConfig.from_name("tiny"),
+        task="spans",
+        tensors={},
+        do_lower_case=do_lower_case,
+        is_case_inferred=is_case_inferred,
+        metadata=metadata,
+    )
+
+
+def test_a_config_comes_from_a_file_a_name_or_the_model(tiny_config, tmp_path):
+    path = tmp_path / "bert_config.json"
+    tiny_config.to_json_file(path)
+    source = ModelSource(bert_config_file=str(path))
+    assert initial_model.choose_config(source, 100, None) == tiny_config
+    model = model_with(tiny_config)
+    result = initial_model.choose_config(ModelSource(), None, model)
+    assert result == tiny_config
+    source = ModelSource(bert_config_name="tiny")
+    result = initial_model.choose_config(source, 77, model)
+    assert result == config.BertConfig.from_name("tiny", vocab_size=77)
+    result = initial_model.choose_config(source, None, None)
+    assert result.vocab_size == config.UNCASED_VOCAB_SIZE
+
+
+def test_a_config_file_with_another_activation_logs_a_warning(
+    tiny_config, tmp_path, caplog
+):
+    path = tmp_path / "other.json"
+    tiny_config.to_json_file(path)
+    erf = dataclasses.replace(tiny_config, hidden_act="gelu_erf")
+    source = ModelSource(bert_config_file=str(path))
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
+        initial_model.choose_config(source, None, model_with(erf))
+    assert "hidden_act gelu; the weights were trained with gelu_erf" in (
+        caplog.text
+    )
+
+
+def checkpoint_of_run(output, sizes, vocabulary):
+    """Writes a checkpoint of a run after its first update."""
+    folder = output / "checkpoints" / "step-00000001"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    model = models.BertPretrainer(sizes)
+    with atomic_files.atomic_folder(str(folder)) as aside:
+        model_folders.save_model(
+            aside,
+            model,
+            metadata={"task": "pretraining", "do_lower_case": True},
+            vocabulary=vocabulary,
+        )
+    return model_folders.weight_names(model)
+
+
+def test_a_checkpoint_of_another_format_is_opened_in_memory(
+    tiny_config, tmp_path
+):
+    written = write_google(tmp_path / "google", tiny_config)
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    output_dir = str(tmp_path / "run")
+    model = initial_model.open_model(source, output_dir, True)
+    assert not os.path.exists(output_dir)
+    assert model.config == tiny_config
+    for name, tensor in written.tensors.items():
+        np.testing.assert_array_equal(model.tensors[name], tensor)
+    vocabulary, rules = initial_model.choose_vocabulary(source, model)
+    assert vocabulary.content == written.vocabulary
+    assert rules == {"do_lower_case": True}
+
+
+def test_a_run_with_checkpoints_reads_its_own(tiny_config, tmp_path, caplog):
+    source, run = tmp_path / "google", tmp_path / "run"
+    write_google(source, tiny_config)
+    given = ModelSource(init_checkpoint=str(source))
+    model = initial_model.open_model(given, str(run), True)
+    began_with = initial_model.identity(model, given, str(run))
+    assert began_with == {"init_checkpoint_sha256": model.sha256()}
+    run.mkdir()
+    run_json = began_with | {"init_checkpoint": str(source)}
+    (run / "run.json").write_text(json.dumps(run_json))
+    assert initial_model.identity(model, given, str(run)) == began_with
+    assert "has changed" not in caplog.text
+    # Before its first checkpoint, the run begins again with new weights.
+    write_google(source, tiny_config)
+    model = initial_model.open_model(given, str(run), True)
+    changed = initial_model.identity(model, given, str(run))
+    assert changed == {"init_checkpoint_sha256": model.sha256()} != began_with
+    assert f"{source} has changed since this run was started" in caplog.text
+    # Afterwards, its own files count, and the source may be gone.
+    weights = checkpoint_of_run(run, tiny_config, b"its own\n")
+    shutil.rmtree(source)
+    model = initial_model.open_model(given, str(run), True)
+    assert model.config == tiny_config and model.vocabulary == b"its own\n"
+    for name, weight in weights.items():
+        np.testing.assert_array_equal(model.tensors[name], weight)
+    assert initial_model.identity(model, given, str(run)) == began_with
+    # A run of an earlier version has no such entry.
+    (run / "run.json").write_text(json.dumps({"init_checkpoint": str(source)}))
+    assert initial_model.identity(model, given, str(run)) == {}
+
+
+def test_a_model_converted_by_an_earlier_version_is_used(tiny_config, tmp_path):
+    converted = tmp_path / "run" / "init_checkpoint"
+    checkpoint_of_run(tmp_path / "made", tiny_config, b"old\n")
+    shutil.copytree(tmp_path / "made/checkpoints/step-00000001", converted)
+    run = tmp_path / "run"
+    settings = {"init_checkpoint": str(tmp_path / "gone")}
+    (run / "run.json").write_text(json.dumps(settings))
+    source = ModelSource(**settings)
+    model = initial_model.open_model(source, str(run), True)
+    assert model.vocabulary == b"old\n"
+    # Not that of another run, whose run.json is gone.
+    (run / "run.json").unlink()
+    with pytest.raises(ValueError, match="gone"):
+        initial_model.open_model(source, str(run), True)
+
+
+def test_a_faulty_model_of_the_run_is_not_replaced_by_another(
+    tiny_config, tmp_path
+):
+    write_google(tmp_path / "google", tiny_config)
+    run = tmp_path / "run"
+    checkpoint_of_run(run, tiny_config, b"its own\n")
+    metadata = run / "checkpoints/step-00000001/model.json"
+    metadata.write_text('{"task": "other"}')
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    with pytest.raises(ValueError, match="model.json has task 'other'"):
+        initial_model.open_model(source, str(run), False)
+
+
+def test_missing_heads_are_newly_initialized_with_a_warning(
+    tiny_config, tmp_path, caplog
+):
+    written = write_google(tmp_path / "google", tiny_config)
+    bare = dataclasses.replace(written, tensors=written.without_head().tensors)
+    with atomic_files.atomic_folder(str(tmp_path / "google")) as aside:
+        tf1_checkpoint.write(bare, aside)
+    model = models.BertPretrainer(tiny_config)
+    before = model.masked_lm.transform.kernel.numpy()
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    given = initial_model.open_model(source, str(tmp_path / "run"), True)
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
+        initial_model.load_initial_weights(given, model)
+    assert "google has no masked_lm/bias" in caplog.text
+    np.testing.assert_array_equal(model.masked_lm.transform.kernel, before)
+    caplog.clear()
+    initial_model.load_initial_weights(given, model.encoder)
+    assert not caplog.text
+
+
+def test_without_init_checkpoint_there_is_no_initial_model():
+    assert initial_model.open_model(ModelSource(), "run", True) is None
+    assert initial_model.choose_rules(ModelSource(), {}) == {
+        "do_lower_case": True
+    }
+
+
+# Errors.
+
+
+def test_a_missing_config_is_rejected():
+    with pytest.raises(ValueError, match="No model sizes: give --bert_config"):
+        initial_model.choose_config(ModelSource(), None, None)
+
+
+def test_two_configs_are_rejected():
+    source = ModelSource(bert_config_file="a.json", bert_config_name="tiny")
+    with pytest.raises(ValueError, match="=a.json and .*=tiny: give only one"):
+        initial_model.choose_config(source, None, None)
+
+
+def test_a_vocabulary_larger_than_the_model_is_rejected(tiny_config):
+    message = "has 300 tokens, the model only vocab_size=203. Use the vocab"
+    with pytest.raises(ValueError, match=message):
+        initial_model.choose_config(ModelSource(), 300, model_with(tiny_config))
+
+
+def test_the_folder_of_another_run_is_not_changed(tiny_config, tmp_path):
+    write_google(tmp_path / "google", tiny_config)
+    output = tmp_path / "run"
+    (output / "checkpoints" / "step-00000001").mkdir(parents=True)
+    (output / "run.json").write_text('{"init_checkpoint": "other"}')
+    before = sorted(output.rglob("*"))
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    output_dir = str(output)
+    with pytest.raises(
+        ValueError, match="settings:\n  init_checkpoint: was 'ot"
+    ):
+        initial_model.open_model(source, output_dir, True)
+    assert sorted(output.rglob("*")) == before
+
+
+def test_a_flag_overrides_an_inferred_case(tiny_config, tmp_path, caplog):
+    thai = "[PAD]\n[UNK]\nน้ำ\n".encode()
+    write_google(tmp_path / "google", tiny_config, thai)
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    output_dir = str(tmp_path / "run")
+    model = initial_model.open_model(source, output_dir, True)
+    assert initial_model.choose_rules(source, {}, model) == CASED
+    assert "using do_lower_case" not in caplog.text
+    source = dataclasses.replace(source, do_lower_case=True)
+    with caplog.at_level(python_logging.WARNING, logger="absl"):
+        assert initial_model.choose_rules(source, {}, model) == UNCASED
+    assert "using do_lower_case=True; that of " in caplog.text
+
+
+def test_a_case_that_contradicts_the_model_is_rejected(tiny_config, tmp_path):
+    capitals = b"[PAD]\n[UNK]\nThe\nOf\n"
+    write_google(tmp_path / "google", tiny_config, capitals)
+    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    output_dir = str(tmp_path / "run")
+    model = initial_model.open_model(source, output_dir, True)
+    assert initial_model.choose_rules(source, {}, model) == CASED
+    # As if the source had specified the case.
+    model = dataclasses.replace(model, is_case_inferred=False)
+    source = dataclasses.replace(source, do_lower_case=True)
+    with pytest.raises(ValueError, match="=False. Use one value: omit the"):
+        initial_model.choose_vocabulary(source, model)
+
+
+def test_the_case_of_records_is_the_default_and_is_not_overridden():
+    source = ModelSource()
+    assert initial_model.choose_vocabulary(source, None, CASED) == (None, CASED)
+    source = ModelSource(do_lower_case=True)
+    assert initial_model.choose_vocabulary(source, None) == (None, UNCASED)
+    with pytest.raises(ValueError, match="made with do_lower_case=False. Use"):
+        initial_model.choose_vocabulary(source, None, CASED)
+
+
+def test_records_of_another_case_than_the_model_are_rejected():
+    model = model_with(do_lower_case=True)
+    message = "made with do_lower_case=False, but .* with do_lower_case=True. "
+    with pytest.raises(ValueError, match=f"{message}Use one value: make them"):
+        initial_model.choose_vocabulary(ModelSource(), model, CASED)
+    # Both corrections are named at once.
+    cased = ModelSource(do_lower_case=False)
+    message = "^--do_lower_case=False, but .*: omit the flag, or make them ag"
+    with pytest.raises(
+        ValueError, match=f"{message}ain, or correct the model.json of somewh"
+    ):
+        initial_model.choose_rules(cased, CASED, model)
+    message = "^--do_lower_case=False, but .*=True and .* with .*=True. Use"
+    with pytest.raises(ValueError, match=message):
+        initial_model.choose_rules(cased, UNCASED, model)
+
+
+def test_accents_and_chinese_characters_have_the_values_of_all():
+    model = model_with(do_lower_case=True, strip_accents=False)
+    accents = UNCASED | {"strip_accents": False}
+    assert initial_model.choose_rules(ModelSource(), {}, model) == accents
+    source = ModelSource(strip_accents=False, tokenize_chinese_chars=True)
+    assert initial_model.choose_rules(source, accents, model) == accents
+    # What records or a model do not mention has the original's value.
+    message = "made with strip_accents=True, but .* with strip_accents=False. "
+    with pytest.raises(ValueError, match=message):
+        initial_model.choose_rules(ModelSource(), UNCASED, model)
+    source = ModelSource(tokenize_chinese_chars=False)
+    message = "^--tokenize_chinese_chars=False, but .* was trained with token"
+    with pytest.raises(ValueError, match=message):
+        initial_model.choose_rules(source, {}, model)
+    assert initial_model.choose_rules(source, {}) == UNCASED | {
+        "tokenize_chinese_chars": False
+    }
+    # Of a case that was inferred, nothing more is known.
+    model = model_with(do_lower_case=False, is_case_inferred=True)
+    source = ModelSource(do_lower_case=True, strip_accents=False)
+    assert initial_model.choose_rules(source, {}, model) == accents
+
+
+def test_a_vocabulary_may_lack_its_last_newline(tiny_config, tmp_path):
+    entries = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe"
+    write_google(tmp_path / "google", tiny_config, entries)
+    given = tmp_path / "vocab.txt"
+    given.write_bytes(entries)
+    source = ModelSource(
+        init_checkpoint=str(tmp_path / "google"), vocab_file=str(given)
+    )
+    model = initial_model.open_model(source, str(tmp_path / "run"), True)
+    vocabulary, _ = initial_model.choose_vocabulary(source, model)
+    assert vocabulary == vocab.Vocabulary(entries, str(given))
+
+
+def test_unused_entries_may_be_replaced_and_no_others(
+    tiny_config, tmp_path, caplog
+):
+    lines = b"[PAD]\n[unused0]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n[unused1]\nthe\n"
+    write_google(tmp_path / "google", tiny_config, lines)
+    given = ModelSource(init_checkpoint=str(tmp_path / "google"))
+    run = str(tmp_path / "run")
+    model = initial_model.open_model(given, run, True)
+    path = tmp_path / "vocab.txt"
+    source = ModelSource(vocab_file=str(path))
+    path.write_bytes(lines.replace(b"[unused0]", b"anfield"))
+    vocabulary, _ = initial_model.choose_vocabulary(source, model)
+    assert vocabulary.path == str(path)
+    assert (
+        "replaces 1 [unused] entries of the model, such as [unused0] by "
+        "'anfield'" in caplog.text
+    )
+    message = (
+        r"3 entries differ, the first is 'a' instead of '\[MASK\]' on line 6. "
+        r"Only \[unused\] entries may be replaced. Omit the flag to use the"
+    )
+    path.write_bytes(lines.replace(b"[MASK]", b"a") + b"[MASK]\nof\n")
+    with pytest.raises(ValueError, match=message):
+        initial_model.choose_vocabulary(source, model)
