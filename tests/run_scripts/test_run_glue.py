@@ -392,6 +392,7 @@ def test_a_stopped_run_resumes_to_the_same_weights(
     assert lines == (uninterrupted / "logs/dev/steps.jsonl").read_text()
 
 
+@pytest.mark.slow
 def test_a_run_whose_newest_checkpoint_is_damaged_uses_the_one_before(
     cola_run, tmp_path, monkeypatch, caplog
 ):
@@ -432,6 +433,7 @@ def mistake(message, *flags):
         run(*flags)
 
 
+@pytest.mark.slow
 def test_training_on_without_evaluation_is_refused(cola_run, tmp_path):
     flags = [*cola_run[0], f"--output_dir={tmp_path}"]
     with pytest.raises(stopping.Stopped):

@@ -500,6 +500,7 @@ def test_evaluations_on_other_records_have_a_log_of_their_own(
 # Batches that grow.
 
 
+@pytest.mark.slow
 def test_a_ramp_resumes_exactly_and_must_divide(
     folder, tiny_vocab_file, tmp_path
 ):
@@ -550,6 +551,7 @@ def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
     pretrain(PretrainingConfig(**defaults | settings))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
     folder, tiny_vocab_file, tmp_path
 ):
@@ -621,6 +623,7 @@ def test_results_of_removed_checkpoints_are_not_those_of_a_new_run(
 # Early stopping.
 
 
+@pytest.mark.slow
 def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
     folder, tiny_vocab_file, tmp_path
 ):

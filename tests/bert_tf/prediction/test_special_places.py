@@ -117,6 +117,7 @@ def test_answers_do_not_depend_on_where_special_tokens_stand(both):
     check_equal(bert_tf.Predictor(odd, **settings)(inputs), expected)
 
 
+@pytest.mark.slow
 def test_nor_do_those_of_an_export(both, tmp_path):
     kind, *folders = both
     _, inputs, settings = KINDS[kind]
