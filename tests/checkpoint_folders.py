@@ -11,7 +11,7 @@ VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
 def write(given, folder, name="bert_tf"):
     """Writes a Checkpoint in a format and returns the folder's path."""
     with atomic_files.atomic_folder(str(folder)) as aside:
-        detection.converter(name).write(given, aside)
+        detection.format_module(name).write(given, aside)
     return str(folder)
 
 

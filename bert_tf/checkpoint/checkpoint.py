@@ -48,7 +48,10 @@ _OF_SAVED_ENCODER = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Checkpoint(Contents):
-    """A BERT on disk, whatever its format: the one door to it."""
+    """A BERT on disk, whatever its format: the one door to it.
+
+    Contents with methods that open, build and save them.
+    """
 
     @classmethod
     def open(
@@ -116,7 +119,7 @@ class Checkpoint(Contents):
             folder = run_models.find(path)
             given = model_folders.read(folder, with_slots=with_slots)
         else:
-            given = detection.converter(name).read(path)
+            given = detection.format_module(name).read(path)
             folder = path if os.path.isdir(path) else None
             contents.check_labels(given)
         source = f"{name} {stored_folders.address(os.path.abspath(path))}"
@@ -385,7 +388,7 @@ class Checkpoint(Contents):
 
 
 def _without_foreign_head(given: Contents, name: str, path: str) -> Contents:
-    """Returns a Checkpoint without a head that has more weights than ours.
+    """Returns Contents without a head that has more weights than ours.
 
     Such a head has another layer, for example: its answers are not those that
     our head computes from a part of its weights. The weights count as newly
@@ -400,7 +403,7 @@ def _without_foreign_head(given: Contents, name: str, path: str) -> Contents:
         some(unread, most=_MAX_NAMES),
     )
     # Those of the pre-training heads, which another task does not read.
-    table = detection.converter(name).table(given.config, "pretraining")
+    table = detection.format_module(name).table(given.config, "pretraining")
     known = {row.theirs for row in table}
     if given.task == "pretraining" or known.issuperset(unread):
         return given

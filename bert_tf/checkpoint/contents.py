@@ -54,7 +54,9 @@ class Detail(str):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Contents:
-    """A BERT as files hold it.
+    """A BERT as files hold it: what the module of each format reads and writes.
+
+    `checkpoint.Checkpoint` adds methods that open, build and save it.
 
     Attributes:
       source: format, and path that it was opened with.

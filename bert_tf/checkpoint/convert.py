@@ -40,7 +40,7 @@ def write(
     folder: str,
     accept_tokenizer_differences: bool = False,
 ) -> tuple[Contents, list[str]]:
-    """Writes a Checkpoint, reads it back and compares the two, bit for bit.
+    """Writes Contents, reads them back and compares the two, bit for bit.
 
     Args:
       given: what to write.
@@ -50,7 +50,7 @@ def write(
         tokenizer.
 
     Returns:
-      The Checkpoint read back, and lines of the report: its notes, and how
+      The Contents read back, and lines of the report: its notes, and how
       tensors changed.
 
     Raises:
@@ -59,7 +59,7 @@ def write(
     _check_supported(given, to)
     if not accept_tokenizer_differences:
         _check_rules(given, to)
-    target = detection.converter(to)
+    target = detection.format_module(to)
     target.write(given, folder)
     written = target.read(folder)
     return written, [

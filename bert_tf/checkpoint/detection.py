@@ -17,7 +17,7 @@ _PRETRAINED = re.compile(
 )
 # Imported on first use, as some need libraries that others do not.
 _FORMATS = "bert_tf.checkpoint.formats"
-_CONVERTERS = {
+_MODULES = {
     OURS: "bert_tf.checkpoint.model_folders",
     "google": f"{_FORMATS}.google.tf1_checkpoint",
     "hugging_face": f"{_FORMATS}.hugging_face.pretrained",
@@ -159,8 +159,8 @@ def _is_model(folder: str) -> bool:
         return False
 
 
-def converter(name: str) -> types.ModuleType:
-    """Imports the converter of a format: a module with these names.
+def format_module(name: str) -> types.ModuleType:
+    """Imports the module that reads and writes a format, one with these names.
 
         read(path)                returns Contents; ValueErrors name the path
         write(contents, folder)   writes to `folder`, made by `atomic_folder`
@@ -175,4 +175,4 @@ def converter(name: str) -> types.ModuleType:
                                   `parity.outputs`, with the same names; None
                                   if the PEER is not installed
     """
-    return importlib.import_module(_CONVERTERS[name])
+    return importlib.import_module(_MODULES[name])

@@ -225,7 +225,7 @@ def peer_lines(
     Args:
       written: the converted checkpoint.
       peers: for each, "source" or "target", the path of its checkpoint and the
-        format's converter. Errors that a peer raises are reported, not raised.
+        module of the format. Errors of a peer are reported, not raised.
 
     Raises:
       ValueError: if the shapes of an output differ.

@@ -64,7 +64,7 @@ def find(path: str) -> str:
 
     If the folder has a state.json, missing or truncated files and changes in
     files up to 16 MB are detected here. Changes in larger files are detected
-    when they are read (`read_tensors`), so that they are not read twice.
+    when they are read (`TensorFile`), so that they are not read twice.
 
     Args:
       path: a model folder, or a run folder. For a run folder the result is its

@@ -271,7 +271,7 @@ def _bytes(tensor) -> np.ndarray:
 
 
 def digest_of(tensors: Mapping) -> str:
-    """Returns the same for tensors by name, as for `write_tensors`."""
+    """Returns the sha256 of names, types, shapes and bytes of tensors."""
     sha256 = hashlib.sha256()
     for name in sorted(tensors):
         array = _array(tensors[name])

@@ -30,8 +30,8 @@ class ModelSource(VocabularyOptions, CheckpointOptions):
     init_checkpoint: str | None = option(
         None,
         "Model to initialize the weights from: folder of an earlier run or of "
-        "one of its checkpoints, or a checkpoint of any format that "
-        "convert_checkpoint reads.",
+        "one of its checkpoints, or a checkpoint of Google's BERT, Hugging "
+        "Face, the Model Garden or KerasHub.",
         reads=True,
     )
 
@@ -42,10 +42,10 @@ class DistillationConfig(TrainingConfig, ModelSource):
 
     teacher: str | None = option(
         None,
-        "Model that the student learns from: a run or model folder, or a "
-        "checkpoint of any format that convert_checkpoint reads. It needs the "
-        "vocabulary of the student and, for soft_targets, its task and labels. "
-        "Default: none, only the labels are learned.",
+        "Model that the student learns from, of any format as for "
+        "--init_checkpoint. It needs the vocabulary of the student and, for "
+        "soft_targets, its task and labels. Default: none, only the labels are "
+        "learned.",
         reads=True,
     )
     distillation_losses: tuple[str, ...] = option(

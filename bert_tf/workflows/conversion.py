@@ -87,7 +87,7 @@ def convert(
             report += parity.peer_lines(
                 written,
                 [
-                    (side, place, detection.converter(name))
+                    (side, place, detection.format_module(name))
                     for side, place, name in sides
                     if name != OURS
                 ],
@@ -110,7 +110,7 @@ def _check_free(path: str, output_dir: str, overwrite: bool) -> None:
     # Only files that a conversion writes are replaced.
     name = detection.detect(output_dir)
     unexpected_files = _unexpected_files(
-        output_dir, detection.converter(name).WRITES
+        output_dir, detection.format_module(name).WRITES
     )
     card = model_card.FILE
     if card in unexpected_files and model_card.is_card(

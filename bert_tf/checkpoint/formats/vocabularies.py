@@ -1,4 +1,4 @@
-"""Vocabulary file <-> `Checkpoint.vocabulary`; inference of do_lower_case.
+"""Vocabulary file <-> `Contents.vocabulary`; inference of do_lower_case.
 
 The bytes are kept unchanged, except that a final newline is added if missing,
 since `vocab.read` would warn of a truncated file.
@@ -64,7 +64,7 @@ def infer_lower_case(
 
 
 def read_inferred(folder: str) -> dict[str, object]:
-    """Returns the Checkpoint fields of vocab.txt, with the case inferred."""
+    """Returns the fields of Contents in vocab.txt, with the case inferred."""
     vocabulary = read(os.path.join(folder, "vocab.txt"))
     do_lower_case = infer_lower_case(vocabulary)
     return {

@@ -232,7 +232,7 @@ def test_writes_lists_every_file_that_a_format_writes(tmp_path, given):
         assert Checkpoint.read(folder, with_slots=True).slots
         source = write(given, tmp_path / f"source_of_{name}")
         conversion.convert(source, "bert_tf", folder, overwrite=True)
-        assert detection.converter(name).WRITES
+        assert detection.format_module(name).WRITES
         assert detection.detect(folder) == "bert_tf"
 
 

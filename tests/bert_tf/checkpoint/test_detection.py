@@ -42,7 +42,7 @@ def test_every_format_has_expected_files_and_a_peer():
     assert set(options.FORMATS) <= set(options.EXPECTED_FILES)
     for name in options.FORMATS:
         if name != "bert_tf":
-            peer = detection.converter(name).PEER
+            peer = detection.format_module(name).PEER
             assert isinstance(peer, str) and peer
 
 
@@ -110,5 +110,5 @@ assert Checkpoint.open(sys.argv[1]).task == "classification"
 """
     folder = write(given, tmp_path / "model")
     names = imported(program, folder)
-    converters = {detection._CONVERTERS[name] for name in options.FORMATS[1:]}
+    converters = {detection._MODULES[name] for name in options.FORMATS[1:]}
     assert not names & converters

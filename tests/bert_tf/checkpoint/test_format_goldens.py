@@ -140,7 +140,7 @@ def _record(name, case, parent):
     folder = parent / case
     source, target, back = (folder / x for x in ("source", "target", "back"))
     with atomic_files.atomic_folder(str(source)) as aside:
-        detection.converter(OURS).write(_model(case), aside)
+        detection.format_module(OURS).write(_model(case), aside)
     try:
         conversion.convert(str(source), name, str(target), compare=False)
     except ValueError as error:

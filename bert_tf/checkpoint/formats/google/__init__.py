@@ -1,1 +1,1 @@
-"""TensorFlow 1 checkpoints of google-research/bert <-> Checkpoint."""
+"""TensorFlow 1 checkpoints of google-research/bert <-> Contents."""

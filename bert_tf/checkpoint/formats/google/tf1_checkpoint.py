@@ -1,4 +1,4 @@
-"""TF1 checkpoints of google-research/bert <-> Checkpoint.
+"""TF1 checkpoints of google-research/bert <-> Contents.
 
 `bert_config.json` and `vocab.txt` are in the same folder. For a fine-tuned
 checkpoint they have to be copied there from the pre-trained model. A released

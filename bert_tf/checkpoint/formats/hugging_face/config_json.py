@@ -61,7 +61,7 @@ _SUPPORTED = {
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that are in config.json.
+    """Fields of Contents that are in config.json.
 
     `parts` are those of `renaming.PARTS` that must be present.
     """
@@ -236,7 +236,7 @@ def _task_of(
 
 
 def parse(values: dict, names: Collection[str], path: str) -> Metadata:
-    """Returns the Checkpoint fields of a config.json.
+    """Returns the fields of Contents in a config.json.
 
     Args:
       values: from `read_values`.

@@ -1,4 +1,4 @@
-"""Hugging Face folders of a BERT <-> Checkpoint.
+"""Hugging Face folders of a BERT <-> Contents.
 
 The classes in `config_json.ARCHITECTURES` are read; all but BertLMHeadModel are
 written. So are folders of sentence-transformers, with their modules.

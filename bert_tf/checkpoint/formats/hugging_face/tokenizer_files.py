@@ -59,7 +59,7 @@ _TOKENIZER = {
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that are in the tokenizer files.
+    """Fields of Contents that are in the tokenizer files.
 
     `max_seq_length` is None if the files do not limit it.
     """

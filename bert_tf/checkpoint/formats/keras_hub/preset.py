@@ -1,4 +1,4 @@
-"""KerasHub presets of BERT <-> Checkpoint.
+"""KerasHub presets of BERT <-> Contents.
 
 A preset is a folder with config.json, model.weights.h5 and the tokenizer's
 tokenizer.json and assets. If the model has a head, it also has task.json and

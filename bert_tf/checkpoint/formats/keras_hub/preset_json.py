@@ -44,7 +44,7 @@ _MASKS = 20  # The original's max_predictions_per_seq.
 
 
 class Metadata(NamedTuple):
-    """Fields of a Checkpoint that are in a preset's JSON files.
+    """Fields of Contents that are in a preset's JSON files.
 
     Without a head `task` is "pretraining". `num_classes` is 0 unless the head
     is a classifier. `max_seq_length` is None if there is no preprocessor,

@@ -1,4 +1,4 @@
-"""TF2 checkpoints of the TensorFlow Model Garden <-> Checkpoint.
+"""TF2 checkpoints of the TensorFlow Model Garden <-> Contents.
 
 Reads BertEncoder and BertEncoderV2 (formerly TransformerEncoder) of
 tf-models-official, alone or in BertPretrainer and BertPretrainerV2, saved by

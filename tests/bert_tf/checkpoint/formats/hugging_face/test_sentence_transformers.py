@@ -127,7 +127,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
         target = tmp_path / name
         with atomic_files.atomic_folder(str(target)) as aside:
             convert.write(given, name, aside)
-        again = detection.converter(name).read(str(target))
+        again = detection.format_module(name).read(str(target))
         assert again.metadata["max_seq_length"] == 9
         assert again.sentence_embedding.settings() == embedding.settings()
         checkpoint_folders.assert_same_bits(
