@@ -79,7 +79,8 @@ class Checkpoint(Contents):
             ours does not, with a warning.
           with_slots: whether to have Adam's moments too.
           check_weights: whether to read all weights once, so that damage and
-            NaN are found now. They are read again when they are used.
+            NaN are found now. They are read again when they are used. Without
+            it, the weights of a folder of ours are not even opened.
 
         Raises:
           ValueError: if there is no model, several, or a damaged one; its
@@ -117,7 +118,10 @@ class Checkpoint(Contents):
         name = detection.detect(path)
         if name == OURS:
             folder = run_models.find(path)
-            given = model_folders.read(folder, with_slots=with_slots)
+            if check_weights:
+                given = model_folders.read(folder, with_slots=with_slots)
+            else:
+                given = model_folders.read_without_weights(folder)
         else:
             given = detection.format_module(name).read(path)
             folder = path if os.path.isdir(path) else None

@@ -6,6 +6,7 @@ A model folder contains `model.safetensors` (weights by name),
 
 import contextlib
 import dataclasses
+import functools
 import os
 import random
 from collections.abc import Iterator, Mapping
@@ -211,28 +212,72 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
     Raises:
       ValueError: if it is damaged, or its weights contradict its metadata.
     """
-    path = os.path.join(folder, WEIGHTS)
-    metadata = read_metadata(folder)
-    if metadata["task"] not in models.TASK_MODELS:
+    given = read_without_weights(folder)
+    if given.task not in models.TASK_MODELS:
         raise ValueError(
-            f"{os.path.join(folder, METADATA)} has task "
-            f"{metadata['task']!r}; expected one of "
-            f"{', '.join(models.TASK_MODELS)}. Correct it."
+            f"{os.path.join(folder, METADATA)} has task {given.task!r}; "
+            f"expected one of {', '.join(models.TASK_MODELS)}. Correct it."
         )
+    path = os.path.join(folder, WEIGHTS)
     tensors, embedding = tensor_files.TensorFile(path), None
-    names, untrained = list(tensors), contents.pop_untrained(metadata)
+    names, metadata = list(tensors), read_metadata(folder)
     if settings := metadata.get(contents.SENTENCE_EMBEDDING):
         embedding = sentence_embedding.of_folder(settings, tensors, folder)
         more = embedding.tensors()
         names = [name for name in names if name not in more]
-    given = Contents(
+    num_labels = len(given.labels)
+    if not num_labels:
+        head = f"{given.task}/dense/bias"
+        if head not in tensors:
+            contents.check_labels(given)
+        num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
+    tensor_files.check_partners(
+        contents.shapes(given.config, given.task, num_labels),
+        tensor_files.only(tensors, names),
+        path,
+    )
+    untrained = contents.pop_untrained(metadata)
+    return dataclasses.replace(
+        given,
+        tensors=tensor_files.only(
+            tensors, [name for name in names if name not in untrained]
+        ),
+        slots=_read_slots(folder) if with_slots else {},
+        sentence_embedding=embedding,
+    )
+
+
+def read_without_weights(folder: str) -> Contents:
+    """Reads all of a model folder but its weights, which may be damaged.
+
+    Their names and shapes are those of the metadata; the file is opened when
+    one is read. The task may be of a class that is not ours.
+
+    Raises:
+      ValueError: if a file is missing or malformed.
+    """
+    path, metadata = os.path.join(folder, WEIGHTS), read_metadata(folder)
+    config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
+    labels = tuple(metadata.get("labels") or ())
+    expected = contents.shapes(config, metadata["task"], len(labels))
+    for name in contents.pop_untrained(metadata):
+        expected.pop(name, None)
+    return Contents(
         source=f"bert_tf {folder}",
         folder=folder,
-        config=BertConfig.from_json_file(os.path.join(folder, CONFIG)),
+        config=config,
         task=metadata["task"],
-        tensors=tensor_files.only(tensors, names),
-        labels=tuple(metadata.get("labels") or ()),
-        slots=_read_slots(folder) if with_slots else {},
+        tensors=tensor_files.Tensors(
+            {
+                name: tensor_files.StoredTensor(
+                    *(shape, np.float32),
+                    functools.partial(tensor_files.read_tensor, path, name),
+                )
+                for name, shape in expected.items()
+            },
+            path,
+        ),
+        labels=labels,
         step=run_models.step_of(folder),
         origin=metadata.get("source"),
         vocabulary=_read_vocabulary(folder),
@@ -243,21 +288,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
         },
-        sentence_embedding=embedding,
     )
-    num_labels = len(given.labels)
-    if not num_labels:
-        head = f"{given.task}/dense/bias"
-        if head not in tensors:
-            contents.check_labels(given)
-        num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
-    tensor_files.check_partners(
-        contents.shapes(given.config, given.task, num_labels),
-        given.tensors,
-        path,
-    )
-    names = [name for name in names if name not in untrained]
-    return dataclasses.replace(given, tensors=tensor_files.only(tensors, names))
 
 
 def _read_slots(folder: str) -> Mapping[str, np.ndarray]:

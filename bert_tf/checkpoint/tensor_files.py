@@ -169,6 +169,11 @@ def read_tensors(path: str) -> dict[str, np.ndarray]:
     return dict(TensorFile(path))
 
 
+def read_tensor(path: str, name: str) -> np.ndarray:
+    """Reads one tensor of a .safetensors file; see `read_tensors`."""
+    return TensorFile(path)[name]
+
+
 def stored(tensors: Mapping) -> dict[str, StoredTensor | np.ndarray]:
     """Returns name -> what has its shape and dtype, without reading it."""
     return dict(tensors.stored if isinstance(tensors, Tensors) else tensors)

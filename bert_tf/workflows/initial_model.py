@@ -3,6 +3,7 @@
 Flags, records and the model on disk must agree.
 """
 
+import hashlib
 import os
 import types
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 import keras
 from absl import logging
 
-from bert_tf.checkpoint import checksums, run_models
+from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
@@ -67,8 +68,9 @@ def open_initial(source: ModelSource, output_dir: str) -> Checkpoint:
     A run of an earlier version has it in `output_dir`, converted.
     """
     path = os.path.join(output_dir, _CONVERTED)
-    began_with = _run_settings(output_dir).get("init_checkpoint")
-    if began_with != name_of(source) or not os.path.isdir(path):
+    if _was_converted(path, os.path.abspath(name_of(source))):
+        logging.info("using %s, which an earlier version converted", path)
+    else:
         path = source.init_checkpoint
     return Checkpoint.open(
         path,
@@ -82,10 +84,17 @@ def name_of(source: ModelSource) -> str | None:
     return name and stored_folders.address(name)
 
 
-def _run_settings(output_dir: str) -> dict[str, object]:
-    """Returns the content of run.json, {} if there is no run."""
-    path = os.path.join(output_dir, run_folder.FILE)
-    return json_files.read(path) if os.path.isfile(path) else {}
+def _was_converted(folder: str, path: str) -> bool:
+    """Returns whether an earlier version converted `path` to `folder`."""
+    if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
+        return False
+    metadata = model_folders.read_metadata(folder)
+    # The path itself at first, later its sha256.
+    digest = hashlib.sha256(os.fsencode(path)).hexdigest()
+    return (
+        metadata.get("source", "").partition(" ")[2] == path
+        or metadata.get("source_path_sha256") == digest
+    )
 
 
 def load_initial_weights(source: Checkpoint, model: keras.Model) -> None:
@@ -113,7 +122,9 @@ def identity(
     """
     if not source.init_checkpoint or model is None:
         return {}
-    before = _run_settings(output_dir).get("init_checkpoint_sha256")
+    path = os.path.join(output_dir, run_folder.FILE)
+    before = json_files.read(path) if os.path.isfile(path) else {}
+    before = before.get("init_checkpoint_sha256")
     if run_models.newest_step(output_dir):
         return {"init_checkpoint_sha256": before} if before else {}
     sha256 = model.sha256()
@@ -216,7 +227,7 @@ def choose_rules(
             (
                 own.get(name),
                 f"{path} was trained with {name}=",
-                f"correct the model.json of {path}",
+                f"correct {name} in {path}",
             ),
         ]
         known = [entry for entry in known if entry[0] is not None]

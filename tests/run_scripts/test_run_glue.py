@@ -393,8 +393,9 @@ def test_a_stopped_run_resumes_to_the_same_weights(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("byte", [-1, 11])
 def test_a_run_whose_newest_checkpoint_is_damaged_uses_the_one_before(
-    cola_run, tmp_path, monkeypatch, caplog
+    cola_run, tmp_path, monkeypatch, caplog, byte
 ):
     output = tmp_path / "run"
     flags = [*cola_run[0], f"--output_dir={output}", "--nodo_eval"]
@@ -404,7 +405,7 @@ def test_a_run_whose_newest_checkpoint_is_damaged_uses_the_one_before(
         run(*flags, "--stop_at_step=4")
     newest = output / "checkpoints/step-00000004"
     weights = bytearray((newest / "model.safetensors").read_bytes())
-    weights[-1] ^= 1
+    weights[byte] ^= 1  # Of the last weight, or of a name.
     (newest / "model.safetensors").write_bytes(weights)
     # As for large files: seen when the weights are read.
     monkeypatch.setattr(checksums, "_QUICK_BYTES", 0)

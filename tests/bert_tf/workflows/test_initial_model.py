@@ -1,6 +1,7 @@
 """ModelSource -> model to start from, its config and vocabulary."""
 
 import dataclasses
+import hashlib
 import json
 import logging as python_logging
 import os
@@ -152,16 +153,36 @@ def test_a_model_converted_by_an_earlier_version_is_used(tiny_config, tmp_path):
     converted = tmp_path / "run" / "init_checkpoint"
     checkpoint_of_run(tmp_path / "made", tiny_config, b"old\n")
     shutil.copytree(tmp_path / "made/checkpoints/step-00000001", converted)
-    run = tmp_path / "run"
-    settings = {"init_checkpoint": str(tmp_path / "gone")}
-    (run / "run.json").write_text(json.dumps(settings))
-    source = ModelSource(**settings)
-    model = initial_model.open_model(source, str(run), True)
-    assert model.vocabulary == b"old\n"
-    # Not that of another run, whose run.json is gone.
-    (run / "run.json").unlink()
-    with pytest.raises(ValueError, match="gone"):
-        initial_model.open_model(source, str(run), True)
+    path, run = str(tmp_path / "gone"), str(tmp_path / "run")
+    digest = hashlib.sha256(path.encode()).hexdigest()
+    for entry in (
+        {"source": f"google {path}"},
+        {"source": "google gone", "source_path_sha256": digest},
+    ):
+        metadata = {"task": "pretraining"} | entry
+        (converted / "model.json").write_text(json.dumps(metadata))
+        source = ModelSource(init_checkpoint=path)
+        model = initial_model.open_model(source, run, True)
+        assert model.vocabulary == b"old\n"
+        # Not of another path.
+        source = ModelSource(init_checkpoint=str(tmp_path / "other"))
+        with pytest.raises(ValueError, match="other"):
+            initial_model.open_model(source, run, True)
+
+
+def test_a_run_that_resumes_does_not_open_its_weights(tiny_config, tmp_path):
+    # They may be damaged: the checkpoint before is used then. The task may be
+    # of a class that is not ours.
+    checkpoint_of_run(tmp_path, tiny_config, b"its own\n")
+    folder = tmp_path / "checkpoints/step-00000001"
+    (folder / "model.safetensors").write_bytes(b"damaged")
+    (folder / "model.json").write_text('{"task": "mine", "labels": ["a"]}')
+    source = ModelSource(init_checkpoint=str(tmp_path / "gone"))
+    model = initial_model.open_model(source, str(tmp_path), True)
+    assert (model.task, model.labels) == ("mine", ("a",))
+    assert model.vocabulary == b"its own\n"
+    with pytest.raises(ValueError, match="model.safetensors is missing or dam"):
+        model.tensors["encoder/pooler/bias"]
 
 
 def test_a_faulty_model_of_the_run_is_not_replaced_by_another(
@@ -285,7 +306,7 @@ def test_records_of_another_case_than_the_model_are_rejected():
     cased = ModelSource(do_lower_case=False)
     message = "^--do_lower_case=False, but .*: omit the flag, or make them ag"
     with pytest.raises(
-        ValueError, match=f"{message}ain, or correct the model.json of somewh"
+        ValueError, match=f"{message}ain, or correct do_lower_case in somewh"
     ):
         initial_model.choose_rules(cased, CASED, model)
     message = "^--do_lower_case=False, but .*=True and .* with .*=True. Use"
