@@ -3,7 +3,6 @@
 import dataclasses
 from collections.abc import Mapping
 
-from bert_tf.checkpoint import contents
 from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.model.sentence_embedding import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
@@ -175,6 +174,8 @@ def find_kind(config: ExportConfig, metadata: Mapping, model) -> str:
       ValueError: if the model has no such head, or only a newly initialized
         one; or if a setting of `config` does not apply to the kind.
     """
+    from bert_tf.checkpoint import contents
+
     task, model_config = metadata["task"], model.config
     untrained = contents.read_untrained(metadata, model_config)
     kinds = [
@@ -227,6 +228,8 @@ def check_settings(config: ExportConfig, kind: str) -> None:
 
 def _is_trained(kind, task, untrained, model_config) -> bool:
     """Returns whether no untrained weight affects the answers."""
+    from bert_tf.checkpoint import contents
+
     prefixes = [WEIGHTS[kind]]
     if kind == KINDS[task][0] and contents.reads_pooler(task, model_config):
         prefixes.append(contents.POOLER)
