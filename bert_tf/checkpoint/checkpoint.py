@@ -63,10 +63,9 @@ class Checkpoint(Contents):
         accept_tokenizer_differences: bool = False,
         with_slots: bool = False,
         check_weights: bool = True,
+        log_notes: bool = True,
     ) -> "Checkpoint":
-        """Returns the model at a path, and logs the notes on it.
-
-        Weights are read when they are asked for.
+        """Returns the model at a path; its weights are read when asked for.
 
         Args:
           path: a run or model folder of bert_tf, or a checkpoint of Google's
@@ -81,6 +80,7 @@ class Checkpoint(Contents):
           check_weights: whether to read all weights once, so that damage and
             NaN are found now. They are read again when they are used. Without
             it, the weights of a folder of ours are not even opened.
+          log_notes: whether to log the notes on it, unusual ones as warnings.
 
         Raises:
           ValueError: if there is no model, several, or a damaged one; its
@@ -88,58 +88,20 @@ class Checkpoint(Contents):
             tokenizer differs from BERT's.
           OSError: if a file cannot be read.
         """
-        given = cls.read(
-            path,
-            hidden_act=hidden_act,
-            allow_nan_weights=allow_nan_weights,
-            accept_tokenizer_differences=accept_tokenizer_differences,
-            with_slots=with_slots,
-            check_weights=check_weights,
-        )
-        for note in given.notes:
-            is_detail = isinstance(note, contents.Detail)
-            level = logging.INFO if is_detail else logging.WARNING
-            logging.log(level, "%s: %s", path, note)
-        return given
-
-    @classmethod
-    def read(
-        cls,
-        path: str | os.PathLike,
-        *,
-        hidden_act: str | None = None,
-        allow_nan_weights: bool = False,
-        accept_tokenizer_differences: bool = False,
-        with_slots: bool = False,
-        check_weights: bool = True,
-    ) -> "Checkpoint":
-        """Returns the same as `open`, for a caller that shows the notes."""
         path = stored_folders.fetch(as_str(path))
         name = detection.detect(path)
-        if name == OURS:
-            folder = run_models.find(path)
-            if check_weights:
-                given = model_folders.read(folder, with_slots=with_slots)
-            else:
-                given = model_folders.read_without_weights(folder)
-        else:
-            given = detection.format_module(name).read(path)
-            folder = path if os.path.isdir(path) else None
-            contents.check_labels(given)
-        source = f"{name} {stored_folders.address(os.path.abspath(path))}"
-        given = dataclasses.replace(
-            given,
-            source=source,
-            folder=folder and os.path.abspath(folder),
-            origin=given.origin if name == OURS else source,
-            slots=given.slots if with_slots else {},
-        )
+        given = _read(path, name, with_slots, check_weights)
         if check_weights:
             given.check_finite(allow_nan=allow_nan_weights)
         if name != OURS:
             given = _without_foreign_head(given, name, path)
             _check_tokenizer(given, path, accept_tokenizer_differences)
-        return cls.of(_with_activation(given, hidden_act))
+        given = cls.of(_with_activation(given, hidden_act))
+        for note in given.notes if log_notes else ():
+            is_detail = isinstance(note, contents.Detail)
+            level = logging.INFO if is_detail else logging.WARNING
+            logging.log(level, "%s: %s", stored_folders.address(path), note)
+        return given
 
     @classmethod
     def of(cls, given: Contents) -> "Checkpoint":
@@ -389,6 +351,30 @@ class Checkpoint(Contents):
                 f"The head for {self.task} is newly initialized, and only "
                 f"{OURS} has a place for that, not {format}. Train it first."
             )
+
+
+def _read(
+    path: str, name: str, with_slots: bool, check_weights: bool
+) -> Contents:
+    """Returns what is at a local path, by the module of its format."""
+    if name != OURS:
+        given = detection.format_module(name).read(path)
+        contents.check_labels(given)
+        folder = path if os.path.isdir(path) else None
+    else:
+        folder = run_models.find(path)
+        if check_weights:
+            given = model_folders.read(folder, with_slots=with_slots)
+        else:
+            given = model_folders.read_without_weights(folder)
+    source = f"{name} {stored_folders.address(os.path.abspath(path))}"
+    return dataclasses.replace(
+        given,
+        source=source,
+        folder=folder and os.path.abspath(folder),
+        origin=given.origin if name == OURS else source,
+        slots=given.slots if with_slots else {},
+    )
 
 
 def _without_foreign_head(given: Contents, name: str, path: str) -> Contents:

@@ -57,12 +57,13 @@ def convert(
     model_card.check_license(license)
     path = stored_folders.fetch(path)
     _check_free(path, output_dir, overwrite)
-    given = Checkpoint.read(
+    given = Checkpoint.open(
         path,
         hidden_act=hidden_act,
         allow_nan_weights=allow_nan_weights,
         accept_tokenizer_differences=accept_tokenizer_differences,
         with_slots=True,
+        log_notes=False,  # The report has them.
     )
     contents.check_labels(given)
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:

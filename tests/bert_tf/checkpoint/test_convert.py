@@ -27,7 +27,7 @@ from bert_tf.workflows import conversion
 def test_the_sources_activation_is_kept_and_logged(tmp_path, given, caplog):
     folder = write(given, tmp_path / "google", "google")
     with caplog.at_level(python_logging.INFO, logger="absl"):
-        assert Checkpoint.read(folder).config.hidden_act == "gelu"
+        assert Checkpoint.open(folder).config.hidden_act == "gelu"
     assert "hidden_act gelu, as in the source: tanh approxi" in caplog.text
 
 
@@ -61,8 +61,8 @@ def test_formats_can_be_chained_for_every_task(tmp_path, make_checkpoint, task):
         count = len(given.tensors)
         assert f"read back: {count} tensors equal bit for bit" in report
         path = target
-    assert_same_bits(Checkpoint.read(path).tensors, given.tensors)
-    assert Checkpoint.read(path).task == task
+    assert_same_bits(Checkpoint.open(path).tensors, given.tensors)
+    assert Checkpoint.open(path).task == task
 
 
 @pytest.mark.parametrize("changes", [{"is_causal": True}, {"bilstm_units": 3}])
@@ -80,7 +80,7 @@ def test_configs_that_other_formats_cannot_express_are_not_written(
         conversion.convert(folder, name, str(tmp_path / "theirs"))
     assert os.listdir(tmp_path) == ["ours"]
     conversion.convert(folder, "bert_tf", str(tmp_path / "copy"), compare=False)
-    assert Checkpoint.read(str(tmp_path / "copy")).config == config
+    assert Checkpoint.open(str(tmp_path / "copy")).config == config
 
 
 def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, given):
@@ -160,7 +160,7 @@ def test_a_broken_peer_does_not_stop_a_conversion(tmp_path, given, monkeypatch):
         "outputs not compared with the target: ImportError: libcudart.so.11.0: "
         "cannot open shared object file"
     )
-    assert_same_bits(Checkpoint.read(target).tensors, given.tensors)
+    assert_same_bits(Checkpoint.open(target).tensors, given.tensors)
     conversion.convert(
         source, "google", str(tmp_path / "quick"), overwrite=True, compare=False
     )
@@ -229,7 +229,7 @@ def test_writes_lists_every_file_that_a_format_writes(tmp_path, given):
         slots |= {f"v/{n}": tensor for n, tensor in kept.tensors.items()}
         kept = dataclasses.replace(kept, slots=slots)
         folder = write(kept, tmp_path / name, name)
-        assert Checkpoint.read(folder, with_slots=True).slots
+        assert Checkpoint.open(folder, with_slots=True).slots
         source = write(given, tmp_path / f"source_of_{name}")
         conversion.convert(source, "bert_tf", folder, overwrite=True)
         assert detection.format_module(name).WRITES
@@ -288,7 +288,7 @@ def test_a_real_checkpoint_survives_each_format_unchanged(
     conversion.convert(source, name, there, compare=False)
     conversion.convert(there, "google", back, compare=False)
     given, found = (
-        Checkpoint.read(path, with_slots=True) for path in (source, back)
+        Checkpoint.open(path, with_slots=True) for path in (source, back)
     )
     assert_same_bits(found.tensors, given.tensors)
     assert found.vocabulary == given.vocabulary
@@ -362,7 +362,7 @@ def test_moving_averages_are_left_out(tmp_path, given, name):
     }
     folder = write(dataclasses.replace(given, slots=slots), tmp_path / "ours")
     conversion.convert(folder, name, str(tmp_path / name), compare=False)
-    found = Checkpoint.read(str(tmp_path / name), with_slots=True).slots
+    found = Checkpoint.open(str(tmp_path / name), with_slots=True).slots
     assert set(found) == {f"m/{kernel}", f"v/{kernel}"}
 
 

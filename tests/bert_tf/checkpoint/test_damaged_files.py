@@ -63,7 +63,7 @@ def originals(tmp_path_factory):
 def check(folder):
     """Reads a checkpoint; the only errors are those that name a path."""
     try:
-        Checkpoint.read(str(folder))
+        Checkpoint.open(str(folder))
     except (ValueError, OSError) as error:
         assert str(folder) in str(error)
 

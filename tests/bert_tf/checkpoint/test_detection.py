@@ -18,7 +18,7 @@ def test_the_format_of_a_folder_is_detected(tmp_path, given, name):
         given = pretraining(given)
     folder = write(given, tmp_path / "model", name)
     assert detection.detect(folder) == name
-    assert Checkpoint.read(folder).source == f"{name} {folder}"
+    assert Checkpoint.open(folder).source == f"{name} {folder}"
     if name == "bert_tf":  # Its weight file is named like Hugging Face's.
         return
     detected = {
@@ -35,7 +35,7 @@ def test_the_model_in_a_run_folder_is_read(tmp_path, given):
     run = tmp_path / "run"
     write(given, run / "checkpoints" / "step-00000003")
     assert detection.detect(str(run)) == "bert_tf"
-    assert_same_bits(Checkpoint.read(str(run)).tensors, given.tensors)
+    assert_same_bits(Checkpoint.open(str(run)).tensors, given.tensors)
 
 
 def test_every_format_has_expected_files_and_a_peer():
@@ -48,13 +48,13 @@ def test_every_format_has_expected_files_and_a_peer():
 
 def test_a_path_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="bert-base-uncased does not exist. G"):
-        Checkpoint.read("bert-base-uncased")
+        Checkpoint.open("bert-base-uncased")
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "notes.txt").write_text("none")
     with pytest.raises(ValueError) as raised:
-        Checkpoint.read(str(tmp_path))
+        Checkpoint.open(str(tmp_path))
     message = str(raised.value)
     assert f"{tmp_path} contains no model; found: notes.txt. " in message
     for name in options.FORMATS:
@@ -67,14 +67,14 @@ def test_a_folder_with_two_models_is_refused(tmp_path):
     for suffix in ("index", "data-00000-of-00001"):
         (tmp_path / f"bert_model.ckpt.{suffix}").write_bytes(b"")
     with pytest.raises(ValueError, match="2 formats: google, hugging_face"):
-        Checkpoint.read(str(tmp_path))
+        Checkpoint.open(str(tmp_path))
 
 
 def test_a_model_that_is_not_bert_is_named(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(ValueError, match="(?i)roberta"):
-        Checkpoint.read(str(tmp_path))
+        Checkpoint.open(str(tmp_path))
 
 
 # Imports, in a fresh process.

@@ -335,7 +335,7 @@ def test_every_format_gets_a_card_and_is_read_as_before(
         text = file.read()
     assert data_of(text).license == "mit"
     assert f"in files of the format {name}." in text
-    read = Checkpoint.read(target)
+    read = Checkpoint.open(target)
     assert set(read.tensors) == set(given.tensors)
     if name == "hugging_face":
         assert data_of(text).library_name == "transformers"
