@@ -120,7 +120,7 @@ class Checkpoint(Contents):
           ValueError: if they do not fit the model.
         """
         if labels is not None:
-            labels = check_labels(labels)
+            labels = as_labels(labels)
         if task is not None and task not in models.TASK_MODELS:
             raise ValueError(
                 f"task {task!r} is not one of {', '.join(models.TASK_MODELS)}."
@@ -479,7 +479,7 @@ def as_str(path) -> str:
     return os.fspath(path)
 
 
-def check_labels(labels: Sequence[str]) -> tuple[str, ...]:
+def as_labels(labels: Sequence[str]) -> tuple[str, ...]:
     """Returns class names as a tuple; raises ValueError if they are not."""
     # A set has no order.
     wrong = isinstance(labels, str | Set) or not isinstance(labels, Collection)

@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.checkpoint import (
     Checkpoint,
-    check_labels,
+    as_labels,
     check_vocabulary,
 )
 from bert_tf.checkpoint.options import OURS
@@ -277,7 +277,7 @@ def _labels_of(
             f"The model has {model.num_classes} classes without names; give "
             "labels=, a list of them in the order of their ids."
         )
-    labels = check_labels(labels)
+    labels = as_labels(labels)
     if len(labels) != model.num_classes:
         raise ValueError(
             f"labels has {len(labels)} names, but the model has "

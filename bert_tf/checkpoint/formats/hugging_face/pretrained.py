@@ -113,7 +113,7 @@ def _tensors(
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """Returns tensors in float32; notes on a prefix; these and on dtypes."""
     tensors, notes = _unwrapped(weight_files.read(folder))
-    tensors, changes = weight_files.as_float32(tensors)
+    tensors, changes = weight_files.with_float32(tensors)
     return tensors, notes, [*notes, *map(contents.Detail, changes)]
 
 

@@ -210,7 +210,7 @@ def _read_dense(folder: str) -> Dense:
             f"{file}: {what} is not supported; supported are "
             f"{', '.join(_ACTIVATIONS)}, without a residual."
         )
-    stored, _ = weight_files.as_float32(weight_files.read(folder))
+    stored, _ = weight_files.with_float32(weight_files.read(folder))
     tensors = {name: np.asarray(tensor) for name, tensor in stored.items()}
     shape = values["out_features"], values["in_features"]
     wanted = {"linear.weight": shape}

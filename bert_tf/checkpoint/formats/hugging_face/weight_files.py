@@ -159,7 +159,7 @@ def read(folder: str) -> dict[str, _Tensor]:
     return _of_pytorch(tensors)
 
 
-def as_float32(
+def with_float32(
     tensors: dict[str, _Tensor],
 ) -> tuple[dict[str, _Tensor], list[str]]:
     """Returns all float tensors as float32, and a note per converted dtype.

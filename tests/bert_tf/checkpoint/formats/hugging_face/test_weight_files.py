@@ -192,7 +192,7 @@ def test_eight_bit_floats_are_refused(tmp_path, kind):
 def test_bfloat16_keeps_its_values(tmp_path):
     halves = {n: t.astype(ml_dtypes.bfloat16) for n, t in TENSORS.items()}
     weight_files.write(halves, str(tmp_path))
-    found, notes = weight_files.as_float32(weight_files.read(str(tmp_path)))
+    found, notes = weight_files.with_float32(weight_files.read(str(tmp_path)))
     assert_all(found)
     assert notes == [
         "3 tensors converted from bfloat16 to float32, with the same values"
@@ -200,6 +200,6 @@ def test_bfloat16_keeps_its_values(tmp_path):
 
 
 def test_integers_keep_their_dtype():
-    found, notes = weight_files.as_float32({"position_ids": np.arange(3)})
+    found, notes = weight_files.with_float32({"position_ids": np.arange(3)})
     assert found["position_ids"].dtype == np.int64
     assert not notes
