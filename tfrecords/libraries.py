@@ -1,4 +1,4 @@
-"""Installed libraries -> their versions, or an error that says what to install.
+"""Installed libraries -> their versions, or an error with the command to run.
 
 Imported before everything else, by every supported and unsupported Python: it
 imports nothing but the standard library.

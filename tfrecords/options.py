@@ -145,7 +145,7 @@ def check_path(name: str, value: str | tuple[str, ...]) -> None:
     A shell replaces ~ only where a word begins, and not in `--flag=~/path`.
 
     Args:
-      name: what has the value, such as --output_dir.
+      name: of the option, such as --output_dir.
       value: a path, or several, separated by commas if it is a string.
     """
     for path in value.split(",") if isinstance(value, str) else value:
@@ -157,7 +157,7 @@ def check_path(name: str, value: str | tuple[str, ...]) -> None:
             )
         try:
             os.stat(path)
-        except OSError as error:  # Whoever reads or writes it reports others.
+        except OSError as error:  # Others are reported when it is used.
             if error.errno == errno.ELOOP:
                 raise ValueError(
                     f"{name}={path} is a loop of symbolic links. Correct the "

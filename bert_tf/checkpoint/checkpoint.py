@@ -356,7 +356,7 @@ class Checkpoint(Contents):
 def _read(
     path: str, name: str, with_slots: bool, check_weights: bool
 ) -> Contents:
-    """Returns what is at a local path, by the module of its format."""
+    """Returns the model at a local path, read by the module of its format."""
     if name != OURS:
         given = detection.format_module(name).read(path)
         contents.check_labels(given)

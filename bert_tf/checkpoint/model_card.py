@@ -18,7 +18,7 @@ from tfrecords.options import quoted
 from tfrecords.text import vocab
 
 FILE = "README.md"
-# In every card, so that a conversion replaces no README.md of somebody else.
+# In every card, so that a conversion replaces no other README.md.
 MARK = "<!-- A model card, written by bert_tf. -->"
 # Task, or kind of an export -> its name, and its name on Hugging Face's hub.
 _KINDS = {
@@ -353,7 +353,7 @@ def _score(value: float | None) -> str:
 
 
 def _limits(facts: Facts) -> list[str]:
-    """Returns what the files cannot do, or were not tried on."""
+    """Returns the limits of the files, and of how they were tested."""
     metadata, settings = facts.metadata, facts.settings
     kind = facts.kind or metadata["task"]
     length = settings.get("max_seq_length") or metadata.get("max_seq_length")

@@ -175,7 +175,7 @@ def read_tensor(path: str, name: str) -> np.ndarray:
 
 
 def stored(tensors: Mapping) -> dict[str, StoredTensor | np.ndarray]:
-    """Returns name -> what has its shape and dtype, without reading it."""
+    """Returns name -> unread tensor, which has a shape and a dtype."""
     return dict(tensors.stored if isinstance(tensors, Tensors) else tensors)
 
 

@@ -58,7 +58,7 @@ class Dense:
         return keras.activations.get(self.activation)(x)
 
     def settings(self) -> dict:
-        """Returns what its tensors do not say, as JSON values."""
+        """Returns the settings that are not tensors, as JSON values."""
         return {
             "type": "Dense",
             "activation": self.activation,

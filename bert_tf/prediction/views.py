@@ -1,4 +1,4 @@
-"""Loaded model -> what can be asked of it: functions from texts to HTML."""
+"""Loaded model -> its views: functions from texts to HTML."""
 
 import html
 from collections.abc import Callable

@@ -146,7 +146,7 @@ class Squad(FineTuningTask):
         return scores
 
     def majority_baseline(self):
-        """Returns scores of the same answer to all questions of dev."""
+        """Returns the scores of a constant answer on dev."""
         if not self.annotated:
             return {}
         is_version_2 = self.data.version_2_with_negative
@@ -332,7 +332,7 @@ def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
 def majority_baseline(
     answers: squad_scores.Answers, is_version_2: bool
 ) -> dict[str, float]:
-    """Returns the scores of a constant answer to all questions.
+    """Returns the scores of one constant answer.
 
     In version 2.0 that is no answer, in 1.1 the most frequent answer.
     """

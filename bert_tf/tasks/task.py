@@ -66,7 +66,7 @@ class Task:
     def outputs(
         self, model: keras.Model, batch: Batch, dropout_key: tf.Tensor
     ) -> Outputs:
-        """Returns what a training step computes: inputs of the losses.
+        """Returns the inputs of the losses, as a training step computes them.
 
         Args:
           model: from `build_model`.

@@ -131,7 +131,7 @@ class Request:
             if is_preempted(self._server):
                 self._make(f"preemption announced by {self._server}")
         except OSError as error:
-            # It may be restarted; the run goes on, and asks again.
+            # It may be restarted; the run resumes, and asks again.
             logging.log_first_n(
                 logging.WARNING,
                 "--preemption_server=%s does not answer (%s)",

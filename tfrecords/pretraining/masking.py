@@ -85,7 +85,7 @@ class Rules:
 def too_few_slots(
     max_seq_length: int, masked_lm_prob: float, max_predictions_per_seq: int
 ) -> str | None:
-    """Returns what to change if full rows lack slots for masked tokens."""
+    """Returns advice if full rows lack slots for masked tokens."""
     wanted = round(max_seq_length * masked_lm_prob)
     if wanted <= max_predictions_per_seq:
         return None

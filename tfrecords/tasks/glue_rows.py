@@ -220,7 +220,7 @@ def csv_cells(
 
 
 def describe(error: csv.Error) -> str:
-    """Returns what is wrong with a row of a CSV, and how to correct it."""
+    """Returns the fault in a row of a CSV, and its correction."""
     fix = (
         "Is a quote not closed, or not doubled inside a quoted text? Write it "
         'as "".'

@@ -134,7 +134,7 @@ class NerData(Options):
         )
 
     def columns(self) -> dict[str, int | str | None]:
-        """Returns what decides which words and tags are read from a file."""
+        """Returns the settings that decide which words and tags are read."""
         return {
             "word_column": self.word_column,
             "tag_column": self.tag_column,

@@ -189,7 +189,7 @@ def _added(
 def _differences(
     folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
 ) -> tuple[str, ...]:
-    """Returns what the files ask of a tokenizer and ours does not do."""
+    """Returns settings in the files that our tokenizer does not follow."""
     found = []
     for part, kind in _PARTS.items():
         own = (tokenizer.get(part) or {}).get("type")

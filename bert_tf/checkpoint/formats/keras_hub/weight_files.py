@@ -92,7 +92,7 @@ def _stored(
 
 
 def _state(path: str) -> tuple[int, int, int]:
-    """Returns what changes with the content of a file."""
+    """Returns inode, size and mtime, which change with the content."""
     file = os.stat(path)
     return file.st_ino, file.st_size, file.st_mtime_ns
 
