@@ -18,10 +18,7 @@ from tokenizers import (
 )
 
 from tfrecords.io import atomic_files
-
-_SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-# tokenization.py: WordpieceTokenizer; the library's default is 100.
-_MAX_CHARS_PER_WORD = 200
+from tfrecords.text import vocab
 
 
 def make(
@@ -38,7 +35,7 @@ def make(
         models.WordPiece(
             {entry: i for i, entry in enumerate(entries)},
             unk_token="[UNK]",
-            max_input_chars_per_word=_MAX_CHARS_PER_WORD,
+            max_input_chars_per_word=vocab.MAX_CHARS_PER_WORD,
         )
     )
     tokenizer.normalizer = normalizers.BertNormalizer(
@@ -54,7 +51,7 @@ def make(
         special_tokens=[(x, entries.index(x)) for x in ("[CLS]", "[SEP]")],
     )
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(_SPECIAL_TOKENS))
+    tokenizer.add_special_tokens(list(vocab.SPECIAL_TOKENS))
     return tokenizer
 
 
@@ -70,7 +67,7 @@ def write(entries: list[str], rules: Mapping[str, object], path: str) -> None:
       path: file to write.
     """
     if len(set(entries)) < len(entries) or not all(
-        token in entries for token in _SPECIAL_TOKENS
+        token in entries for token in vocab.SPECIAL_TOKENS
     ):
         logging.warning(
             "%s is not written: entries of the vocabulary are equal, or "
