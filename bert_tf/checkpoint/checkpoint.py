@@ -426,6 +426,10 @@ def _check_tokenizer(given: Contents, path: str, is_accepted: bool) -> None:
 def _with_activation(given: Contents, hidden_act: str | None) -> Contents:
     """Returns a model with another hidden_act, if one is given."""
     own = given.config.hidden_act
+    if hidden_act not in (None, *ACTIVATIONS):
+        raise ValueError(
+            f"hidden_act {hidden_act!r} is not one of {', '.join(ACTIVATIONS)}."
+        )
     if hidden_act in (None, own):
         logging.info(
             "hidden_act %s, as in the source: %s", own, ACTIVATIONS[own]

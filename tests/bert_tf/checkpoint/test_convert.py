@@ -44,6 +44,12 @@ def test_the_activation_can_be_overridden(tmp_path, given, caplog):
     assert_same_bits(found.tensors, given.tensors)
 
 
+def test_an_unknown_activation_is_refused(tmp_path, given):
+    folder = write(given, tmp_path / "google", "google")
+    with pytest.raises(ValueError, match="hidden_act 'relu7' is not one of ge"):
+        Checkpoint.open(folder, hidden_act="relu7")
+
+
 # Conversion.
 
 
