@@ -61,7 +61,9 @@ def change_tensors(folder, change):
     """Applies a function `change` to the dict of a folder's weights."""
     path = os.path.join(folder, "model.safetensors")
     tensors = change(safetensors_numpy.load_file(path))
-    safetensors_numpy.save_file(tensors, path, {"format": "pt"})
+    # Tensors that were opened before are still those of the old file.
+    safetensors_numpy.save_file(tensors, f"{path}.new", {"format": "pt"})
+    os.replace(f"{path}.new", path)
 
 
 def as_tf_class(tensors):
