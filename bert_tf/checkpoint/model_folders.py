@@ -212,7 +212,8 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
     Raises:
       ValueError: if it is damaged, or its weights contradict its metadata.
     """
-    given = read_without_weights(folder)
+    metadata = read_metadata(folder)
+    given = _described(folder, metadata)
     if given.task not in models.TASK_MODELS:
         raise ValueError(
             f"{os.path.join(folder, METADATA)} has task {given.task!r}; "
@@ -220,7 +221,7 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         )
     path = os.path.join(folder, WEIGHTS)
     tensors, embedding = tensor_files.TensorFile(path), None
-    names, metadata = list(tensors), read_metadata(folder)
+    names = list(tensors)
     if settings := metadata.get(contents.SENTENCE_EMBEDDING):
         embedding = sentence_embedding.of_folder(settings, tensors, folder)
         more = embedding.tensors()
@@ -236,11 +237,11 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         tensor_files.only(tensors, names),
         path,
     )
-    untrained = contents.pop_untrained(metadata)
     return dataclasses.replace(
         given,
+        # Without those that are newly initialized.
         tensors=tensor_files.only(
-            tensors, [name for name in names if name not in untrained]
+            tensors, [name for name in names if name in given.tensors]
         ),
         slots=_read_slots(folder) if with_slots else {},
         sentence_embedding=embedding,
@@ -256,7 +257,12 @@ def read_without_weights(folder: str) -> Contents:
     Raises:
       ValueError: if a file is missing or malformed.
     """
-    path, metadata = os.path.join(folder, WEIGHTS), read_metadata(folder)
+    return _described(folder, read_metadata(folder))
+
+
+def _described(folder: str, metadata: dict) -> Contents:
+    """Returns what the files beside the weights say of a model."""
+    path = os.path.join(folder, WEIGHTS)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     labels = tuple(metadata.get("labels") or ())
     expected = contents.shapes(config, metadata["task"], len(labels))
