@@ -49,7 +49,7 @@ test-all: $(INSTALLED)
 # one page from text to a SavedModel.
 test-libraries: $(INSTALLED)
 	$(PYTEST) -m "not slow" tests/bert_tf/model tests/bert_tf/training \
-	  tests/bert_tf/export tests/bert_tf/checkpoint \
+	  tests/bert_tf/serving tests/bert_tf/checkpoint \
 	  tests/tfrecords/text tests/tfrecords/reading tests/tfrecords/test_libraries.py $(ARGS)
 	$(BIN)/python -m pytest tests/examples $(ARGS)
 
@@ -91,8 +91,8 @@ format: $(INSTALLED)
 # and OpenVINO, and compares with TensorFlow.
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
-	  tests/bert_tf/export/test_serving_goldens.py \
-	  tests/bert_tf/export/runtimes tests/benchmarks/test_export_formats.py \
+	  tests/bert_tf/serving/test_serving_goldens.py \
+	  tests/bert_tf/serving/runtimes tests/benchmarks/test_export_formats.py \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_peer.py \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_pickles.py $(ARGS)
 

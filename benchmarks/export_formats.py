@@ -16,7 +16,7 @@ import tempfile
 from absl import flags
 
 from benchmarks import settings
-from bert_tf.export.runtimes import config
+from bert_tf.serving.runtimes import config
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files
 

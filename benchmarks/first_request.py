@@ -41,7 +41,7 @@ def measure(export_dir: str, is_warm: bool) -> list[float]:
     import tensorflow_text  # noqa: F401  Its ops are in the graph.
     from tensorflow_serving.apis import prediction_log_pb2
 
-    from bert_tf.export import warmup
+    from bert_tf.serving import warmup
 
     path = os.path.join(export_dir, warmup.PATH)
     logs = [

@@ -61,7 +61,7 @@ common_flags.require(FLAGS, "vocab_file")
 # Not getrusage, which also counts the process that started this one.
 _ANSWER = """
 import json, sys, time
-from bert_tf.prediction import predictions
+from bert_tf.serving import predictions
 
 def peak_bytes():
     with open("/proc/self/status", encoding="utf-8") as file:
@@ -117,8 +117,8 @@ def export(vocab_file: str, do_lower_case: bool, folder: str) -> str:
 
     from bert_tf.checkpoint import model_folders
     from bert_tf.config import BertConfig
-    from bert_tf.export import export_model, kinds
     from bert_tf.model import models
+    from bert_tf.serving import export_model, kinds
 
     config = BertConfig(
         vocab_size=len(vocab.read(vocab_file)),

@@ -37,7 +37,7 @@ _MODULES = {
 # The same, imported only when one of the names is used: they are not of Keras.
 _ON_DEMAND = {
     "checkpoint.keras_models": ("load", "save"),
-    "prediction.predictor": ("Predictor",),
+    "serving.predictor": ("Predictor",),
 }
 __all__ = sorted(
     name for names in (_MODULES | _ON_DEMAND).values() for name in names

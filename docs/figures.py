@@ -88,8 +88,8 @@ TFRECORDS = (
 )
 BERT_TF = (
     (382, "config.py model tasks training", "model, losses, train loop", 1),
-    (466, "checkpoint export", "models on disk; served signatures", 1),
-    (550, "prediction", "strings to answers", 1),
+    (466, "checkpoint", "models on disk", 1),
+    (550, "serving", "exports; strings to answers", 1),
     (634, "workflows", "what commands do", 0),
 )
 RUN_SCRIPTS = (

@@ -37,7 +37,7 @@ copied beside it:
     echo "a fine film" | python exports/sst2-onnx/predict.py
 """
 
-from bert_tf.export.runtimes import config
+from bert_tf.serving.runtimes import config
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(config.RuntimeConfig)
@@ -48,11 +48,11 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     settings = common_flags.config(config.RuntimeConfig, FLAGS)
     if settings.format == config.SAVED_MODEL:
-        from bert_tf.export import export_model
+        from bert_tf.serving import export_model
 
         export_model.export(settings)
         return
-    from bert_tf.export.runtimes import export_network
+    from bert_tf.serving.runtimes import export_network
 
     export_network.export(settings)
 

@@ -20,7 +20,7 @@ not JSON, gives {"line": ..., "error": ...}, and the exit status is 1.
 
 import os
 
-from bert_tf.prediction import predictions
+from bert_tf.serving import predictions
 from bert_tf.training import config
 from run_scripts.flags import common_flags
 

@@ -8,7 +8,7 @@ def lines_of(loaded, kind, inputs, signature="text"):
 
     `loaded` is the SavedModel of an export of the kind.
     """
-    from bert_tf.prediction import predictor, row_outputs, text_rows
+    from bert_tf.serving import predictor, row_outputs, text_rows
 
     call = loaded.signatures[signature]
     specs = call.structured_input_signature[1]

@@ -37,9 +37,8 @@ BERT_TF_ORDER = (
     ("tasks",),
     ("checkpoint",),
     ("training",),
-    ("export",),
+    ("serving",),
     ("workflows",),
-    ("prediction",),
 )
 # Folder of bert_tf -> modules of tfrecords that it may import.
 TFRECORDS_IMPORTS = {
@@ -49,9 +48,8 @@ TFRECORDS_IMPORTS = {
     "tasks": ("tfrecords.schema", "tfrecords.io", "tfrecords.tasks"),
     "training": ("tfrecords.schema", "tfrecords.io"),
     "checkpoint": ("tfrecords.schema", "tfrecords.io", "tfrecords.text"),
-    "prediction": ("tfrecords",),
     "workflows": ("tfrecords",),
-    "export": ("tfrecords",),
+    "serving": ("tfrecords",),
 }
 # Package -> third-party modules that it must not import.
 FORBIDDEN = {

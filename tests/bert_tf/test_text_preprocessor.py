@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.export import text_signatures
+from bert_tf.serving.answers import text_signatures
 from tfrecords import schema
 from tfrecords.tasks import glue_examples
 from tfrecords.text.tokenizer import BertTokenizer

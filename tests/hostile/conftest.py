@@ -48,7 +48,7 @@ def load_once():
     """`predictions.load`, which loads equal SavedModels once."""
     from hostile import commands
 
-    from bert_tf.prediction import predictions
+    from bert_tf.serving import predictions
 
     load, loaded = predictions.load, {}
 
@@ -70,6 +70,6 @@ def folder(inputs, load_once, tmp_path, monkeypatch) -> pathlib.Path:
     shutil.copytree(inputs, path)
     monkeypatch.chdir(path)
     monkeypatch.setenv("BERT_TF_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("bert_tf.prediction.predictions.load", load_once)
+    monkeypatch.setattr("bert_tf.serving.predictions.load", load_once)
     assert not os.path.exists("out")
     return path

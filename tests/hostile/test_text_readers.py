@@ -8,7 +8,7 @@ import planted_squad
 import pytest
 from hypothesis import strategies
 
-from bert_tf.prediction import text_rows
+from bert_tf.serving import text_rows
 from bert_tf.tasks import squad_scores
 from tfrecords.tasks import (
     glue_rows,

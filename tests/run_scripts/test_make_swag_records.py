@@ -7,7 +7,7 @@ import planted_swag as planted
 import pytest
 import tensorflow as tf
 
-from bert_tf.export import choice_signatures
+from bert_tf.serving.answers import choice_signatures
 from run_scripts import doctor, make_swag_records, show_records
 from tfrecords import schema
 from tfrecords.inspection import samples

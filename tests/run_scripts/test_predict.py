@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import flags
 from exports import LABELS, MAX_SEQ_LENGTH
 
-from bert_tf.prediction import predictions
+from bert_tf.serving import predictions
 from run_scripts import predict
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread"]
@@ -523,7 +523,7 @@ def shown(path):
 
 def expected_words(folder, value):
     """Returns what `shown` should find for an input."""
-    from bert_tf.prediction import attributions, predictor
+    from bert_tf.serving import attributions, predictor
 
     found = attributions.Explainer(predictor.Predictor(folder))(value)
     assert found.error < 1e-3

@@ -24,9 +24,9 @@ from bert_tf.checkpoint import (
     tensor_files,
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.export import export_model, kinds
 from bert_tf.model import models
 from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
+from bert_tf.serving import export_model, kinds
 from bert_tf.workflows import conversion
 from tfrecords.io import storage, stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib

@@ -18,7 +18,8 @@ import pytest
 import run_processes
 
 import bert_tf
-from bert_tf.prediction import attributions, views
+from bert_tf.serving import attributions
+from bert_tf.serving.page import views
 
 REASON = "needs {}, which `make test-explore` installs"
 pytest.importorskip("gradio", reason=REASON.format("Gradio"))

@@ -1,1 +1,0 @@
-"""Model folder -> SavedModel, one module for each signature."""

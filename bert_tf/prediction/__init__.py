@@ -1,1 +1,0 @@
-"""Exported or trained model and texts -> answers or hidden states."""

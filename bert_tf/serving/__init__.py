@@ -1,0 +1,1 @@
+"""Model and texts -> answers: exports, Predictor, predict and the page."""

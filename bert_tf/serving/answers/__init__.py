@@ -1,0 +1,1 @@
+"""Strings -> batches, and model outputs -> answers, for each kind."""

@@ -1,0 +1,1 @@
+"""A model -> a page in the browser that asks it."""

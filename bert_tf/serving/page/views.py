@@ -1,0 +1,251 @@
+"""Loaded model -> its views: functions from texts to HTML."""
+
+import html
+from collections.abc import Callable
+from typing import NamedTuple
+
+import keras
+import numpy as np
+
+from bert_tf.serving import attributions
+from bert_tf.serving.answers import answers
+from bert_tf.serving.page import attention_maps, marked_text
+from bert_tf.serving.predictor import Predictor
+from tfrecords.tasks import glue_tables
+from tfrecords.text.tokenizer import BertTokenizer
+from tfrecords.text.vocab import MASK
+
+_ANSWER_COLOR = "#cdeccd"
+_MOST_ANSWERS = 5
+
+
+class Input(NamedTuple):
+    """A text box: its label, number of lines, and an example."""
+
+    label: str
+    lines: int
+    example: str = ""
+
+
+class View(NamedTuple):
+    """One thing to ask of a model.
+
+    Attributes:
+      name: short name, for ids.
+      title: name for users.
+      help: how to use it.
+      inputs: its text boxes.
+      function: their texts -> HTML; it raises ValueError for wrong texts.
+    """
+
+    name: str
+    title: str
+    help: str
+    inputs: tuple[Input, ...]
+    function: Callable[..., str]
+
+
+class Views:
+    """What a model answers: its task, similar texts, and attention.
+
+    Args:
+      model: a model from `bert_tf.load`.
+      tokenizer: its tokenizer, if it has one of its own.
+
+    Attributes:
+      warning: why there is no view for the task; "" if there is one.
+      takes_pairs: whether the model reads a second text.
+
+    Raises:
+      ValueError: if the model has no vocabulary.
+    """
+
+    def __init__(self, model: keras.Model, tokenizer: BertTokenizer | None):
+        self.model = model
+        # Of any model; it raises if there is no vocabulary.
+        self._embed = Predictor(model, tokenizer, kind="sentence_embedding")
+        self._predict, self.warning = self._embed, ""
+        try:
+            self._predict = Predictor(model, tokenizer)
+        except ValueError as error:  # A newly initialized head.
+            self.warning = str(error)
+        self.takes_pairs = takes_pairs(model)
+        self._explain = None
+        if self._predict.kind in attributions.KINDS:
+            self._explain = attributions.Explainer(self._predict)
+
+    def find(self) -> list[View]:
+        """Returns the views of this model, that of its task first."""
+        found = self._of_tasks(self._predict.kind)
+        compare = View(
+            "compare",
+            "Compare",
+            "The cosine of the mean vectors of two texts. Without training "
+            "for it, texts without relation may also have a high one.",
+            (
+                Input("Text", 3, "The cat sat by the door."),
+                Input("Other text", 3, "A dog lay in front of the house."),
+            ),
+            self.compare,
+        )
+        return [*found, compare]
+
+    def _of_tasks(self, kind: str) -> list[View]:
+        text = Input("Text", 4, "The cat sat by the door.")
+        if kind == "fill_mask":
+            text = text._replace(example=f"The cat {MASK} by the door.")
+            note = f"{MASK} stands for a word."
+            return [View("fill", "Fill the mask", note, (text,), self.fill)]
+        if kind in attributions.KINDS:
+            other = (Input("Second text", 2),) if self.takes_pairs else ()
+            note = "What each word adds to the answer is marked."
+            title = "Classify" if kind == "classification" else "Score"
+            inputs = (text, *other)
+            return [View("classify", title, note, inputs, self.classify)]
+        if kind == "question_answering":
+            passage = Input(
+                "Passage", 8, "The cat sat by the door. It was old."
+            )
+            inputs = (Input("Question", 1, "Where did the cat sit?"), passage)
+            note = "The answer is marked in the passage, which may be long."
+            return [View("answer", "Answer", note, inputs, self.answer)]
+        if kind == "tagging":
+            text = text._replace(example="Ann Lee went to Rome.")
+            note = "Entities, or tags of words, are marked in the text."
+            return [View("tag", "Entities", note, (text,), self.tag)]
+        if kind == "multiple_choice":
+            endings = Input("Endings, one in a line", 4, "It slept.\nIt sang.")
+            note = "Which ending fits best?"
+            inputs = (text, endings)
+            return [View("choose", "Choose", note, inputs, self.choose)]
+        return []
+
+    def fill(self, text: str) -> str:
+        """Returns the text with its masks filled, and candidates for each."""
+        if MASK not in text:
+            raise ValueError(f"The text has no {MASK}. Put one for a word.")
+        filled = self._predict(text)
+        parts = [marked_text.mark(filled.text, ())]
+        for i, candidates in enumerate(filled.masks, 1):
+            parts.append(f"<p>{html.escape(MASK)} {i}</p>")
+            parts.append(
+                marked_text.bars((x.token, x.probability) for x in candidates)
+            )
+        return "\n".join([*parts, self._note_cut(text)])
+
+    def classify(self, text: str, other: str = "") -> str:
+        """Returns the label or score, and what each word adds to it."""
+        _check_text(text)
+        return marked_text.explained(
+            self._explain((text, other) if other.strip() else text)
+        )
+
+    def answer(self, question: str, passage: str) -> str:
+        """Returns the passage with the answer marked, and the next best."""
+        _check_text(question, "question")
+        _check_text(passage, "passage")
+        best = self._predict((question, passage))
+        spans = []
+        if best.begin >= 0:
+            title = f"probability {best.probability:.4f}"
+            spans = [
+                marked_text.Span(best.begin, best.end, _ANSWER_COLOR, title)
+            ]
+        names = (
+            (x.text or "no answer", x.probability)
+            for x in best.nbest[:_MOST_ANSWERS]
+        )
+        return "\n".join(
+            [
+                f"<p><b>{html.escape(best.text or 'no answer')}</b></p>",
+                marked_text.mark(passage, spans),
+                marked_text.bars(names),
+            ]
+        )
+
+    def tag(self, text: str) -> str:
+        """Returns the text with its entities marked, or the tags of words."""
+        _check_text(text)
+        tagged = self._predict(text)
+        found = [(x.begin, x.end, x.label, x) for x in tagged.entities]
+        if not answers.has_entities(self.model.metadata["labels"]):
+            found = [(x.begin, x.end, x.tag, x) for x in tagged.words]
+        colors = marked_text.colors(name for _, _, name, _ in found)
+        spans = [
+            marked_text.Span(
+                begin, end, colors[name], f"{x.probability:.4f}", name
+            )
+            for begin, end, name, x in found
+        ]
+        none = "" if spans else "<p>No entities.</p>"
+        return marked_text.mark(text, spans) + none
+
+    def choose(self, context: str, endings: str) -> str:
+        """Returns the endings with their probabilities, the best first."""
+        _check_text(context)
+        lines = [line for line in endings.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise ValueError("Give two or more endings, one in a line.")
+        choice = self._predict((context, lines))
+        longest = max(lines, key=len)
+        return "\n".join(
+            [
+                f"<p><b>{html.escape(choice.text)}</b></p>",
+                marked_text.bars(zip(lines, choice.probabilities, strict=True)),
+                self._note_cut(context, longest),
+            ]
+        )
+
+    def compare(self, text: str, other: str) -> str:
+        """Returns the cosine of the mean vectors of two texts."""
+        _check_text(text)
+        _check_text(other, "other text")
+        first, second = self._embed([text, other]).astype(np.float64)
+        cosine = first @ second
+        cosine /= np.linalg.norm(first) * np.linalg.norm(second)
+        notes = [self._note_cut(text), self._note_cut(other)]
+        return f"<p>cosine <b>{cosine:.4f}</b></p>" + "".join(notes)
+
+    def attend(
+        self, text: str, other: str = ""
+    ) -> tuple[attention_maps.Attention, str]:
+        """Returns the attention of all heads, and a note if texts were cut."""
+        _check_text(text)
+        length = min(self._embed.max_seq_length, attention_maps.MAX_TOKENS)
+        found = attention_maps.compute(
+            self.model.encoder, self._predict.tokenizer, length, text, other
+        )
+        return found, self._note_cut(text, other, length=length)
+
+    def _note_cut(self, *texts: str, length: int | None = None) -> str:
+        """Returns a note if one text, or a pair, has too many tokens."""
+        length = length or self._predict.max_seq_length
+        texts = [text for text in texts if text.strip()]
+        tokens = self._predict.tokenizer(texts)
+        count = int(tokens.row_lengths().numpy().sum()) + len(texts) + 1
+        if count <= length:
+            return ""
+        return marked_text.warn(
+            f"{count} tokens, but {length} are read: the end was cut."
+        )
+
+
+def takes_pairs(model: keras.Model) -> bool:
+    """Returns whether a model reads a second text.
+
+    That is recorded for GLUE's tasks and for tables. Other classifiers may, if
+    they have a segment for it; a tagger does not.
+    """
+    metadata = model.metadata
+    if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
+        return False
+    if metadata["task"] not in attributions.KINDS:
+        return True
+    of_glue = {x.name: len(x.text_columns) for x in glue_tables.GLUE_TASKS}
+    default = of_glue.get(metadata.get("task_name"), 2)
+    return metadata.get("num_texts", default) == 2
+
+
+def _check_text(text: str, name: str = "text") -> None:
+    if not text.strip():
+        raise ValueError(f"The {name} is empty. Type one.")

@@ -1,0 +1,374 @@
+"""Text rows and a model -> its answers as JSON lines, and explanations."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from absl import logging
+from tqdm import tqdm
+
+from bert_tf.checkpoint.options import CheckpointOptions
+from bert_tf.serving import kinds, row_outputs, text_rows
+from tfrecords.io import atomic_files, json_files, streams
+from tfrecords.options import MAX_BATCH_SIZE, option
+
+# Batches whose rows are sorted by length, and answered before the first of them
+# is written.
+_BATCHES_OF_A_GROUP = 8
+# Prefixes of outputs with values per token, and of `default`, a copy of
+# `pooled_output`.
+_NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
+# Of an export: the path that saved_model.py, which imports Keras, writes.
+_METADATA = os.path.join("assets.extra", "model.json")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PredictConfig(text_rows.InputConfig, CheckpointOptions):
+    """Which model to use, what to read, and where to write the answers."""
+
+    export_dir: str | None = option(
+        None, "SavedModel that export_savedmodel wrote.", reads=True
+    )
+    model_dir: str | None = option(
+        None,
+        "In place of --export_dir: folder of a run or model, or a checkpoint "
+        "of any format that convert_checkpoint reads.",
+        reads=True,
+    )
+    signature: str = option(
+        "text",
+        "Signature to call: text; or words, for a tagging model and text that "
+        "is already split into words.",
+        # Inputs of other signatures are token ids or serialized examples.
+        choices=("text", "words"),
+    )
+    output_file: str = option(
+        "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
+    )
+    batch_size: int = option(
+        64,
+        "Maximum number of rows in one call of the model.",
+        at_least=1,
+        at_most=MAX_BATCH_SIZE,
+    )
+    outputs: tuple[str, ...] | None = option(
+        None,
+        "Outputs to write, comma-separated. Default: all except those with "
+        "values per token, such as sequence_output.",
+    )
+    explain: str | None = option(
+        None,
+        "HTML file to write, atomically: how much each word adds to each "
+        "answer, by integrated gradients. Needs --model_dir; for models that "
+        "classify or score texts.",
+        writes="file",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if bool(self.export_dir) == bool(self.model_dir):
+            raise ValueError(
+                "Give either --export_dir, a SavedModel, or --model_dir, the "
+                "folder of a model."
+            )
+        if self.accept_tokenizer_differences and not self.model_dir:
+            raise ValueError(
+                "--accept_tokenizer_differences is for --model_dir; a "
+                "SavedModel has its own tokenizer. Omit it."
+            )
+        if self.explain and not self.model_dir:
+            raise ValueError(
+                f"--explain={self.explain} needs gradients, which a SavedModel "
+                "does not have. In place of --export_dir give --model_dir, the "
+                "folder that it was exported from."
+            )
+        if self.explain and self.explain == self.output_file:
+            raise ValueError(
+                f"--explain={self.explain} is also --output_file. Give each a "
+                "file of its own."
+            )
+
+
+class Model(NamedTuple):
+    """A model to call.
+
+    Attributes:
+      path: where it is from, for messages.
+      signature: function of named string tensors.
+      ranks: rank of each of its inputs: 1 for a text, 2 for a list of texts.
+      outputs: names of its outputs.
+      owner: the SavedModel, whose variables live as long as it does; or the
+        Predictor.
+      max_seq_length: longer texts are cut; None if that is unknown, or they are
+        read in windows.
+      num_tokens: function of the same inputs -> the lengths of texts before
+        they are cut; None in exports of version 0.1.
+    """
+
+    path: str
+    signature: Callable
+    ranks: dict[str, int]
+    outputs: Sequence[str]
+    owner: Any
+    max_seq_length: int | None = None
+    num_tokens: Callable | None = None
+
+
+def predict(config: PredictConfig) -> int:
+    """Writes a line of JSON for each row of the input; returns their number.
+
+    A line that is no row, such as one that is not JSON, is logged, and has the
+    key `error` in place of an answer.
+
+    Raises:
+      ValueError: if there is no SavedModel with the signature, or the file or a
+        setting is invalid; and, when all is written, if a line was no row.
+      OSError: if a file cannot be read or written.
+    """
+    inputs = [("input_file", config.input_file)]
+    streams.check_output("output_file", config.output_file, inputs)
+    if config.explain:
+        inputs.append(("output_file", config.output_file))
+        streams.check_output("explain", config.explain, inputs)
+    model = open_model(config)
+    signature, ranks = model.signature, model.ranks
+    check_columns(config, model)
+    outputs = find_outputs(config, model)
+    started = time.monotonic()
+    with (
+        text_rows.open_lines(config.input_file) as lines,
+        atomic_files.atomic_file(config.output_file) as file,
+        _open_explanations(config.explain, model) as explain,
+        tqdm(
+            total=lines.size,
+            unit="B",
+            unit_scale=True,
+            # Answers on the terminal would garble the progress bar.
+            disable=True if file.isatty() else None,
+        ) as bar,
+    ):
+        parse = text_rows.make_parser(config, lines.name, ranks)
+        count = num_cut = num_bad = 0
+        first_bad = ""
+        most_rows = _BATCHES_OF_A_GROUP * config.batch_size
+        for group in text_rows.make_groups(lines, parse, most_rows):
+            rows = [row for row in group if isinstance(row, text_rows.Row)]
+            num_bytes = lines.num_read - bar.n
+            answers = {}
+            for batch in row_outputs.batches_of(rows, ranks, config.batch_size):
+                num_cut += row_outputs.count_cut(
+                    batch, ranks, model.max_seq_length, model.num_tokens
+                )
+                found = row_outputs.answer_rows(
+                    signature, batch, ranks, outputs
+                )
+                answers |= zip([row.line for row in batch], found, strict=True)
+                bar.update(num_bytes * len(batch) // len(rows))
+            for row in group:
+                if isinstance(row, text_rows.BadLine):
+                    logging.error("%s", row.message)
+                    first_bad = first_bad or row.message
+                    answer = {"line": row.line, "error": row.message}
+                else:
+                    answer = answers[row.line]
+                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
+                if row.line in answers:
+                    explain(row)
+            file.flush()
+            count += len(rows)
+            num_bad += len(group) - len(rows)
+            bar.update(lines.num_read - bar.n)
+        logging.info(
+            "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
+            count,
+            count / (time.monotonic() - started),
+            lines.num_replaced,
+        )
+        is_known = model.num_tokens is not None
+        row_outputs.warn_of_cut(num_cut, count, model.max_seq_length, is_known)
+        if not count and not num_bad:
+            logging.warning(
+                "%s has no rows, so there are no answers", lines.name
+            )
+    if num_bad:
+        raise ValueError(
+            f"{num_bad} of {num_bad + count} rows have no answer; the first: "
+            f"{first_bad}"
+        )
+    return count
+
+
+def load(export_dir: str, signature: str):
+    """Returns a SavedModel with a signature that has string inputs.
+
+    Raises:
+      ValueError: if there is none, or TensorFlow cannot load it.
+    """
+    import tensorflow as tf
+
+    from tfrecords.text import tokenizer  # noqa: F401, for tf.text's operations
+
+    if not tf.saved_model.contains_saved_model(export_dir):
+        raise ValueError(
+            f"--export_dir={export_dir} contains no SavedModel. Create one "
+            "with export_savedmodel."
+        )
+    try:
+        loaded = tf.saved_model.load(export_dir)
+    except (MemoryError, tf.errors.ResourceExhaustedError):
+        raise
+    # TensorFlow's errors for missing, cut and changed files are of many types.
+    except Exception as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        reason = re.sub(r"\{\{.*?\}\} ", "", reason)  # Names of operations.
+        raise ValueError(
+            f"--export_dir={export_dir}: TensorFlow {tf.__version__} cannot "
+            f"load it ({reason}). It is damaged, or of another version: copy "
+            "all its files again, or export the model again."
+        ) from error
+    if signature not in loaded.signatures:
+        raise ValueError(
+            f"{export_dir} has signatures {', '.join(loaded.signatures)}, but "
+            f"not {signature!r}. Export the model with export_savedmodel."
+        )
+    return loaded
+
+
+def open_model(config: PredictConfig) -> Model:
+    """Returns the model that the flags name.
+
+    Raises:
+      ValueError: if there is none, or it does not have the signature.
+    """
+    if config.export_dir:
+        loaded = load(config.export_dir, config.signature)
+        signature = loaded.signatures[config.signature]
+        specs = signature.structured_input_signature[1]
+        ranks = {name: specs[name].shape.rank for name in sorted(specs)}
+        outputs = signature.structured_outputs
+        return Model(
+            config.export_dir,
+            signature,
+            ranks,
+            sorted(outputs),
+            loaded,
+            _find_length(config.export_dir),
+            _tokens_of(loaded),
+        )
+    from bert_tf.serving.predictor import Predictor  # Imports Keras.
+
+    predictor = Predictor(
+        config.model_dir,
+        batch_size=config.batch_size,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    if config.signature not in predictor.inputs:
+        raise ValueError(
+            f"{config.model_dir} is for {predictor.kind} and has no signature "
+            f"{config.signature!r}. Omit --signature."
+        )
+    ranks = dict(sorted(predictor.inputs[config.signature].items()))
+    signature = predictor.signatures[config.signature]
+    outputs = signature.get_concrete_function().structured_outputs
+    return Model(
+        config.model_dir,
+        signature,
+        ranks,
+        sorted(outputs),
+        predictor,
+        predictor.max_seq_length if predictor.num_tokens else None,
+        predictor.num_tokens,
+    )
+
+
+def _tokens_of(loaded) -> Callable | None:
+    """Returns `Model.num_tokens` of a SavedModel."""
+    return getattr(loaded, "num_tokens", None)
+
+
+def _find_length(export_dir: str) -> int | None:
+    """Returns the length at which an export cuts texts; None if it does not."""
+    path = os.path.join(export_dir, _METADATA)
+    if not os.path.isfile(path):
+        return None
+    metadata = json_files.read(path, {"kind": str, "max_seq_length?": int})
+    is_cut = metadata["kind"] not in kinds.IN_WINDOWS
+    return metadata.get("max_seq_length") if is_cut else None
+
+
+@contextlib.contextmanager
+def _open_explanations(
+    path: str | None, model: Model
+) -> Iterator[Callable[[text_rows.Row], None]]:
+    """Yields a function that adds a row to the file of explanations."""
+    if not path:
+        yield lambda row: None
+        return
+    from bert_tf.serving import attributions
+    from bert_tf.serving.page import marked_text
+
+    explain = attributions.Explainer(model.owner)
+    with atomic_files.atomic_file(path) as file:
+        found = []
+
+        def add(row: text_rows.Row) -> None:
+            texts = {name: row.fields.get(name, "") for name in model.ranks}
+            found.append((row.line, explain(texts)._replace(pieces=())))
+
+        yield add
+        # At the end, since all texts have one scale of colors.
+        most = max((marked_text.largest(x) for _, x in found), default=0)
+        file.write(marked_text.HEAD)
+        for line, explanation in found:
+            section = marked_text.explained(explanation, most)
+            file.write(marked_text.numbered(line, section))
+        file.write(marked_text.TAIL)
+
+
+def check_columns(config: PredictConfig, model: Model) -> None:
+    """Raises ValueError for columns of inputs that the model does not have."""
+    if config.text_b_column and not config.text_a_column:
+        raise ValueError(
+            f"--text_b_column={config.text_b_column} needs --text_a_column, "
+            "the column of the first text."
+        )
+    names = list(model.ranks)
+    if config.text_b_column and len(names) == 1:
+        raise ValueError(
+            f"{model.path} has one input, {names[0]!r}; omit "
+            f"--text_b_column={config.text_b_column}."
+        )
+    if config.text_a_column and names[0] not in ("text", "text_a"):
+        raise ValueError(
+            f"--text_a_column={config.text_a_column}: the inputs of this model "
+            f"are {', '.join(names)}; give their columns with --columns."
+        )
+
+
+def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
+    """Returns the names of the outputs to write.
+
+    Raises:
+      ValueError: if the model does not have a requested output, or, without
+        --outputs, none that is written by default.
+    """
+    for name in config.outputs or ():
+        if name not in model.outputs:
+            raise ValueError(
+                f"--outputs={name} is not an output of this model; choose from "
+                f"{', '.join(model.outputs)}."
+            )
+    outputs = config.outputs or [
+        name for name in model.outputs if not name.startswith(_NOT_WRITTEN)
+    ]
+    if not outputs:
+        raise ValueError(
+            f"{model.path} has only outputs with values per token: "
+            f"{', '.join(model.outputs)}. Name one with --outputs."
+        )
+    return outputs

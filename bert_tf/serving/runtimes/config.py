@@ -1,0 +1,130 @@
+"""Flags of an export -> its format and settings, checked."""
+
+import dataclasses
+import importlib.util
+
+from bert_tf.serving import kinds
+from tfrecords.options import option
+
+SAVED_MODEL = "savedmodel"
+# Format -> modules that write and run it.
+MODULES = {
+    "litert": ("ai_edge_litert",),
+    "onnx": ("tf2onnx", "onnx", "onnxruntime"),
+    "openvino": ("openvino",),
+}
+# Settings of a SavedModel that also apply to these formats.
+_SHARED = (
+    *("model_dir", "export_dir", "overwrite", "kind", "max_seq_length"),
+    *("precision", "license", *kinds.APPLIES_TO),
+    "accept_tokenizer_differences",
+)
+# Format -> its further modules for --quantize.
+QUANTIZERS = {"openvino": ("nncf",)}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RuntimeConfig(kinds.ExportConfig):
+    """Which format to export, and settings of formats but the SavedModel."""
+
+    format: str = option(
+        SAVED_MODEL,
+        "savedmodel, which takes strings; or a model for LiteRT, onnxruntime "
+        "or OpenVINO that takes token ids, with a tokenizer in plain Python "
+        "beside it.",
+        choices=(SAVED_MODEL, *MODULES),
+    )
+    quantize: str | None = option(
+        None,
+        "int8 weights: dynamic, with ranges of activations computed at run "
+        "time (OpenVINO decides whether to use them); or static, with ranges "
+        "measured on --calibration_file. Default: float32.",
+        choices=("dynamic", "static"),
+    )
+    calibration_file: str | None = option(
+        None,
+        "With --quantize=static: typical texts, of which 300 are read. Lines "
+        "of text; .jsonl, objects; or .csv or .tsv, whose header names the "
+        "columns as the kind's fields: text_a, text_b, question, context and "
+        "so on; each also as .gz or .zst. Lists, such as endings, need .jsonl.",
+        reads=True,
+    )
+    half: bool = option(
+        False, "Store the weights in float16: half the size, float32 products."
+    )
+    report: bool = option(
+        True,
+        "Run the exported model in a process without TensorFlow, and write "
+        "differences, sizes and times to report.json.",
+    )
+    report_file: str | None = option(
+        None,
+        "Texts for the report, as in --calibration_file. With a column `label` "
+        "the report has the accuracy, or for scores their correlation, of the "
+        "texts that have one.",
+        reads=True,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.format == SAVED_MODEL:
+            self._check_unused()
+            return
+        if self.kind == kinds.PREPROCESSOR:
+            raise ValueError(
+                f"--kind={self.kind} is for --format=savedmodel: the other "
+                "formats have no string operations, and each has a tokenizer "
+                "in plain Python beside it. Omit one of them."
+            )
+        for field in dataclasses.fields(self):
+            is_known = field.name in (*_SHARED, *RuntimeConfig.__annotations__)
+            value = getattr(self, field.name)
+            if not is_known and value != field.default:
+                raise ValueError(
+                    f"--{field.name}={value} is for --format=savedmodel, and "
+                    f"the format is {self.format}. Omit the flag."
+                )
+        if self.precision not in (None, "float32"):
+            raise ValueError(
+                f"--precision={self.precision} is for --format=savedmodel; "
+                f"{self.format} computes in float32. Omit it, or use --half or "
+                "--quantize for smaller files."
+            )
+        if self.half and self.quantize:
+            raise ValueError(
+                f"--half and --quantize={self.quantize}: weights are float16 "
+                "or int8. Omit one of them."
+            )
+        if (self.quantize == "static") != bool(self.calibration_file):
+            raise ValueError(
+                f"--quantize={self.quantize} and --calibration_file="
+                f"{self.calibration_file}: static quantization needs the file, "
+                "and nothing else reads it. Give both or neither."
+            )
+        if self.report_file and not self.report:
+            raise ValueError(
+                f"--report_file={self.report_file} needs the report. Omit "
+                "--noreport or the file."
+            )
+
+    def _check_unused(self):
+        names = ("quantize", "calibration_file", "half", "report_file")
+        for name in names:
+            if value := getattr(self, name):
+                raise ValueError(
+                    f"--{name}={value} is for --format={', '.join(MODULES)}. "
+                    "Add one of these, or omit the flag; a smaller SavedModel "
+                    "is written with --weights_dtype=bfloat16."
+                )
+
+    def check_installed(self):
+        """Raises ValueError if a package that the format needs is missing."""
+        modules = MODULES[self.format]
+        if self.quantize:
+            modules += QUANTIZERS.get(self.format, ())
+        missing = [m for m in modules if importlib.util.find_spec(m) is None]
+        if missing:
+            raise ValueError(
+                f"--format={self.format} needs {', '.join(missing)}, not "
+                "installed here: pip install 'bert_tf[export]'."
+            )

@@ -1,0 +1,139 @@
+"""File of texts -> dicts of a kind's fields, and their encoded rows."""
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
+from tfrecords.io import json_files
+from tfrecords.options import quoted
+from tfrecords.tasks import glue_rows
+from tfrecords.text import text_files
+
+LABEL = "label"
+
+
+def read(path: str, kind: str, most: int | None = None) -> list[dict]:
+    """Returns the texts of a file.
+
+    Args:
+      path: file with a text on each line; JSON objects, as
+        `tokenizer.find_format` decides; or .tsv or .csv, whose header names the
+        columns; each perhaps with .gz or .zst. Other columns and keys are
+        ignored, but for `label`.
+      kind: kind of export, which decides on the fields.
+      most: maximum number of texts.
+
+    Returns:
+      At least one dict of `tokenizer.FIELDS[kind]` and perhaps `label`, str.
+
+    Raises:
+      ValueError: if the file is missing, empty or not UTF-8 text, its format
+        cannot hold the fields, or a text lacks one or has one of another type.
+      OSError: if it cannot be read.
+    """
+    lines = text_files.read_lines(path, text_files.ReadStatistics())
+    texts = list(itertools.islice(_parse(path, kind, lines), most))
+    if not texts:
+        raise ValueError(f"{path} has no texts. Give a file with some.")
+    return texts
+
+
+def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
+    input_format = _format(path, kind)
+    if input_format == "jsonl":
+        for number, line in enumerate(lines, 1):
+            where = f"{path}:{number}"
+            yield _fields(json_files.parse(line, where), kind, where)
+    elif input_format in ("tsv", "csv"):
+        yield from _parse_table(path, kind, lines, input_format)
+    else:
+        for number, line in enumerate(lines, 1):
+            values = {tokenizer_lib.FIELDS[kind][0]: line.rstrip("\r\n")}
+            yield _fields(values, kind, f"{path}:{number}")
+
+
+def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
+    table = enumerate((line.rstrip("\r\n").split("\t") for line in lines), 1)
+    if input_format == "csv":
+        table = glue_rows.csv_cells(lines, path)
+    _, header = next(table, (0, []))
+    text_files.check_unique((*tokenizer_lib.FIELDS[kind], LABEL), header, path)
+    if kind == "multiple_choice":
+        raise ValueError(
+            f"{path}: a column cannot hold a list of endings. Give a "
+            '.jsonl file with "endings" in each object.'
+        )
+    for number, row in table:
+        if input_format == "csv" and len(row) != len(header):
+            raise ValueError(
+                f"{path}:{number} has {len(row)} columns where the header has "
+                f"{len(header)}: {quoted(row)}. Put quotes around a text with "
+                "a comma."
+            )
+        cells = dict(zip(header, row, strict=False))
+        if "words" in cells:
+            cells["words"] = cells["words"].split()
+        yield _fields(cells, kind, f"{path}:{number}")
+
+
+def _format(path: str, kind: str) -> str:
+    """Returns the format of the decompressed file."""
+    needed = set(tokenizer_lib.FIELDS[kind]) - set(tokenizer_lib.OPTIONAL)
+    name = path.removesuffix(".gz").removesuffix(".zst")
+    return tokenizer_lib.find_format(name, len(needed))
+
+
+def _fields(values: Mapping, kind: str, where: str) -> dict:
+    """Returns the fields of a text; `words` may be there instead of `text`."""
+    names = tokenizer_lib.FIELDS[kind]
+    found = {x: values[x] for x in (*names, LABEL) if x in values}
+    needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
+    missing = [x for x in needed if x not in found]
+    if missing and not ("words" in found and needed == ["text"]):
+        raise ValueError(
+            f"{where} has {quoted(', '.join(values))} and no "
+            f"{', '.join(missing)}. Name the columns or keys so; --help tells "
+            "how."
+        )
+    label = found.pop(LABEL, None)
+    if label is not None:
+        found[LABEL] = str(label)
+    for name in names:
+        type_of = [str] if name in tokenizer_lib.LISTS else str
+        if name in found:
+            json_files.check(found[name], type_of, where, name)
+    return found
+
+
+def check_labels(
+    path: str, texts: Sequence[Mapping], kind: str, labels: Sequence[str]
+) -> None:
+    """Raises ValueError if the label of a text cannot be scored.
+
+    Args:
+      path: the file of the texts.
+      texts: all of its texts, from `read`.
+      kind: kind of export; only classification and regression have scores.
+      labels: names of the classes.
+    """
+    # Of a CSV it is only near, since a row may have line breaks.
+    first = 1 + (_format(path, kind) in ("tsv", "csv"))
+    for number, text in enumerate(texts, first):
+        label, expected = text.get(LABEL), None
+        if kind == "classification" and label not in (None, *labels):
+            expected = f"the model's are {', '.join(labels)}"
+        elif kind == "regression" and not (label is None or _is_number(label)):
+            expected = "a score should be a number"
+        if expected:
+            raise ValueError(
+                f"{path}:{number} has the label {quoted(label)}; {expected}. "
+                "Correct it, or give the column another name."
+            )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

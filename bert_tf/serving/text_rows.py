@@ -1,0 +1,446 @@
+"""Lines of a file or pipe -> batches of rows, as soon as they arrive.
+
+A line is a text, a row of a table or a JSON object; a row of a CSV may have
+several lines. `ranks` are the inputs of a model: name -> rank, 1 for a text and
+2 for a list of texts.
+"""
+
+import contextlib
+import csv
+import dataclasses
+import functools
+import io
+import itertools
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
+from tfrecords.io import json_files, streams
+from tfrecords.options import Options, option, quoted, shortened
+from tfrecords.tasks import glue_rows
+from tfrecords.text import text_files
+
+# Inputs that may be missing in a row.
+OPTIONAL = ("text_b",)
+_BLOCK_BYTES = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class InputConfig(Options):
+    """Which file to read, and its format."""
+
+    input_file: str = option(
+        "-",
+        "Lines of text, a CSV or TSV file, or JSON lines; - is stdin.",
+        reads=True,
+    )
+    input_format: str = option(
+        "auto",
+        "auto: csv, tsv or jsonl if the file name ends so; otherwise tsv if "
+        "columns are given, jsonl if the model needs more than one text, and "
+        "text. csv has commas and quotes; in tsv, quotes are text.",
+        choices=("auto", "text", "tsv", "csv", "jsonl"),
+    )
+    columns: tuple[str, ...] = option(
+        (),
+        "Columns of a table for the inputs of the model, such as "
+        "question=1,context=2: names from the header line, or indices from 0 "
+        "in a file without one. Several columns for one input make a list: "
+        "endings=4,endings=5.",
+    )
+    text_a_column: str | None = option(
+        None,
+        "Column of a table with the text; name or index, as in --columns.",
+    )
+    text_b_column: str | None = option(
+        None, "Column with the second text, for models of text pairs."
+    )
+
+
+class Row(NamedTuple):
+    """One line of input: its number, from 1, and its texts and other keys."""
+
+    line: int
+    fields: dict
+
+
+class BadLine(NamedTuple):
+    """A line of input that is not a row, and why."""
+
+    line: int
+    message: str
+
+
+class LineError(ValueError):
+    """An error of one line: the others are read."""
+
+
+# Number and text of a line -> its row, None for a line that is not a row. It
+# raises LineError for a bad line, and ValueError for a bad file.
+Parser = Callable[[int, str], Row | None]
+
+
+class Lines:
+    """Lines of text in an open file or pipe.
+
+    Args:
+      file: file to read, opened in binary mode.
+      name: name of the file, for messages.
+
+    Attributes:
+      name: as given.
+      size: total bytes, None for a pipe.
+      num_read: bytes read so far.
+    """
+
+    def __init__(self, file: io.BufferedReader, name: str):
+        self.name = name
+        status = os.fstat(file.fileno())
+        self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        self.num_read = 0
+        self._decoder = text_files.Decoder(name)
+        self._file = file
+
+    @property
+    def num_replaced(self) -> int:
+        """Number of U+FFFD that replaced invalid UTF-8."""
+        return self._decoder.num_replaced
+
+    def blocks(
+        self, is_table: bool = False, keeps_ends: bool = False
+    ) -> Iterator[Iterator[tuple[int, str]]]:
+        """Yields blocks of numbered lines that can be read without waiting.
+
+        A file is one block; a block of a pipe has the lines that have arrived.
+
+        Args:
+          is_table: whether a carriage return in the first line is an error.
+          keeps_ends: whether lines keep their ends.
+        """
+        if self.size is not None:
+            yield self._decode(self._file, 1, is_table, keeps_ends)
+            return
+        first, rest = 1, b""
+        # Each is one read(2), which waits only if the pipe is empty.
+        while block := self._file.read1(_BLOCK_BYTES):
+            lines = io.BytesIO(rest + block).readlines()
+            rest = b"" if block.endswith(b"\n") else lines.pop()
+            yield self._decode(lines, first, is_table, keeps_ends)
+            first += len(lines)
+        if rest:  # The last line may lack a newline.
+            yield self._decode([rest], first, is_table, keeps_ends)
+
+    def _decode(
+        self,
+        lines: Iterable[bytes],
+        first: int,
+        is_table: bool,
+        keeps_ends: bool,
+    ) -> Iterator[tuple[int, str]]:
+        self._decoder.is_table = is_table
+        for number, line in enumerate(lines, first):
+            self.num_read += len(line)
+            text = self._decoder(line, number)
+            if not keeps_ends:
+                text = text.removesuffix("\n").removesuffix("\r")
+            yield number, text
+
+
+@contextlib.contextmanager
+def open_lines(path: str) -> Iterator[Lines]:
+    """Opens a file to read its lines; "-" is stdin."""
+    if path == "-":
+        if sys.stdin is None:
+            raise ValueError(
+                "stdin is closed. Redirect it, such as with < FILE, or give "
+                "--input_file."
+            )
+        yield Lines(sys.stdin.buffer, "stdin")
+        return
+    streams.check_has_end(path)
+    with open(path, "rb") as file:
+        yield Lines(file, path)
+
+
+def make_groups(
+    lines: Lines, parse: Parser, most_rows: int
+) -> Iterator[list[Row | BadLine]]:
+    """Yields groups of rows and bad lines; the last of a block may be smaller.
+
+    Raises:
+      ValueError: if the file is bad, such as one without a wanted column.
+    """
+    is_table = isinstance(parse, ColumnParser)
+    if is_table and parse.is_csv:
+        # All lines are one block, since a row may continue in the next one.
+        blocks = lines.blocks(is_table, keeps_ends=True)
+        blocks = [_parse_csv(parse, itertools.chain.from_iterable(blocks))]
+    else:
+        blocks = (_parse_each(parse, x) for x in lines.blocks(is_table))
+    for rows in blocks:
+        while group := list(itertools.islice(rows, most_rows)):
+            yield group
+
+
+def _parse_each(
+    parse: Parser, lines: Iterable[tuple[int, str]]
+) -> Iterator[Row | BadLine]:
+    for number, line in lines:
+        try:
+            row = parse(number, line)
+        except LineError as error:
+            row = BadLine(number, str(error))
+        if row is not None:
+            yield row
+
+
+def _parse_csv(
+    parse: "ColumnParser", lines: Iterable[tuple[int, str]]
+) -> Iterator[Row | BadLine]:
+    """Yields rows, with the numbers of their first lines."""
+    csv.field_size_limit(glue_rows.MAX_FIELD)
+    reader = csv.reader((line for _, line in lines), strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+            if cells is None:
+                return
+            row = parse.of_cells(number, cells) if cells else None
+        except LineError as error:
+            row = BadLine(number, str(error))
+        except csv.Error as error:
+            message = f"{parse.source}:{number}: {glue_rows.describe(error)}"
+            if reader.line_num > number:
+                message += f" The lines to {reader.line_num} are not read."
+            # Without a header, or within an endless text, no row can be read.
+            if parse.indices is None or "field limit" in str(error):
+                raise ValueError(message) from error
+            row = BadLine(number, message)
+        if row is not None:
+            yield row
+
+
+def find_columns(
+    config: InputConfig, ranks: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Returns pairs of a model input and its column; empty without columns.
+
+    Raises:
+      ValueError: if a column is for an unknown input, an input that is one text
+        has two columns, or only some of the required inputs have columns.
+    """
+    given = (config.text_a_column, config.text_b_column)
+    columns = zip(sorted(ranks), given, strict=False)
+    columns = [(name, column) for name, column in columns if column]
+    for word in config.columns:
+        name, equals, column = word.partition("=")
+        if not equals or name not in ranks:
+            raise ValueError(
+                f"--columns={word}: expected an input of the model and its "
+                f"column, such as {min(ranks)}=0. Inputs of this model: "
+                f"{', '.join(ranks)}."
+            )
+        if ranks[name] == 1 and name in dict(columns):
+            raise ValueError(
+                f"--columns={word}: {name!r} has a column already, and "
+                "this input is one text. Omit one of them."
+            )
+        columns.append((name, column))
+    missing = set(ranks) - set(dict(columns)) - set(OPTIONAL)
+    if columns and missing:
+        raise ValueError(
+            f"--columns={','.join(map('='.join, columns))}: there is no column "
+            f"for {', '.join(map(repr, sorted(missing)))}, which the model "
+            "requires. Add it."
+        )
+    return columns
+
+
+def find_format(
+    config: InputConfig, ranks: Mapping[str, int], has_columns: bool
+) -> str:
+    """Returns "text", "tsv", "csv" or "jsonl", as given or inferred.
+
+    Raises:
+      ValueError: if the format does not match the columns or model inputs.
+    """
+    needed = [name for name in ranks if name not in OPTIONAL]
+    given, path = config.input_format, config.input_file
+    input_format = tokenizer_lib.find_format(path, len(needed), given)
+    is_table = input_format in ("tsv", "csv")
+    if given == "auto" and has_columns and not is_table:
+        input_format, is_table = "tsv", True
+    if given == "auto" and is_table and not has_columns:
+        raise ValueError(
+            f"--input_file={path} is a table: name its columns with --columns "
+            "or --text_a_column, or give --input_format=text if its lines are "
+            "texts."
+        )
+    if is_table != has_columns:
+        raise ValueError(
+            f"--input_format={input_format} with{'' if has_columns else 'out'} "
+            "columns. tsv and csv need --columns or --text_a_column; other "
+            "formats have no columns."
+        )
+    if input_format == "text" and len(needed) > 1:
+        raise ValueError(
+            f"--input_format=text has one text per line, but this model needs "
+            f"{', '.join(needed)}. Use jsonl, or a table and --columns."
+        )
+    return input_format
+
+
+def make_parser(
+    config: InputConfig, source: str, ranks: Mapping[str, int]
+) -> Parser:
+    """Returns the function that parses a line into a row.
+
+    Args:
+      config: format and columns.
+      source: name of the file, for messages.
+      ranks: ranks of the inputs of the model.
+
+    Raises:
+      ValueError: as in `find_columns` and `find_format`.
+    """
+    columns = find_columns(config, ranks)
+    input_format = find_format(config, ranks, bool(columns))
+    if input_format in ("tsv", "csv"):
+        return ColumnParser(source, columns, ranks, input_format == "csv")
+    if input_format == "jsonl":
+        return functools.partial(parse_object, source, ranks)
+    name = next(name for name in ranks if name not in OPTIONAL)
+    return functools.partial(parse_text, name, ranks[name])
+
+
+def parse_text(name: str, rank: int, number: int, line: str) -> Row:
+    """Returns a row with one input: the text, or for rank 2 its words."""
+    return Row(number, {name: line if rank == 1 else line.split()})
+
+
+class ColumnParser:
+    """Parser of a table, whose first line may be a header.
+
+    Args:
+      source: name of the file, for messages.
+      columns: inputs and their columns, all by index from 0, or all by name in
+        the header; several columns for one input make a list.
+      ranks: ranks of the inputs of the model.
+      is_csv: whether `make_groups` reads commas and quotes. Otherwise each line
+        is a row, and its cells are between tabs.
+
+    Raises:
+      ValueError: if a column is missing in the header; the message names it.
+      LineError: if one is missing in a line, or, of a CSV with a header, the
+        number of cells is another one; the message names the line.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[tuple[str, str]],
+        ranks: Mapping[str, int],
+        is_csv: bool = False,
+    ):
+        self.source = source
+        self.is_csv = is_csv
+        self.width = None  # Number of columns of the header.
+        self.inputs, self.columns = zip(*columns, strict=True)
+        self.ranks = ranks
+        self.indices = None
+        if all(column.isdecimal() for column in self.columns):
+            self.indices = [int(column) for column in self.columns]
+
+    def __call__(self, number: int, line: str) -> Row | None:
+        """Returns the row of a TSV line; None for the header."""
+        return self.of_cells(number, line.split("\t"))
+
+    def of_cells(self, number: int, cells: list[str]) -> Row | None:
+        """Returns the row of the cells of a line; None for the header."""
+        where = f"{self.source}:{number}"
+        if self.indices is None:
+            self.indices = self._find_indices(cells, where)
+            self.width = len(cells)
+            return None
+        if len(cells) <= max(self.indices):
+            separated = "comma" if self.is_csv else "tab"
+            raise LineError(
+                f"{where} has {len(cells)} {separated}-separated columns; "
+                f"column {max(self.indices)} (from 0) is needed: "
+                f"{quoted(cells)}. Correct or remove the line."
+            )
+        if self.is_csv and len(cells) != (self.width or len(cells)):
+            raise LineError(
+                f"{where} has {len(cells)} columns where the header has "
+                f"{self.width}: {quoted(cells)}. Put quotes around a text with "
+                "a comma."
+            )
+        fields = {}
+        for name, index in zip(self.inputs, self.indices, strict=True):
+            if self.ranks[name] == 1:
+                fields[name] = cells[index]
+            else:
+                fields.setdefault(name, []).append(cells[index])
+        return Row(number, fields)
+
+    def _find_indices(self, names: list[str], where: str) -> list[int]:
+        for column in self.columns:
+            if column not in names:
+                raise ValueError(
+                    f"{where} has no column {column!r}; the header has "
+                    f"{shortened(', '.join(names), 300)}. Give one of these, "
+                    "or, for a file without a header, indices from 0."
+                )
+        text_files.check_unique(self.columns, names, where)
+        return [names.index(column) for column in self.columns]
+
+
+def parse_object(
+    source: str, ranks: Mapping[str, int], number: int, line: str
+) -> Row | None:
+    """Returns the row of a JSON object, None for an empty line.
+
+    Keys that are not inputs are kept. An input in `OPTIONAL` that is null is
+    missing.
+
+    Args:
+      source: name of the file, for messages.
+      ranks: ranks of the inputs of the model.
+      number: line number, from 1.
+      line: its text.
+
+    Raises:
+      LineError: if the line is not a JSON object, an input not in `OPTIONAL`
+        is missing, an input has the wrong type, or a text has an unpaired
+        surrogate. The message names file and line.
+    """
+    if not line.strip():
+        return None
+    where = f"{source}:{number}"
+    try:
+        fields = json_files.parse(line, where)
+        if "\\u" in line:  # JSON may escape an unpaired surrogate.
+            text = json.dumps(fields, ensure_ascii=False)
+            json_files.check(text, str, where, "the line")
+        for name, rank in ranks.items():
+            if name in OPTIONAL and fields.get(name) is None:
+                fields.pop(name, None)
+                continue
+            kind = str if rank == 1 else [str]
+            json_files.check(fields.get(name), kind, where, name)
+    except ValueError as error:
+        raise LineError(
+            f"{error} Expected an object such as {_example(ranks)}."
+        ) from None
+    return Row(number, fields)
+
+
+def _example(ranks: Mapping[str, int]) -> str:
+    """Returns an example of an object for a model, for messages."""
+    texts = {1: "...", 2: ["...", "..."]}
+    return json.dumps({name: texts[rank] for name, rank in ranks.items()})

@@ -1,0 +1,83 @@
+"""text_signatures.py: packing, calls on parts of a batch, scores."""
+
+import pytest
+import tensorflow as tf
+
+from bert_tf.serving.answers import text_signatures
+from tfrecords import schema
+from tfrecords.text import tokenizer
+
+
+@pytest.fixture
+def words(tiny_vocab_file):
+    return tokenizer.BertTokenizer(tiny_vocab_file)
+
+
+def test_batches_are_as_long_as_the_longest_row(words):
+    batch = text_signatures.pack_pairs(
+        words, 64, tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
+    )
+    assert batch["input_word_ids"].shape == (2, 5)
+    assert list(batch) == list(schema.ENCODER_INPUTS)
+
+
+def test_tokens_are_counted_before_rows_are_cut(words):
+    first = tf.constant(["the cat", "the", ""])
+    second = tf.constant(["", "cat the " * 50, ""])
+    count = text_signatures.count_tokens
+    assert count(words, first).numpy().tolist() == [4, 3, 1]
+    # [CLS] a [SEP] b [SEP]
+    assert count(words, first, second).numpy().tolist() == [4, 104, 1]
+    endings = tf.constant([["the", "the cat cat"], ["", ""], ["cat", ""]])
+    assert count(words, first, endings).numpy().tolist() == [8, 3, 3]
+    none = tf.zeros([3, 0], tf.string)
+    assert count(words, first, none).numpy().tolist() == [4, 3, 1]
+    nothing = tf.constant([], tf.string)
+    assert count(words, nothing, nothing).numpy().tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("lengths", "parts"),
+    [
+        ([], [(0, 1)]),
+        ([3], [(1, 3)]),
+        ([3, 6, 1, 2], [(2, 6), (2, 2)]),
+        ([3, 6, 1, 2, 2], [(2, 6), (2, 2), (1, 2)]),
+    ],
+)
+def test_parts_give_the_same_outputs_as_one_batch(lengths, parts):
+    num_rows = len(lengths)
+    lengths = tf.constant(lengths, tf.int32)
+    inputs = {
+        "input_word_ids": tf.random.stateless_uniform(
+            [num_rows, 6], [1, 2], 0, 9, tf.int32
+        ),
+        "input_mask": tf.sequence_mask(lengths, 6, tf.int32),
+    }
+    seen = []
+
+    def model(batch, training):
+        assert not training
+        ids = tf.cast(batch["input_word_ids"], tf.float32)
+        tf.py_function(lambda x: seen.append(x.shape), [ids], [])
+        return {"one": ids, "two": tf.stack([ids, -ids], axis=-1)}
+
+    shapes = {"one": [6], "two": [6, 2]}
+    outputs = tf.function(
+        lambda: text_signatures.in_parts(model, inputs, shapes, most_rows=2)
+    )()
+    assert outputs["one"].shape == (num_rows, 6)
+    is_token = inputs["input_mask"].numpy() == 1
+    for name, values in model(inputs, training=False).items():
+        assert (outputs[name].numpy() == values.numpy())[is_token].all()
+    assert seen[:-1] == parts  # Each as long as its longest row.
+
+
+def test_scores_are_clipped_to_the_range_of_the_task():
+    outputs = {"predictions": tf.constant([-0.5, 2.5, 5.25])}
+    for score_range, expected in (
+        (None, [-0.5, 2.5, 5.25]),
+        ([0.0, 5.0], [0.0, 2.5, 5.0]),
+    ):
+        found = text_signatures.score(outputs, {}, score_range=score_range)
+        assert found["score"].numpy().tolist() == expected

@@ -1,0 +1,96 @@
+"""Flags of the formats: which are refused, and missing packages."""
+
+import dataclasses
+
+import pytest
+
+from bert_tf.serving.runtimes import config
+from tfrecords import options
+
+
+def make(**settings):
+    return config.RuntimeConfig(model_dir="m", export_dir="e", **settings)
+
+
+def test_a_saved_model_is_the_default():
+    assert make().format == "savedmodel"
+    assert make(precision="bfloat16").precision == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"half": True}, "--half=True is for --format=litert, onnx, openvino"),
+        ({"quantize": "dynamic"}, "--quantize=dynamic is for --format="),
+        ({"report_file": "x"}, "--report_file=x is for --format="),
+        (
+            {"format": "onnx", "precision": "bfloat16"},
+            "for --format=savedmodel",
+        ),
+        (
+            {"format": "onnx", "half": True, "quantize": "dynamic"},
+            "--half and --quantize=dynamic: weights are float16 or int8",
+        ),
+        (
+            {"format": "litert", "quantize": "static"},
+            "static quantization needs the file",
+        ),
+        (
+            {
+                "format": "litert",
+                "quantize": "dynamic",
+                "calibration_file": "x",
+            },
+            "nothing else reads it",
+        ),
+        (
+            {"format": "litert", "report": False, "report_file": "x"},
+            "--report_file=x needs the report",
+        ),
+        ({"format": "tflite"}, "tflite"),
+        (
+            {"format": "onnx", "weights_dtype": "bfloat16"},
+            "--weights_dtype=bfloat16 is for --format=savedmodel",
+        ),
+        (
+            {"format": "litert", "kind": "preprocessor"},
+            "--kind=preprocessor is for --format=savedmodel",
+        ),
+        ({"format": "onnx", "quantize": "int4"}, "int4"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_other_settings_of_saved_models_are_refused():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class WithMore(config.RuntimeConfig):
+        warm_up: bool = options.option(True, "A setting of SavedModels.")
+
+    paths = {"model_dir": "m", "export_dir": "e"}
+    assert not WithMore(**paths, warm_up=False).warm_up
+    assert WithMore(**paths, format="onnx").warm_up
+    with pytest.raises(
+        ValueError, match="--warm_up=False is for --format=savedmodel, and the "
+    ):
+        WithMore(**paths, format="onnx", warm_up=False)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module", "numpy"))
+    with pytest.raises(
+        ValueError,
+        match=r"no_such_module, not installed here: pip install "
+        r"'bert_tf\[export\]'",
+    ):
+        make(format="onnx").check_installed()
+
+
+def test_quantizing_needs_its_own_package(monkeypatch):
+    monkeypatch.setitem(config.MODULES, "openvino", ("numpy",))
+    monkeypatch.setitem(config.QUANTIZERS, "openvino", ("no_quantizer",))
+    make(format="openvino").check_installed()
+    with pytest.raises(ValueError, match="needs no_quantizer"):
+        make(format="openvino", quantize="dynamic").check_installed()

@@ -1,0 +1,137 @@
+"""Networks equal the models that they are made from."""
+
+import exports
+import numpy as np
+import pytest
+import tensorflow as tf
+from exports import ROUNDING
+
+from bert_tf.serving.runtimes import config, networks
+from tfrecords import schema
+
+TOKENS = 11
+
+
+def batch_of(vocab_size, kind):
+    rng = np.random.default_rng(0)
+    mask = np.arange(TOKENS) < np.array([[TOKENS], [7], [3]])
+    inputs = {
+        "input_word_ids": rng.integers(1, vocab_size, mask.shape) * mask,
+        "input_mask": mask,
+        "input_type_ids": (np.arange(TOKENS) > 4) * mask,
+        "masked_lm_positions": np.array([[1, 2], [3, 4], [0, 1]]),
+    }
+    names = networks.input_names(kind)
+    return {name: tf.constant(inputs[name], tf.int32) for name in names}
+
+
+def outputs_of(task, kind, **settings):
+    """Model, batch, and the outputs of the network of a kind."""
+    model = exports.make_model(task, num_hidden_layers=2)
+    options = {
+        name: settings.pop(name)
+        for name in ("is_pooler_trained", "score_range")
+        if name in settings
+    }
+    network = networks.make(
+        model,
+        kind,
+        config.RuntimeConfig(model_dir="m", export_dir="e", **settings),
+        vocab_size=50,
+        **options,
+    )
+    batch = batch_of(model.config.vocab_size, kind)
+    outputs = network(*batch.values())
+    return model, batch, {name: x.numpy() for name, x in outputs.items()}
+
+
+def test_inputs_have_any_size():
+    model = exports.make_model("classification")
+    settings = config.RuntimeConfig(model_dir="m", export_dir="e")
+    network = networks.make(model, "fill_mask", settings, vocab_size=50)
+    assert [(s.name, s.dtype) for s in network.input_signature] == [
+        (name, tf.int32)
+        for name in (*schema.ENCODER_INPUTS, "masked_lm_positions")
+    ]
+    assert all(s.shape.as_list() == [None] * 2 for s in network.input_signature)
+
+
+def test_classification():
+    model, batch, outputs = outputs_of("classification", "classification")
+    logits = model(batch)["logits"]
+    np.testing.assert_allclose(outputs["logits"], logits, **ROUNDING)
+    np.testing.assert_allclose(
+        outputs["probabilities"], tf.nn.softmax(logits), **ROUNDING
+    )
+
+
+def test_scores_are_clipped():
+    model, batch, free = outputs_of("regression", "regression")
+    np.testing.assert_allclose(
+        free["score"], model(batch)["predictions"], **ROUNDING
+    )
+    low, high = np.sort(free["score"])[[0, 2]] + [0.1, -0.1]
+    _, _, outputs = outputs_of(
+        "regression", "regression", score_range=(low, high)
+    )
+    np.testing.assert_allclose(
+        outputs["score"], np.clip(free["score"], low, high), **ROUNDING
+    )
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"), [("spans", "question_answering"), ("tagging", "tagging")]
+)
+def test_logits_of_tokens(task, kind):
+    model, batch, outputs = outputs_of(task, kind)
+    expected = model(batch)
+    assert set(outputs) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(outputs[name], values, **ROUNDING)
+
+
+def test_rows_of_choices():
+    model, batch, outputs = outputs_of("multiple_choice", "multiple_choice")
+    expected = model({name: x[None] for name, x in batch.items()})["logits"]
+    np.testing.assert_allclose(outputs["logits"], expected[0], **ROUNDING)
+
+
+def test_masks_are_filled_from_the_vocabulary():
+    model, batch, outputs = outputs_of("pretraining", "fill_mask", top_k=4)
+    logits = model(batch)["masked_lm_logits"][..., :50]
+    probabilities = tf.nn.softmax(logits).numpy()
+    best = np.argsort(-probabilities, axis=-1)[..., :4]
+    np.testing.assert_array_equal(outputs["token_ids"], best)
+    np.testing.assert_allclose(
+        outputs["probabilities"],
+        np.take_along_axis(probabilities, best, -1),
+        **ROUNDING,
+    )
+
+
+@pytest.mark.parametrize("pooling", ["cls", "max"])
+def test_vectors_have_the_given_pooling(pooling):
+    from bert_tf.model.sentence_embedding import SentenceEmbedding
+
+    model, batch, outputs = outputs_of(
+        "pretraining",
+        "sentence_embedding",
+        pooling=pooling,
+        layers=("-1", "-2"),
+    )
+    layers = model.encoder(batch).encoder_outputs
+    expected = SentenceEmbedding((pooling,))(
+        tf.concat([layers[1], layers[0]], -1), batch["input_mask"]
+    )
+    np.testing.assert_allclose(outputs["embedding"], expected, **ROUNDING)
+
+
+@pytest.mark.parametrize("is_pooler_trained", [True, False])
+def test_the_encoder(is_pooler_trained):
+    model, batch, outputs = outputs_of(
+        "regression", "encoder", is_pooler_trained=is_pooler_trained
+    )
+    expected = model.encoder(batch)
+    assert ("pooled_output" in outputs) == is_pooler_trained
+    for name, values in outputs.items():
+        np.testing.assert_allclose(values, getattr(expected, name), **ROUNDING)

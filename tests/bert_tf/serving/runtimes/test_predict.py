@@ -1,0 +1,439 @@
+"""Answers of the shipped predict.py equal those of the model in TensorFlow."""
+
+import importlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.serving.runtimes import config, tokenizer
+from tfrecords.text import segments
+
+CLOSE = dict(abs=2e-5, rel=2e-5)
+FORMATS = tuple(config.MODULES)
+
+pytestmark = pytest.mark.slow
+
+
+def predictor(exported, kind, words):
+    """Our own Predictor with the flags `words` of the export."""
+    settings = dict(word.removeprefix("--").split("=") for word in words)
+    settings = {
+        name: value.split(",") if name == "layers" else int(value)
+        for name, value in settings.items()
+    }
+    return bert_tf.Predictor(exported.model_dir, kind=kind, **settings)
+
+
+def inputs_of(kind, text):
+    if kind == "fill_mask" or kind == "sentence_embedding":
+        return text["text"]
+    if kind == "tagging":
+        return tuple(text["words"]) if "words" in text else text["text"]
+    if kind in ("classification", "regression") and len(text) == 1:
+        return text["text_a"]
+    return tuple(text.values())
+
+
+@pytest.fixture
+def both(exported, texts_of, words_of):
+    """Kind, format -> pairs of predict.py's answer and ours."""
+
+    def answer(kind, name):
+        found = exported(kind, name)
+        texts = texts_of[kind]
+        ours = predictor(found, kind, words_of.get(kind, ()))
+        wanted = ours([inputs_of(kind, text) for text in texts])
+        return list(zip(found.predict(texts), wanted, strict=True))
+
+    return answer
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_labels(both, name):
+    for found, wanted in both("classification", name):
+        assert found["label"] == wanted.label
+        assert found["probabilities"] == pytest.approx(
+            list(wanted.probabilities.values()), **CLOSE
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_scores(both, name):
+    for found, wanted in both("regression", name):
+        assert found["score"] == pytest.approx(wanted.score, **CLOSE)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_answers(both, name):
+    pairs = both("question_answering", name)
+    assert [wanted.text != "" for _, wanted in pairs] == [True, True, False]
+    for found, wanted in pairs:
+        assert found["answer"] == wanted.text
+        assert (found["start"], found["end"]) == (wanted.begin, wanted.end)
+        assert found["probability"] == pytest.approx(
+            wanted.probability, **CLOSE
+        )
+        if wanted.text:
+            assert [
+                (x["answer"], x["start"], x["end"]) for x in found["nbest"]
+            ] == [(x.text, x.begin, x.end) for x in wanted.nbest]
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+@pytest.mark.parametrize("threshold", [-1000.0, 0.0, 1000.0])
+def test_questions_without_an_answer(
+    exported, texts_of, tmp_path, threshold, most
+):
+    found = exported("question_answering", "onnx", "--version_2_with_negative")
+    folder = shutil.copytree(found.folder, tmp_path / "export")
+    settings = json.loads((folder / "model.json").read_text())
+    settings["null_score_diff_threshold"] = threshold
+    settings["n_best_size"] = most
+    (folder / "model.json").write_text(json.dumps(settings))
+    ours = bert_tf.Predictor(
+        found.model_dir,
+        version_2_with_negative=True,
+        null_score_diff_threshold=threshold,
+        doc_stride=settings["doc_stride"],
+        max_query_length=settings["max_query_length"],
+        n_best_size=settings["n_best_size"],
+    )
+    texts = texts_of["question_answering"]
+    texts = [*texts, texts[0] | {"question": " "}]
+    wanted = ours([tuple(text.values()) for text in texts])
+    is_none = threshold == -1000 or (threshold == 1000 and most == 1)
+    assert (wanted[0].text == "") == is_none or threshold == 0
+    answers = found._replace(folder=folder).predict(texts)
+    for answer, expected in zip(answers, wanted, strict=True):
+        assert answer["answer"] == expected.text
+        assert (answer["start"], answer["end"]) == (
+            expected.begin,
+            expected.end,
+        )
+        assert [
+            (x["answer"], x["start"], x["end"]) for x in answer["nbest"]
+        ] == [(x.text, x.begin, x.end) for x in expected.nbest]
+        assert [x["probability"] for x in answer["nbest"]] == pytest.approx(
+            [x.probability for x in expected.nbest], **CLOSE
+        )
+        assert answer["probability"] == pytest.approx(
+            expected.probability, **CLOSE
+        )
+
+
+def test_a_question_without_words_has_no_answer(exported, texts_of, words_of):
+    kind = "question_answering"
+    found = exported(kind, "onnx")
+    text = texts_of[kind][0] | {"question": " "}
+    ours = predictor(found, kind, words_of[kind])
+    wanted, answer = ours(tuple(text.values())), found.predict([text])[0]
+    assert (answer["answer"], answer["start"], answer["end"]) == ("", -1, -1)
+    assert wanted.probability == answer["probability"] == 0
+    assert [x["answer"] for x in answer["nbest"]] == [
+        x.text for x in wanted.nbest
+    ]
+
+
+@pytest.mark.parametrize("line", ["{}", '{"text": "a"}', "[1]", "who?"])
+def test_a_line_without_the_fields_is_refused(exported, line):
+    found = exported("question_answering", "onnx")
+    process = subprocess.run(
+        [sys.executable, "-B", str(found.folder / "predict.py")],
+        input=f"{line}\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 1
+    assert "expected JSON with question, context" in process.stderr
+    assert "expected JSON" in json.loads(process.stdout)["error"]
+
+
+# Needs no runtime: the model answers with the fields of the line.
+ECHO = """
+import sys
+import predict
+class Model:
+    kind, has_pooled_output = sys.argv[1], False
+    def __init__(self, folder):
+        pass
+    def answer(self, texts):
+        return texts
+predict.Model = Model
+predict.main(sys.argv[2:])
+"""
+
+
+def echo(kind: str, given: bytes, *words: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-B", "-c", ECHO, kind, *words],
+        input=given,
+        cwd=pathlib.Path(config.__file__).parent,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "wanted"),
+    [
+        ("classification", {"text_a": 3}, "text_a is 3; expected a string"),
+        ("regression", {"text_a": None}, "text_a is null; expected a string"),
+        ("regression", {"text_a": "a", "text_b": []}, "text_b is []; expected"),
+        ("tagging", {"words": "the cat"}, 'words is "the cat"; expected a li'),
+        ("tagging", {"words": ["the", 1]}, 'words is ["the", 1]; expected a'),
+        (
+            "multiple_choice",
+            {"context": "a", "endings": "b"},
+            'endings is "b"; expected a list of strings',
+        ),
+    ],
+)
+def test_fields_that_are_not_text_are_refused(kind, line, wanted):
+    process = echo(kind, json.dumps(line).encode(), "--input_format=jsonl")
+    assert process.returncode == 1
+    assert process.stderr.decode().startswith("line 1: ")
+    assert wanted in process.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("classification", {"text_a": "a", "text_b": None}),
+        ("tagging", {"text": "a", "words": None}),
+        ("tagging", {"text": None, "words": ["a"]}),
+    ],
+)
+def test_fields_that_may_be_missing_may_be_null(kind, line):
+    process = echo(kind, json.dumps(line).encode(), "--input_format=jsonl")
+    assert json.loads(process.stdout) == line
+
+
+def test_an_encoder_without_a_pooler_has_no_answers():
+    process = echo("encoder", b"")
+    assert process.returncode == 1
+    assert b"error: this model has no pooled_output" in process.stderr
+
+
+def test_lines_are_utf_8_on_every_system():
+    process = echo(
+        "classification",
+        b"\xef\xbb\xbf" + "naïve 漢\rcat\n".encode() + b"caf\xe9\n",
+    )
+    assert process.returncode == 0
+    lines = process.stdout.decode().splitlines()
+    texts = [json.loads(line)["text_a"] for line in lines]
+    assert texts == ["naïve 漢\rcat", "caf\ufffd"]
+    assert process.stderr.decode().splitlines() == [
+        "warning: stdin:2: byte 0xe9 is not UTF-8; such bytes are replaced"
+    ]
+
+
+def test_utf_16_is_recognized():
+    process = echo("classification", "a film\n".encode("utf-16"))
+    assert process.returncode == 1 and not process.stdout
+    assert process.stderr == b"error: stdin is UTF-16; convert it to UTF-8.\n"
+
+
+def fields_of(process) -> list[dict]:
+    return [json.loads(line) for line in process.stdout.splitlines()]
+
+
+BRACES = ['{"text_a": "a"}', "{curly} film", "", "a fine film"]
+
+
+def test_a_text_may_begin_with_a_brace():
+    process = echo("classification", "\n".join(BRACES).encode())
+    assert process.returncode == 0
+    assert fields_of(process) == [{"text_a": line} for line in BRACES]
+
+
+def test_a_bad_line_is_named_and_the_others_are_answered():
+    given = ['{"text_a": "a"}', "{" + "x" * 500, "", '{"text_a": "b"}']
+    words = "--input_format=jsonl"
+    process = echo("classification", "\n".join(given).encode(), words)
+    assert process.returncode == 1
+    first, bad, last = fields_of(process)
+    assert (first, last) == ({"text_a": "a"}, {"text_a": "b"})
+    assert list(bad) == ["error"]
+    assert bad["error"] == (
+        f"line 2: '{{{'x' * 98}...: expected JSON with text_a."
+    )
+    named, total = process.stderr.decode().splitlines()
+    assert (named, total) == (
+        bad["error"],
+        "error: 1 of 3 rows have no answer.",
+    )
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '{"text_a": "\\ud800"}'])
+def test_json_that_python_cannot_read_or_write_is_a_bad_line(line):
+    given = f'{line}\n{{"text_a": "b"}}'.encode()
+    process = echo("classification", given, "--input_format=jsonl")
+    bad, last = fields_of(process)
+    assert list(bad) == ["error"] and last == {"text_a": "b"}
+    assert "Traceback" not in process.stderr.decode()
+
+
+CSV = b'text,label\r\n"a warm film, and a long one",1\r\n\r\n'
+CSV += b'"dull\nand ""slow""",0\r\na film, and too many,1\r\nlast,2\r\n'
+
+
+def test_a_csv_has_commas_quotes_and_line_breaks(tmp_path):
+    path = tmp_path / "reviews.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + CSV)
+    words = f"--input_file={path}", "--columns=text_a=text"
+    process = echo("classification", b"", *words)
+    first, second, bad, last = fields_of(process)
+    assert first == {"text_a": "a warm film, and a long one"}
+    assert second == {"text_a": 'dull\nand "slow"'}
+    assert bad["error"].startswith("line 6: 3 columns, too few or too many")
+    assert last == {"text_a": "last"}
+
+
+@pytest.fixture
+def predict(monkeypatch):
+    """predict.py, imported as in the folder of an export."""
+    monkeypatch.syspath_prepend(pathlib.Path(config.__file__).parent)
+    module = importlib.import_module("predict")
+    for name in ("predict", "tokenizer"):  # As it is here without its folder.
+        monkeypatch.delitem(sys.modules, name)
+    return module
+
+
+def test_a_broken_row_of_a_csv_is_named_and_a_long_cell_ends_the_reading(
+    predict, monkeypatch
+):
+    def read(*lines):
+        return list(predict.parse_table(lines, [("text_a", "0")], True))
+
+    (_, bad), row = read('"a"b,0\n', "c,1\n")
+    assert "Is a quote not closed?" in str(bad)
+    assert row == (2, {"text_a": "c"})
+    with monkeypatch.context() as patch:
+        patch.setattr(predict, "_MAX_CELL", 3)
+        with pytest.raises(ValueError, match=r"larger than field limit \(3\)"):
+            read("abcd,0\n", "c,1\n")
+    assert read("abcd,0\n") == [(1, {"text_a": "abcd"})]
+
+
+def test_quotes_of_a_tsv_are_text_and_indices_need_no_header():
+    given = b'7\t"the cat\n8\n9\ta\rb\n'
+    process = echo("regression", given, "--columns=text_a=1")
+    first, bad, last = fields_of(process)
+    assert (first, last) == ({"text_a": '"the cat'}, {"text_a": "a\rb"})
+    assert bad["error"].startswith("line 2: 1 columns")
+
+
+@pytest.mark.parametrize(
+    ("given", "words", "message"),
+    [
+        (b'"a\nb', ["--input_format=csv", "--columns=text_a=t"], "unexpected"),
+        (b"a,b\n", ["--input_format=csv", "--columns=text_a=t"], "0 times"),
+        (b"t,t\n", ["--input_format=csv", "--columns=text_a=t"], "2 times"),
+        (b"", ["--columns=text=t"], "fields of this model are text_a, text_b"),
+        (b"", ["--columns=text_b=t"], "needs a column for text_a"),
+        (b"", ["--columns=text_a=t,text_a=u"], "each once"),
+        (b"", ["--input_file=x.csv"], "csv and tsv need --columns"),
+        (b"", ["--input_format=text", "--columns=text_a=t"], "others have no"),
+        (b"", ["--input_file=missing.txt"], "missing.txt"),
+    ],
+)
+def test_a_wrong_table_or_flag_is_one_line(given, words, message):
+    process = echo("classification", given, *words)
+    assert process.returncode == 1 and process.stdout == b""
+    (line,) = process.stderr.decode().splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_a_line_of_text_is_not_enough_for_several_inputs():
+    process = echo("question_answering", b"who?", "--input_format=text")
+    assert process.returncode == 1
+    assert b"not enough for question, context" in process.stderr
+
+
+def test_an_answer_has_at_most_the_longest_length(predict):
+    window = tokenizer.Window(
+        row={"input_mask": [1] * 7},
+        tokens=[tokenizer.Token(5, i, i + 1) for i in range(4)],
+        offset=2,
+        has_max_context=[True] * 4,
+    )
+    logits = {name: np.zeros(7) for name in ("start_logits", "end_logits")}
+    settings = {"n_best_size": 7, "max_answer_length": 2}
+    spans = predict._find_spans([window], [logits], settings)
+    assert {end - start for _, start, end in spans} == {1, 2}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tags(both, name):
+    for found, wanted in both("tagging", name):
+        assert [(x["word"], x["tag"]) for x in found["words"]] == [
+            (x.word, x.tag) for x in wanted.words
+        ]
+        assert [x["probability"] for x in found["words"]] == pytest.approx(
+            [x.probability for x in wanted.words], **CLOSE
+        )
+        if "start" in found["words"][0]:
+            assert [(x["start"], x["end"]) for x in found["words"]] == [
+                (x.begin, x.end) for x in wanted.words
+            ]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_choices(both, name):
+    for found, wanted in both("multiple_choice", name):
+        assert (found["choice"], found["ending"]) == (wanted.index, wanted.text)
+        assert found["probabilities"] == pytest.approx(
+            [x for x in wanted.probabilities if x], **CLOSE
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_masks(both, name):
+    pairs = both("fill_mask", name)
+    assert [len(found["masks"]) for found, _ in pairs] == [2, 1, 0]
+    for found, wanted in pairs:
+        for own, theirs in zip(found["masks"], wanted.masks, strict=True):
+            assert [x["token"] for x in own] == [x.token for x in theirs]
+            assert [x["probability"] for x in own] == pytest.approx(
+                [x.probability for x in theirs], **CLOSE
+            )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_vectors(both, name):
+    for found, wanted in both("sentence_embedding", name):
+        np.testing.assert_allclose(
+            found["embedding"], wanted, atol=2e-5, rtol=2e-5
+        )
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_encoder(exported, texts_of, name):
+    found = exported("encoder", name)
+    model, words = bert_tf.load(found.model_dir)
+    texts = texts_of["encoder"]
+    batch = segments.pack(
+        words([text["text_a"] for text in texts]),
+        words([text.get("text_b", "") for text in texts]),
+        16,
+        words.cls_id,
+        words.sep_id,
+    )
+    np.testing.assert_allclose(
+        [x["pooled_output"] for x in found.predict(texts)],
+        model.encoder(batch).pooled_output,
+        atol=2e-5,
+    )
+    differences = found.report["largest_difference"]["random"]
+    assert set(differences) == {"sequence_output", "pooled_output"}
+    assert max(differences.values()) < 2e-5

@@ -1,0 +1,160 @@
+"""Kinds of export: those of each model, and the settings of each."""
+
+import dataclasses
+import types
+
+import pytest
+from absl import flags
+
+from bert_tf import config as bert_config
+from bert_tf.checkpoint import contents
+from bert_tf.model import models
+from bert_tf.model.sentence_embedding import SentenceEmbedding
+from bert_tf.serving import kinds as export_kinds
+from bert_tf.serving.runtimes.config import RuntimeConfig
+from bert_tf.training import loop
+from run_scripts import export_savedmodel
+from run_scripts.flags import common_flags
+
+CONFIG = bert_config.BertConfig(vocab_size=100)
+
+
+def settings(**fields):
+    return export_kinds.ExportConfig(model_dir="m", export_dir="e", **fields)
+
+
+def find(config, task, untrained=(), sizes=CONFIG, embedding=None):
+    model = types.SimpleNamespace(config=sizes, sentence_embedding=embedding)
+    metadata = {"task": task, "untrained": untrained}
+    return export_kinds.find_kind(config, metadata, model)
+
+
+def test_every_task_has_a_different_default_kind():
+    assert set(export_kinds.KINDS) == set(models.TASK_MODELS)
+    first = [kinds[0] for kinds in export_kinds.KINDS.values()]
+    assert len(set(first)) == len(first)
+    for kinds in export_kinds.KINDS.values():
+        assert set(kinds) <= set(export_kinds.WEIGHTS)
+        assert kinds[1:] == ("encoder", "sentence_embedding")
+
+
+@pytest.mark.parametrize(
+    ("task", "kind"),
+    [
+        ("spans", "question_answering"),
+        ("tagging", "tagging"),
+        ("multiple_choice", "multiple_choice"),
+        ("pretraining", "fill_mask"),
+    ],
+)
+def test_the_default_kind_needs_a_trained_head(task, kind):
+    assert find(settings(), task) == kind
+    head = export_kinds.WEIGHTS[kind] + "dense/kernel"
+    assert find(settings(), task, (head,)) == "encoder"
+    with pytest.raises(
+        ValueError, match=f"--kind={kind} does not fit .*{head}"
+    ):
+        find(settings(kind=kind), task, (head,))
+
+
+def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
+    pooler = (contents.POOLER + "kernel",)
+    for task, kind in (
+        ("classification", "encoder"),
+        ("multiple_choice", "encoder"),
+        ("spans", "question_answering"),
+        ("tagging", "tagging"),
+    ):
+        assert find(settings(), task, pooler) == kind
+    # A model with an LSTM does not use the pooler.
+    lstm = dataclasses.replace(CONFIG, bilstm_units=8)
+    found = find(settings(), "classification", pooler, lstm)
+    assert found == "classification"
+
+
+def test_any_model_can_be_exported_for_embeddings():
+    for task in export_kinds.KINDS:
+        wanted = settings(kind="sentence_embedding")
+        assert find(wanted, task) == "sentence_embedding"
+        # Of a folder of sentence-transformers it is the default.
+        auto = find(settings(), task, embedding=SentenceEmbedding())
+        assert auto == "sentence_embedding"
+
+
+def parse(*words):
+    values = flags.FlagValues()
+    common_flags.define(values, export_kinds.ExportConfig)
+    values(["export", "--model_dir=m", "--export_dir=e", *words])
+    return common_flags.config(export_kinds.ExportConfig, values)
+
+
+def test_unknown_kinds_are_refused():
+    assert parse().kind == "auto"
+    assert parse("--kind=encoder").kind == "encoder"
+    with pytest.raises(flags.Error, match=r"auto\|classification\|regression"):
+        parse("--kind=three")
+    with pytest.raises(ValueError, match="--kind=three: choose one of auto, "):
+        settings(kind="three")
+
+
+def test_precisions_are_the_same_as_in_training():
+    field = export_kinds.ExportConfig.__dataclass_fields__["precision"]
+    assert field.metadata["choices"] == tuple(loop.POLICIES)
+
+
+def test_defaults_do_not_override_the_metadata_of_a_model():
+    config = parse()
+    for name in (
+        "doc_stride",
+        "max_query_length",
+        "n_best_size",
+        "max_answer_length",
+        "version_2_with_negative",
+        "null_score_diff_threshold",
+    ):
+        assert getattr(config, name) is None, name
+    config = parse("--version_2_with_negative", "--n_best_size=3")
+    assert config.version_2_with_negative is True
+    assert config.n_best_size == 3
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "task"),
+    [
+        ("--top_k=3", "fill_mask", "pretraining"),
+        ("--layers=-2", "sentence_embedding", "pretraining"),
+        ("--doc_stride=8", "tagging", "tagging"),
+        ("--noversion_2_with_negative", "question_answering", "spans"),
+    ],
+)
+def test_flags_of_other_kinds_are_refused(word, kind, task):
+    config = parse(word, f"--kind={kind}")
+    assert find(config, task) == kind
+    with pytest.raises(
+        ValueError, match=f"{kind}.* but the kind of this export is 'encoder'"
+    ):
+        config = parse(word, "--kind=encoder")
+        find(config, task)
+
+
+def test_every_setting_applies_to_all_kinds_or_to_some():
+    general = {
+        *["model_dir", "export_dir", "overwrite"],
+        *["kind", "max_seq_length", "precision", "weights_dtype"],
+        *["license", "accept_tokenizer_differences"],
+    }
+    fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
+    assert fields == general | set(export_kinds.APPLIES_TO)
+    # absl defines some flags itself, common_flags that of copies.
+    others = {*flags.FlagValues(), "cache_dir"}
+    # Those of other formats than the SavedModel.
+    others |= {f.name for f in dataclasses.fields(RuntimeConfig)} - fields
+    assert set(export_savedmodel.FLAGS) - others == fields
+    for kinds in export_kinds.APPLIES_TO.values():
+        assert set(kinds) <= set(export_kinds.WEIGHTS)
+
+
+def test_invalid_values_are_refused():
+    for word in ("--n_best_size=0", "--doc_stride=0", "--pooling=median"):
+        with pytest.raises(flags.Error):
+            parse(word)

@@ -1,0 +1,139 @@
+"""Outputs of each row of a batch, as values for JSON."""
+
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.serving import row_outputs, text_rows
+
+
+def test_texts_are_cut_that_have_more_tokens_than_fit():
+    row = text_rows.Row(1, {"text_a": "abc", "text_b": "d"})
+    arguments = [row], {"text_a": 1, "text_b": 1}
+    # At most four tokens, [CLS] and two [SEP].
+    assert row_outputs.count_cut(*arguments, 7, None) == 0
+    assert row_outputs.count_cut(*arguments, 6, None) == 1
+
+    def num_tokens(text_a, text_b):
+        return tf.fill(tf.shape(text_a), 5)
+
+    assert row_outputs.count_cut(*arguments, 5, num_tokens) == 0
+    assert row_outputs.count_cut(*arguments, 4, num_tokens) == 1
+
+
+def test_each_candidate_is_filled_into_the_text():
+    tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
+    probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
+    values = row_outputs.fill_masks(
+        "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
+    )
+    assert values == {
+        # The last [MASK] is beyond the model's length and is kept.
+        "filled": "The cat on the mat. [MASK]",
+        "masks": [
+            [
+                {
+                    "token": "cat",
+                    "probability": 0.5,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "##s",
+                    "probability": 0.25,
+                    "filled": "Thes on the mat. [MASK]",
+                },
+            ],
+            [
+                {
+                    "token": "mat",
+                    "probability": 0.1,
+                    "filled": "The cat on the mat. [MASK]",
+                },
+                {
+                    "token": "sea",
+                    "probability": 0.05,
+                    "filled": "The cat on the sea. [MASK]",
+                },
+            ],
+        ],
+    }
+
+
+# All outputs for two rows, the first shorter; a subset of them for the first
+# row, without padding.
+PADDED = {
+    "masks": (
+        {
+            "tokens": np.array([[[b"a"], [b""]], [[b"b"], [b"c"]]], object),
+            "probabilities": np.array([[[0.5], [0]], [[1], [1]]], np.float32),
+        },
+        {"tokens": [["a"]]},
+    ),
+    "words": (
+        {
+            "words": np.array([[b"a", b""], [b"b", b"c"]], object),
+            "tags": np.array([[b"O", b""], [b"O", b"O"]], object),
+            "starts": np.array([[0, -1], [0, 2]], np.int32),
+        },
+        {"tags": ["O"], "starts": [0]},
+    ),
+    "answers": (
+        {
+            "answer": np.array([b"a", b"b"], object),
+            "num_answers": np.array([1, 2], np.int32),
+            "nbest_answers": np.array([[b"a", b""], [b"b", b"c"]], object),
+        },
+        {"answer": "a", "nbest_answers": ["a"]},
+    ),
+    "tokens": (
+        {
+            "input_mask": np.array([[1, 0], [1, 1]], np.int32),
+            "sequence_output": np.ones([2, 2, 3], np.float32),
+            "pooled_output": np.ones([2, 3], np.float32),
+        },
+        {"sequence_output": [[1.0] * 3], "pooled_output": [1.0] * 3},
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"), PADDED.values(), ids=PADDED.keys()
+)
+def test_selected_outputs_do_not_depend_on_other_rows(answers, expected):
+    def signature(text):
+        return {
+            name: tf.constant(x[: len(text)]) for name, x in answers.items()
+        }
+
+    rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
+    found, _ = row_outputs.answer_rows(
+        signature, rows, {"text": 1}, list(expected)
+    )
+    assert found == {"line": 1, "text": "x"} | expected
+
+
+def test_float32_is_written_with_its_shortest_digits():
+    values = np.array([0.1, 1 / 3, 1e-30], np.float32)
+    assert json.dumps(row_outputs.plain(values)) == "[0.1, 0.33333334, 1e-30]"
+    assert row_outputs.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
+    assert row_outputs.plain(np.array([-1, 2], np.int32)) == [-1, 2]
+
+
+def test_lists_of_a_batch_are_padded():
+    rows = [
+        text_rows.Row(1, {"endings": ["a", "b"]}),
+        text_rows.Row(2, {"endings": []}),
+        text_rows.Row(3, {"endings": ["c"]}),
+    ]
+    tensor = row_outputs.make_tensor(rows, "endings", 2)
+    assert tensor.numpy().tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]
+    assert row_outputs.make_tensor(rows[1:2], "endings", 2).shape == (1, 0)
+    assert tensor.dtype == tf.string
+
+
+def test_a_missing_second_text_is_empty():
+    rows = [text_rows.Row(1, {"text_a": "a"})]
+    tensor = row_outputs.make_tensor(rows, "text_b", 1)
+    assert tensor.numpy().tolist() == [b""]

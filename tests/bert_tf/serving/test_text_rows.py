@@ -1,0 +1,350 @@
+"""Reading of lines, TSV rows, JSON lines and pipes."""
+
+import csv
+import functools
+import json
+import os
+import re
+import threading
+
+import pytest
+from absl import flags
+
+from bert_tf.serving import text_rows
+from run_scripts.flags import common_flags
+
+
+def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
+    path = tmp_path / "input"
+    path.write_bytes(b"caf\xe9 \xff\nna\xc3\xafve \xef\xbf\xbd\n")
+    with text_rows.open_lines(str(path)) as lines:
+        (block,) = map(list, lines.blocks())
+    assert block == [(1, "caf\ufffd \ufffd"), (2, "na\xefve \ufffd")]
+    assert lines.num_replaced == 2  # The last one was in the file.
+    (message,) = caplog.messages
+    assert message.startswith(f"{path}:1: byte 0xe9 is not UTF-8; such bytes ")
+
+
+def test_a_line_longer_than_a_block_is_one_line(tmp_path):
+    content = b"x" * 200_000 + b"\nend"
+    reader, writer = os.pipe()
+
+    def write():
+        with open(writer, "wb") as file:
+            file.write(content)
+
+    threading.Thread(target=write).start()
+    (tmp_path / "input").write_bytes(content)
+    for path in (reader, tmp_path / "input"):
+        with open(path, "rb") as file:
+            lines = text_rows.Lines(file, "input")
+            read = [line for block in lines.blocks() for line in block]
+        assert [(i, len(text)) for i, text in read] == [(1, 200_000), (2, 3)]
+        assert lines.num_read == len(content)
+    assert lines.size == len(content)
+
+
+def test_only_the_last_group_of_a_file_is_smaller(tmp_path):
+    path = tmp_path / "input"
+    path.write_text("\n".join("x" * 1000 for _ in range(200)))
+    parse = functools.partial(text_rows.parse_text, "text", 1)
+    with text_rows.open_lines(str(path)) as lines:
+        batches = text_rows.make_groups(lines, parse, 64)
+        assert [len(batch) for batch in batches] == [64, 64, 64, 8]
+
+
+def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
+    reader, writer = os.pipe()
+    with open(reader, "rb") as file:
+        lines = text_rows.Lines(file, "stdin")
+        parse = functools.partial(text_rows.parse_text, "text", 1)
+        batches = text_rows.make_groups(lines, parse, 2)
+        os.write(writer, b"one\ntwo\nthree\nfo")
+        assert [row.fields["text"] for row in next(batches)] == ["one", "two"]
+        assert [row.fields["text"] for row in next(batches)] == ["three"]
+        os.write(writer, b"ur")
+        os.close(writer)
+        assert next(batches) == [(4, {"text": "four"})]
+        assert next(batches, None) is None
+
+
+def rows_of(path, parse):
+    with text_rows.open_lines(str(path)) as lines:
+        batches = text_rows.make_groups(lines, parse, 2)
+        return [row for batch in batches for row in batch]
+
+
+def read_objects(path, ranks):
+    source = str(path)
+    return rows_of(
+        path, functools.partial(text_rows.parse_object, source, ranks)
+    )
+
+
+def write(tmp_path, *values):
+    path = tmp_path / "input.jsonl"
+    lines = [x if isinstance(x, str) else json.dumps(x) for x in values]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+ONE = {"text": 1}
+RANKS = {"context": 1, "endings": 2}
+GOOD = {"context": "a", "endings": ["b"]}
+
+
+def test_words_are_separated_by_spaces(tmp_path):
+    (tmp_path / "input").write_text("the old  cat\n\n")
+    parse = functools.partial(text_rows.parse_text, "words", 2)
+    rows = rows_of(tmp_path / "input", parse)
+    assert [row.fields["words"] for row in rows] == [["the", "old", "cat"], []]
+
+
+def test_keys_that_are_not_inputs_are_kept(tmp_path):
+    one = {"id": 7, "context": "a", "endings": ["b", "c"]}
+    path = write(tmp_path, one, "", {"context": "", "endings": []})
+    first, second = read_objects(path, RANKS)
+    assert first == (1, one)
+    assert second == (3, {"context": "", "endings": []})
+
+
+def test_an_optional_input_may_be_missing(tmp_path):
+    path = write(tmp_path, {"text_a": "a"})
+    ranks = {"text_a": 1, "text_b": 1}
+    assert read_objects(path, ranks) == [(1, {"text_a": "a"})]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("no", r"jsonl:2 is not JSON \(.*: 'no'.*such as \{\"context\": "),
+        ([1], r"jsonl:2: the content is \[1\]; it should be an object"),
+        ({"id": "\ud83d"}, "jsonl:2: the line is .* not valid text: a surrog"),
+        ({"context": "a"}, "jsonl:2: endings is missing or null; it should be"),
+        (
+            {"context": 3, "endings": []},
+            "jsonl:2: context is 3; it should be a string.*Expected an object",
+        ),
+        (
+            {"context": "", "endings": "a"},
+            "jsonl:2: endings is 'a'; it should be a list",
+        ),
+        (
+            {"context": "", "endings": ["a", None]},
+            r"jsonl:2: endings\[1\] is missing or null; it should be a string",
+        ),
+    ],
+)
+def test_invalid_json_is_refused(tmp_path, line, message):
+    path = write(tmp_path, {"context": "", "endings": []}, line, GOOD)
+    _, bad, last = read_objects(path, RANKS)
+    assert (bad.line, last) == (2, (3, GOOD))
+    assert re.search(message, bad.message)
+
+
+def test_a_bad_line_is_quoted_up_to_100_characters(tmp_path):
+    path = write(tmp_path, "x" * 10_000)
+    (bad,) = read_objects(path, {"text": 1})
+    assert f": {'x' * 99}..." in bad.message.replace("'", "")
+
+
+def test_an_optional_input_that_is_null_is_missing(tmp_path):
+    path = write(tmp_path, {"text_a": "a", "text_b": None})
+    assert read_objects(path, PAIR) == [(1, {"text_a": "a"})]
+
+
+CSV = (
+    b'\xef\xbb\xbftext,label\r\n"a warm film, and a long one",1\r\n\r\n'
+    b'"dull\r\nand ""slow""",0\r\na film, and too many,1\r\n"x"y,1\r\nlast,2'
+)
+
+
+@pytest.mark.parametrize("is_pipe", [False, True])
+def test_rows_of_a_csv_may_have_commas_quotes_and_line_breaks(
+    tmp_path, is_pipe
+):
+    parse = text_rows.ColumnParser("in.csv", [("text", "text")], ONE, True)
+    path = tmp_path / "in.csv"
+    path.write_bytes(CSV)
+    if is_pipe:
+        path, writer = os.pipe()
+        with open(writer, "wb") as file:
+            file.write(CSV)
+    with open(path, "rb") as file:
+        lines = text_rows.Lines(file, "in.csv")
+        groups = text_rows.make_groups(lines, parse, 2)
+        first, second, many, quote, last = [
+            x for group in groups for x in group
+        ]
+    assert first == (2, {"text": "a warm film, and a long one"})
+    assert second == (4, {"text": 'dull\r\nand "slow"'})
+    assert (many.line, quote.line) == (6, 7)
+    assert "in.csv:6 has 3 columns where the header has 2: " in many.message
+    assert "in.csv:7: ',' expected after '\"'. Is a quote" in quote.message
+    assert last == (8, {"text": "last"})
+
+
+def test_a_csv_without_a_header_has_indices(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'7,"a, b"\n8\n"never closed\n9,x\n')
+    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
+    row, short, rest = rows_of(path, parse)
+    assert row == (1, {"text": "a, b"})
+    assert "in.csv:2 has 1 comma-separated columns; col" in short.message
+    assert "in.csv:3: unexpected end of data. Is a quote" in rest.message
+
+
+def test_a_header_that_is_wrong_stops_all(tmp_path):
+    path = tmp_path / "in.csv"
+    for content, message in (
+        (b'"t"x,y\na,b\n', "in.csv:1: ',' expected"),
+        (b"a,b\nt,u\n", "in.csv:1 has no column 't'; the header has a, b"),
+    ):
+        path.write_bytes(content)
+        parse = text_rows.ColumnParser("in.csv", [("text", "t")], ONE, True)
+        with pytest.raises(ValueError, match=message):
+            rows_of(path, parse)
+
+
+@pytest.fixture
+def field_limit():
+    """Restores the csv module's limit, which absl's flags also obey."""
+    before = csv.field_size_limit()
+    yield
+    csv.field_size_limit(before)
+
+
+@pytest.mark.usefixtures("field_limit")
+def test_a_text_longer_than_the_limit_stops_a_csv(tmp_path, monkeypatch):
+    monkeypatch.setattr("tfrecords.tasks.glue_rows.MAX_FIELD", 10)
+    path = tmp_path / "in.csv"
+    path.write_bytes(b'0,a\n1,"never closed,\n2,b\n')
+    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
+    with pytest.raises(ValueError, match="in.csv:2: field larger.*Shorten"):
+        rows_of(path, parse)
+
+
+def test_several_columns_of_one_input_make_a_list(tmp_path):
+    path = tmp_path / "input"
+    path.write_text("a\tb\tc\n1\t2\t3\n")
+    columns = [("endings", "c"), ("context", "b"), ("endings", "a")]
+    (row,) = rows_of(path, text_rows.ColumnParser("input", columns, RANKS))
+    assert row == (2, {"endings": ["3", "1"], "context": "2"})
+
+
+PAIR = {"text_a": 1, "text_b": 1}
+CHOICE = {"context": 1, "endings": 2}
+
+
+def parse(*words):
+    values = flags.FlagValues()
+    common_flags.define(values, text_rows.InputConfig)
+    values(["predict", *words])
+    return common_flags.config(text_rows.InputConfig, values)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "words", "expected"),
+    [
+        (PAIR, [], "text"),
+        (PAIR, ["--input_file=rows.jsonl"], "jsonl"),
+        (PAIR, ["--input_file=rows.jsonl", "--input_format=text"], "text"),
+        (PAIR, ["--text_a_column=0"], "tsv"),
+        (PAIR, ["--text_a_column=0", "--input_file=rows.CSV"], "csv"),
+        (PAIR, ["--text_a_column=0", "--input_file=rows.txt"], "tsv"),
+        (PAIR, ["--text_a_column=0", "--input_format=csv"], "csv"),
+        (PAIR, ["--input_file=rows.csv", "--input_format=text"], "text"),
+        (CHOICE, ["--input_file=rows.txt"], "jsonl"),
+        (CHOICE, [], "jsonl"),
+        (CHOICE, ["--columns=context=0,endings=1"], "tsv"),
+        ({"words": 2}, [], "text"),
+    ],
+)
+def test_the_format_is_inferred(ranks, words, expected):
+    config = parse(*words)
+    columns = text_rows.find_columns(config, ranks)
+    assert text_rows.find_format(config, ranks, bool(columns)) == expected
+
+
+def test_both_kinds_of_column_flags_can_be_combined():
+    config = parse("--text_a_column=first", "--columns=text_b=second")
+    assert text_rows.find_columns(config, PAIR) == [
+        ("text_a", "first"),
+        ("text_b", "second"),
+    ]
+    config = parse("--columns=endings=a,context=b,endings=c=d")
+    assert text_rows.find_columns(config, CHOICE) == [
+        ("endings", "a"),
+        ("context", "b"),
+        ("endings", "c=d"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--columns=3"], "columns=3: expected .* such as context=0"),
+        (["--columns=mood=3"], "Inputs of this model: context, endings"),
+        (["--columns=context=1,context=2"], "'context' has a column already"),
+    ],
+)
+def test_invalid_columns_are_refused(words, message):
+    with pytest.raises(ValueError, match=message):
+        text_rows.find_columns(parse(*words), CHOICE)
+
+
+def test_formats_that_do_not_suit_the_inputs_are_refused():
+    with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
+        text_rows.find_format(parse("--input_format=text"), CHOICE, False)
+    with pytest.raises(ValueError, match="=tsv without columns. tsv and csv"):
+        text_rows.find_format(parse("--input_format=tsv"), PAIR, False)
+    for name in ("rows.csv", "rows.tsv"):
+        with pytest.raises(ValueError, match=f"{name} is a table: name its co"):
+            text_rows.find_format(parse(f"--input_file={name}"), PAIR, False)
+    with pytest.raises(ValueError, match="=jsonl with columns"):
+        text_rows.find_format(parse("--input_format=jsonl"), PAIR, True)
+
+
+def test_a_tsv_without_a_required_input_is_refused():
+    with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
+        text_rows.find_columns(parse("--columns=context=0"), CHOICE)
+
+
+@pytest.mark.parametrize(
+    "content, config, message",
+    [
+        (b"a\ta\n1\t2\n", ("a",), "input:1: 2 columns have the name 'a'"),
+        (b"a\tb\r1\t2\r", ("a",), "input:1: the lines end with a carriage"),
+        (b"a\tb\r1\t2\n", ("0",), "input:1: the lines end with a carriage"),
+        (b"\xff\xfea\0\n\0", (), "input:1: the file is UTF-16; convert it"),
+        (b"a\0b\0\n\0", (), "input:1: zero bytes, as in UTF-16"),
+        (b"a\rb\r", (), "input:1: the lines end with a carriage"),
+    ],
+)
+def test_files_that_are_not_what_they_seem_are_refused(
+    tmp_path, content, config, message
+):
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    ranks = {"text": 1}
+    with text_rows.open_lines(str(path)) as lines:
+        if config:
+            parse = text_rows.ColumnParser("input", [("text", *config)], ranks)
+        else:
+            parse = functools.partial(text_rows.parse_text, "text", 1)
+        with pytest.raises(ValueError, match=message):
+            list(text_rows.make_groups(lines, parse, 2))
+
+
+def test_brackets_nested_too_deep_are_named(tmp_path):
+    path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
+    _, bad = read_objects(path, RANKS)
+    assert "jsonl:2 is not JSON (brackets are nest" in bad.message
+
+
+def test_a_closed_stdin_and_a_store_are_named(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(ValueError, match="stdin is closed. Redirect it"):
+        text_rows.open_lines("-").__enter__()
+    with pytest.raises(FileNotFoundError, match="gs://b/x.txt"):
+        text_rows.open_lines("gs://b/x.txt").__enter__()
