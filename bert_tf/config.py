@@ -61,6 +61,17 @@ DISTILLATION_LOSSES = (
     "hidden_relations",
 )
 
+# How a text's vectors become one, see `model.sentence_embedding`. Names and
+# order are those of sentence-transformers, Pooling.POOLING_MODES.
+POOLING_MODES = (
+    "cls",
+    "max",
+    "mean",
+    "mean_sqrt_len_tokens",
+    "weightedmean",
+    "lasttoken",
+)
+
 # Keys of some released files that no BERT code uses.
 _IGNORED_KEYS = frozenset(
     {

@@ -8,17 +8,21 @@ def lines_of(loaded, kind, inputs, signature="text"):
 
     `loaded` is the SavedModel of an export of the kind.
     """
-    from bert_tf.serving import predictor, row_outputs, text_rows
+    from bert_tf.serving import kinds, row_outputs, text_rows
 
-    call = loaded.signatures[signature]
+    kind, call = kinds.by_name(kind), loaded.signatures[signature]
     specs = call.structured_input_signature[1]
     ranks = {name: spec.shape.rank for name, spec in specs.items()}
     rows = [
-        text_rows.Row(i, predictor.parse(kind, value, "it"))
+        text_rows.Row(i, kind.parse(value, "it"))
         for i, value in enumerate(inputs)
     ]
-    names = sorted(call.structured_outputs)
-    return list(row_outputs.answer_rows(call, rows, ranks, names))
+    names = set(call.structured_outputs)
+    found = row_outputs.compute(kind, call, rows, ranks)
+    return [
+        {"line": row.line} | row.fields | kind.to_json(row.fields, x, names)
+        for row, x in zip(rows, found, strict=True)
+    ]
 
 
 def answers(model_dir, rows, folder, *words):

@@ -20,24 +20,17 @@ from tfrecords.text import vocab
 FILE = "README.md"
 # In every card, so that a conversion replaces no other README.md.
 MARK = "<!-- A model card, written by bert_tf. -->"
-# Task, or kind of an export -> its name, and its name on Hugging Face's hub.
-_KINDS = {
+# Task -> its name, and its name on Hugging Face's hub.
+_TASKS = {
     "classification": ("text classification", "text-classification"),
     "regression": ("a score for a text or a pair", "text-classification"),
     "spans": ("question answering", "question-answering"),
-    "question_answering": ("question answering", "question-answering"),
     "tagging": ("tagging of words", "token-classification"),
     "multiple_choice": ("multiple choice", "multiple-choice"),
     "pretraining": ("pre-trained", "fill-mask"),
     "left_to_right": ("left-to-right language model", "text-generation"),
-    "fill_mask": ("filling in [MASK]", "fill-mask"),
-    "encoder": ("hidden states of tokens", "feature-extraction"),
-    "sentence_embedding": ("vectors of sentences", "feature-extraction"),
-    "preprocessor": ("from text to the inputs of the encoder", None),
 }
-# Kinds without the head that a fine-tuned model's scores are of.
-_WITHOUT_HEAD = ("encoder", "sentence_embedding", "preprocessor")
-_IN_WINDOWS = ("spans", "question_answering", "tagging")
+_IN_WINDOWS = ("spans", "tagging")  # Tasks whose texts are.
 # Format of files -> the library that reads them, by its name on the hub.
 _LIBRARIES = {"hugging_face": "transformers", "keras_hub": "keras-hub"}
 _SIZES = (
@@ -114,7 +107,8 @@ class Facts:
       metadata: content of model.json, at least `task`.
       files: format of the files, such as "SavedModel" or a key of
         `formats.CONVERTERS`.
-      kind: what the files compute, a kind of export; None for the task.
+      kind: class of what the files compute, `serving.answers.kind.Kind`; None
+        for the task.
       settings: further settings of the files, such as `precision`.
       run: content of run.json of the run that trained it; empty if unknown.
       results: content of eval_results.json of its step; empty if unknown. Both
@@ -125,7 +119,7 @@ class Facts:
     config: BertConfig
     metadata: Mapping
     files: str
-    kind: str | None = None
+    kind: type | None = None
     settings: Mapping = dataclasses.field(default_factory=dict)
     run: Mapping = dataclasses.field(default_factory=dict)
     results: Mapping = dataclasses.field(default_factory=dict)
@@ -138,20 +132,30 @@ class Facts:
 
     def kind_names(self) -> tuple[str, str | None]:
         """Returns the name of what it computes, here and on the hub."""
-        kind = self.kind or self.metadata["task"]
-        if self.config.is_causal and kind == "pretraining":
-            kind = "left_to_right"
-        return _KINDS[kind]
+        if self.kind:
+            return self.kind.title, self.kind.hub_task
+        task = self.metadata["task"]
+        if self.config.is_causal and task == "pretraining":
+            task = "left_to_right"
+        return _TASKS[task]
+
+    def has_weights(self) -> bool:
+        """Returns whether the files have weights."""
+        return self.kind is None or self.kind.weights is not None
+
+    def has_head(self) -> bool:
+        """Returns whether they have the head that the scores are of."""
+        return self.kind is None or self.kind.task is not None
 
     def num_parameters(self) -> int:
         """Returns the number of weights in the files."""
-        if self.kind == "preprocessor":
+        if not self.has_weights():
             return 0
         labels = self.metadata.get("labels") or ()
         shapes = contents.shapes(
             self.config, self.metadata["task"], len(labels)
         )
-        only = "encoder/" if self.kind in _WITHOUT_HEAD else ""
+        only = "" if self.has_head() else "encoder/"
         return sum(
             math.prod(shape)
             for name, shape in shapes.items()
@@ -217,7 +221,7 @@ def is_card(path: str) -> bool:
 def text(facts: Facts) -> str:
     """Returns the card; equal facts make equal cards."""
     template = _CARD
-    if facts.kind == "preprocessor":  # It was not trained.
+    if not facts.has_weights():  # It was not trained.
         template = re.sub("## Training.*(?=## Lim)", "", template, flags=re.S)
     return string.Template(template).substitute(
         yaml=_yaml(facts),
@@ -237,7 +241,7 @@ def _yaml(facts: Facts) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     pipeline, results = facts.kind_names()[1], []
-    if facts.kind not in _WITHOUT_HEAD:
+    if facts.has_head():
         name = facts.metadata.get("task_name") or "held-out records"
         results = [
             EvalResult(
@@ -283,7 +287,7 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         metadata.get(name) if facts.kind is None else None
     ):
         values[name] = sentence_embedding.describe(embedding)
-    if facts.kind == "preprocessor":
+    if not facts.has_weights():
         for name, _ in rows[:3]:  # Of a model.
             del values[name]
         for name in set(_SIZES) - {"vocab_size"}:
@@ -341,7 +345,7 @@ def _scores(facts: Facts) -> str:
     ]
     if any(value is None for _, _, value, _ in rows):
         paragraphs.append(f"A score is undefined where {run_models.UNDEFINED}.")
-    if facts.kind in _WITHOUT_HEAD:
+    if not facts.has_head():
         paragraphs.append(
             "They are of the model with its head, which is not in these files."
         )
@@ -355,11 +359,13 @@ def _score(value: float | None) -> str:
 def _limits(facts: Facts) -> list[str]:
     """Returns the limits of the files, and of how they were tested."""
     metadata, settings = facts.metadata, facts.settings
-    kind = facts.kind or metadata["task"]
     length = settings.get("max_seq_length") or metadata.get("max_seq_length")
     length = length or facts.config.max_position_embeddings
     lines = [f"A text is cut after {length} tokens, special tokens included."]
-    if kind in _IN_WINDOWS:
+    in_windows = metadata["task"] in _IN_WINDOWS
+    if facts.kind:
+        in_windows = facts.kind.in_windows
+    if in_windows:
         lines = [
             f"A long text is read in windows of {length} tokens: no token sees "
             "beyond its window."

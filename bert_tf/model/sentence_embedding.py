@@ -15,15 +15,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Names and order are those of sentence-transformers, Pooling.POOLING_MODES.
-POOLING_MODES = (
-    "cls",
-    "max",
-    "mean",
-    "mean_sqrt_len_tokens",
-    "weightedmean",
-    "lasttoken",
-)
+from bert_tf.config import POOLING_MODES
+
 # Names of Keras's activations that a dense layer may have. "gelu" is exact.
 ACTIVATIONS = ("linear", "tanh", "relu", "gelu", "sigmoid", "silu")
 # Of the tensors in a model folder.

@@ -28,11 +28,12 @@ from scipy import special
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from bert_tf.serving import predictor
-from bert_tf.serving.answers import answers, text_signatures
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers.classification import Label
+from bert_tf.serving.answers.score import Score
 from tfrecords import schema
 from tfrecords.options import quoted
 
-KINDS = ("classification", "regression")
 # The largest accepted difference of the sum of attributions and F(x) - F(b).
 TOLERANCE = 1e-3
 # Numbers of points on the line; the first that suffices is used.
@@ -45,16 +46,18 @@ class Attribution(NamedTuple):
 
     Attributes:
       name: the input that it is in: text_a or text_b.
-      text: its characters, `input[begin:end]`.
-      begin, end: where it is.
+      text: its characters, `input[start:end]`.
+      start, end: where it is; `begin` is an older name of `start`.
       value: in units of the output.
     """
 
     name: str
     text: str
-    begin: int
+    start: int
     end: int
     value: float
+
+    begin = property(lambda self: self.start)
 
 
 class Explanation(NamedTuple):
@@ -74,7 +77,7 @@ class Explanation(NamedTuple):
     """
 
     texts: dict[str, str]
-    answer: answers.Label | answers.Score
+    answer: Label | Score
     output: float
     baseline: float
     error: float
@@ -135,18 +138,18 @@ class Explainer:
     """
 
     def __init__(self, source: predictor.Predictor):
-        if source.kind not in KINDS:
+        if not source.answers.is_explained:
             raise ValueError(
                 f"Answers of kind {source.kind!r} have no attributions; "
-                f"models for {' and '.join(KINDS)} do."
+                "models for classification and regression do."
             )
         self.predictor = source
         self._encode = tf.function(
             functools.partial(_encode, source.tokenizer, source.max_seq_length),
-            input_signature=[text_signatures.STRINGS],
+            input_signature=[batches.STRINGS],
             autograph=False,
         )
-        self._model = _in_float32(source.model, source.kind)
+        self._model = _in_float32(source.model, source.answers.task)
         size = self._model.config.hidden_size
         vectors = tf.TensorSpec([None, size], tf.float32)
         self._slopes = tf.function(
@@ -166,9 +169,9 @@ class Explainer:
     def __call__(self, value) -> Explanation:
         """Returns the explanation of one answer; see the class."""
         source = self.predictor
-        fields = predictor.parse(source.kind, value, "the input")
+        fields = source.answers.parse(value, "the input")
         answer, target = source(value), 0
-        if isinstance(answer, answers.Label):
+        if isinstance(answer, Label):
             target = list(answer.probabilities).index(answer.label)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets = self._encode(tf.constant([*texts.values()]))
@@ -195,8 +198,8 @@ class Explainer:
         parts = [
             Attribution(
                 piece.name,
-                texts[piece.name][piece.begin : piece.end],
-                piece.begin,
+                texts[piece.name][piece.start : piece.end],
+                piece.start,
                 piece.end,
                 float(found.values[piece.position]),
             )
@@ -275,7 +278,7 @@ def _encode(tokenizer, max_seq_length: int, texts: tf.Tensor):
     """
     offsets = tokenizer.tokenize_with_offsets(texts)
     ids = offsets[0]
-    batch = text_signatures.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
+    batch = batches.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
     return batch, offsets
 
 
@@ -283,7 +286,7 @@ class _Piece(NamedTuple):
     """Where a piece is: in which text, in it, and among the tokens."""
 
     name: str
-    begin: int
+    start: int
     end: int
     position: int
     continues_word: bool  # Begins with ##.
@@ -312,11 +315,11 @@ def _find_pieces(
     for (name, kept), rows in zip(
         num_kept.items(), zip(*columns, strict=True), strict=True
     ):
-        for i, (token, begin, end) in enumerate(zip(*rows, strict=True)):
+        for i, (token, start, end) in enumerate(zip(*rows, strict=True)):
             if i < kept:
                 is_inner = vocabulary[token].startswith("##")
                 position = first_of[name] + i
-                pieces.append(_Piece(name, begin, end, position, is_inner))
+                pieces.append(_Piece(name, start, end, position, is_inner))
     return pieces, sum(map(len, columns[0])) - len(pieces)
 
 
@@ -330,8 +333,8 @@ def _sum_words(
     for part, piece in zip(parts, pieces, strict=True):
         if piece.continues_word:
             first = words.pop()
-            text = texts[part.name][first.begin : part.end]
+            text = texts[part.name][first.start : part.end]
             value = first.value + part.value
-            part = Attribution(part.name, text, first.begin, part.end, value)
+            part = Attribution(part.name, text, first.start, part.end, value)
         words.append(part)
     return words

@@ -1,77 +1,46 @@
-"""Settings of an export and a model's task -> the kind of SavedModel."""
+"""Options of answers and a model -> the kind of its answers, a class.
+
+The classes are in `answers/`. Here are their names, so that `--help` does not
+import TensorFlow.
+"""
 
 import dataclasses
-from collections.abc import Mapping
+import importlib
+from collections.abc import Iterable, Mapping
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.model.sentence_embedding import POOLING_MODES
-from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
+from bert_tf.config import POOLING_MODES
+from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
-# Task of the model -> kinds of export; the first is the default.
-KINDS = {
-    "pretraining": ("fill_mask", "encoder", "sentence_embedding"),
-    "classification": ("classification", "encoder", "sentence_embedding"),
-    "regression": ("regression", "encoder", "sentence_embedding"),
-    "spans": ("question_answering", "encoder", "sentence_embedding"),
-    "tagging": ("tagging", "encoder", "sentence_embedding"),
-    "multiple_choice": ("multiple_choice", "encoder", "sentence_embedding"),
-}
-# Kind -> prefix of the names of the weights that compute its outputs.
-WEIGHTS = {
-    "classification": "classification/",
-    "regression": "regression/",
-    "question_answering": "spans/",
-    "tagging": "tagging/",
-    "multiple_choice": "multiple_choice/",
-    "fill_mask": "masked_lm/",
-    "encoder": "encoder/layer",
-    "sentence_embedding": "encoder/layer",
-}
-TOP_K = 5  # Candidates for each [MASK], by default.
-# The tokenizer alone, without a model.
-PREPROCESSOR = "preprocessor"
-# Kinds that read long texts in windows; others cut them.
-IN_WINDOWS = ("question_answering", "tagging")
-# Field of ExportConfig -> the only kinds that it applies to.
-APPLIES_TO = {
-    "top_k": ("fill_mask",),
-    "pooling": ("sentence_embedding",),
-    "layers": ("sentence_embedding",),
-    "doc_stride": ("question_answering", "tagging"),
-    "max_query_length": ("question_answering",),
-    "n_best_size": ("question_answering",),
-    "max_answer_length": ("question_answering",),
-    "version_2_with_negative": ("question_answering",),
-    "null_score_diff_threshold": ("question_answering",),
+# Name -> module and class in `answers/`. Of those without a task of their own,
+# and of those of one task, the first is the default.
+CLASSES = {
+    "classification": "classification.Classification",
+    "regression": "score.Regression",
+    "question_answering": "questions.QuestionAnswering",
+    "tagging": "tags.Tagging",
+    "multiple_choice": "choices.MultipleChoice",
+    "fill_mask": "masks.FillMask",
+    "encoder": "encoder.Encoder",
+    "sentence_embedding": "vectors.SentenceEmbedding",
+    "preprocessor": "preprocessor.Preprocessor",
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportConfig(CheckpointOptions):
-    """Which model to export, where to, and its inference settings.
+class AnswerOptions(Options):
+    """Which answers a model gives, and how.
 
     For fields that are None, the help text gives the default.
     """
 
-    model_dir: str = option(
-        REQUIRED,
-        "Folder of a run or of one of its checkpoints, or a checkpoint of any "
-        "format that convert_checkpoint reads.",
-        reads=True,
-    )
-    export_dir: str = option(
-        REQUIRED, "Folder to write the export to.", writes="folder"
-    )
-    overwrite: bool = option(
-        False, "Replace an existing export in --export_dir."
-    )
     kind: str = option(
         "auto",
         "What `serving_default` computes; auto: the task that the model was "
         "trained for, or sentence_embedding of a folder of "
         "sentence-transformers; preprocessor: only the inputs of "
         "--kind=encoder, from text.",
-        choices=("auto", *WEIGHTS, PREPROCESSOR),
+        choices=("auto", *CLASSES),
     )
     max_seq_length: int | None = option(
         None,
@@ -80,29 +49,9 @@ class ExportConfig(CheckpointOptions):
         at_least=5,
         at_most=MAX_SEQ_LENGTH,
     )
-    precision: str | None = option(
-        None,
-        "Dtype of the matrix products and their weights; embeddings, LayerNorm "
-        "and outputs are float32. Default: as in training, so that predictions "
-        "equal those of the run.",
-        choices=("float32", "bfloat16", "float16"),
-    )
-    weights_dtype: str | None = option(
-        None,
-        "bfloat16: all weights are stored in it, embeddings included and "
-        "LayerNorm not, which is half the size of float32; with another "
-        "--precision each request casts them. Default: as --precision, with "
-        "embeddings in float32.",
-        choices=("bfloat16",),
-    )
-    license: str | None = option(
-        None,
-        "Licence of the weights, for the model card: an identifier of Hugging "
-        "Face's list, such as apache-2.0. Default: unknown.",
-    )
     top_k: int | None = option(
         None,
-        f"fill_mask: number of candidates for each [MASK]. Default: {TOP_K}.",
+        "fill_mask: number of candidates for each [MASK]. Default: 5.",
         at_least=1,
     )
     pooling: str | None = option(
@@ -158,79 +107,141 @@ class ExportConfig(CheckpointOptions):
     )
 
 
-def find_kind(config: ExportConfig, metadata: Mapping, model) -> str:
-    """Returns the kind of export: `config.kind`, or the default for "auto".
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ExportConfig(AnswerOptions, CheckpointOptions):
+    """Which model to export, where to, and its inference settings."""
+
+    model_dir: str = option(
+        REQUIRED,
+        "Folder of a run or of one of its checkpoints, or a checkpoint of any "
+        "format that convert_checkpoint reads.",
+        reads=True,
+    )
+    export_dir: str = option(
+        REQUIRED, "Folder to write the export to.", writes="folder"
+    )
+    overwrite: bool = option(
+        False, "Replace an existing export in --export_dir."
+    )
+    precision: str | None = option(
+        None,
+        "Dtype of the matrix products and their weights; embeddings, LayerNorm "
+        "and outputs are float32. Default: as in training, so that predictions "
+        "equal those of the run.",
+        choices=("float32", "bfloat16", "float16"),
+    )
+    weights_dtype: str | None = option(
+        None,
+        "bfloat16: all weights are stored in it, embeddings included and "
+        "LayerNorm not, which is half the size of float32; with another "
+        "--precision each request casts them. Default: as --precision, with "
+        "embeddings in float32.",
+        choices=("bfloat16",),
+    )
+    license: str | None = option(
+        None,
+        "Licence of the weights, for the model card: an identifier of Hugging "
+        "Face's list, such as apache-2.0. Default: unknown.",
+    )
+
+
+# Of all kinds; each of the others belongs to the kinds that have it.
+_SHARED = ("kind", "max_seq_length")
+OPTIONS = tuple(
+    field.name
+    for field in dataclasses.fields(AnswerOptions)
+    if field.name not in _SHARED
+)
+
+
+def by_name(name: str) -> type:
+    """Returns the class of a kind, a subclass of `answers.kind.Kind`."""
+    module, _, cls = CLASSES[name].partition(".")
+    module = importlib.import_module(f"bert_tf.serving.answers.{module}")
+    return getattr(module, cls)
+
+
+def of_outputs(names: Iterable[str]) -> type:
+    """Returns the kind of a signature by its outputs, or the base class."""
+    from bert_tf.serving.answers.kind import Kind
+
+    names = set(names)
+    known = (x for x in map(by_name, CLASSES) if x.reads)
+    return next((x for x in known if names >= {*x.reads}), Kind)
+
+
+def of_task(task: str) -> list[type]:
+    """Returns the kinds of models of a task, first that of its head."""
+    found = [x for x in map(by_name, CLASSES) if x.weights]
+    own = [x for x in found if x.task == task]
+    return own + [x for x in found if x.task is None]
+
+
+def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
+    """Returns the kind that `options` ask for, or the default for "auto".
 
     A left-to-right model cannot fill masks, and its [CLS] attends only to
     itself.
 
     Args:
-      config: settings of the export.
+      options: of the answers.
       metadata: content of the model's model.json.
       model: reads its `config`, and `sentence_embedding`: of a model that has
-        one, as those of sentence-transformers do, it is the default.
+        one, as those of sentence-transformers do, vectors are the default.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
-        one; or if a setting of `config` does not apply to the kind.
+        one; or if a setting of `options` does not apply to the kind.
     """
     from bert_tf.checkpoint import contents
+    from bert_tf.serving.answers.vectors import SentenceEmbedding
 
-    task, model_config = metadata["task"], model.config
-    untrained = contents.read_untrained(metadata, model_config)
-    kinds = [
-        kind
-        for kind in KINDS[task]
-        if _is_trained(kind, task, untrained, model_config)
-        and not (model_config.is_causal and kind == "fill_mask")
-    ]
-    if model_config.is_causal and config.pooling == "cls":
+    task, config = metadata["task"], model.config
+    untrained = contents.read_untrained(metadata, config)
+    fitting = {
+        kind.name: kind
+        for kind in of_task(task)
+        if _is_trained(kind, untrained, config) and kind.misfit(config) is None
+    }
+    names = " or ".join(fitting)
+    if config.is_causal and options.pooling == "cls":
         raise ValueError(
             "--pooling=cls does not fit a left-to-right model, whose [CLS] "
             "does not attend to the text. Use --pooling=mean."
         )
-    if model_config.is_causal and config.kind == "fill_mask":
-        raise ValueError(
-            "--kind=fill_mask does not fit a left-to-right model, which "
-            "predicts the next token; it can be exported as "
-            f"{' or '.join(kinds)}."
-        )
-    if config.kind not in ("auto", *kinds):
+    given = options.kind
+    if given not in ("auto", *fitting):
         without = " without trained " * bool(untrained) + ", ".join(untrained)
+        why = by_name(given).misfit(config)
+        why = why or f"a model with task {task!r}{without}"
         raise ValueError(
-            f"--kind={config.kind} does not fit a model with task {task!r}"
-            f"{without}; it can be exported as {' or '.join(kinds)}."
+            f"--kind={given} does not fit {why}; it can be exported as {names}."
         )
-    kind = config.kind
-    if kind == "auto":
-        kind = "sentence_embedding" if model.sentence_embedding else kinds[0]
-    check_settings(config, kind)
+    kind = fitting.get(given) or next(iter(fitting.values()))
+    if given == "auto" and model.sentence_embedding:
+        kind = SentenceEmbedding
+    check_options(options, kind)
     return kind
 
 
-def check_settings(config: ExportConfig, kind: str) -> None:
-    """Raises ValueError if a setting does not apply to a kind of export."""
-    for name, applies_to in APPLIES_TO.items():
-        value = getattr(config, name)
-        if value is not None and kind not in applies_to:
-            raise ValueError(
-                f"--{name}={value} is for --kind={' or '.join(applies_to)}, "
-                f"but the kind of this export is {kind!r}. Omit the flag."
-            )
-    for name in ("precision", "weights_dtype"):
-        value = getattr(config, name)
-        if value is not None and kind == PREPROCESSOR:
-            raise ValueError(
-                f"--{name}={value}: a preprocessor has no weights. Omit the "
-                "flag."
-            )
+def check_options(options: AnswerOptions, kind: type) -> None:
+    """Raises ValueError if an option does not apply to a kind."""
+    for name in OPTIONS:
+        value = getattr(options, name)
+        if value is None or name in kind.options:
+            continue
+        others = [x for x in CLASSES if name in by_name(x).options]
+        raise ValueError(
+            f"--{name}={value} is for --kind={' or '.join(others)}, "
+            f"but the kind of this export is {kind.name!r}. Omit the flag."
+        )
 
 
-def _is_trained(kind, task, untrained, model_config) -> bool:
+def _is_trained(kind: type, untrained: Iterable[str], config) -> bool:
     """Returns whether no untrained weight affects the answers."""
     from bert_tf.checkpoint import contents
 
-    prefixes = [WEIGHTS[kind]]
-    if kind == KINDS[task][0] and contents.reads_pooler(task, model_config):
+    prefixes = [kind.weights]
+    if kind.task and contents.reads_pooler(kind.task, config):
         prefixes.append(contents.POOLER)
     return not any(name.startswith(tuple(prefixes)) for name in untrained)

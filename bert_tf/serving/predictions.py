@@ -6,14 +6,14 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
 from tqdm import tqdm
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.serving import kinds, row_outputs, text_rows
+from bert_tf.serving import kinds, text_rows
 from tfrecords.io import atomic_files, json_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, option
 
@@ -99,6 +99,7 @@ class Model(NamedTuple):
 
     Attributes:
       path: where it is from, for messages.
+      kind: class of its answers.
       signature: function of named string tensors.
       ranks: rank of each of its inputs: 1 for a text, 2 for a list of texts.
       outputs: names of its outputs.
@@ -111,6 +112,7 @@ class Model(NamedTuple):
     """
 
     path: str
+    kind: type
     signature: Callable
     ranks: dict[str, int]
     outputs: Sequence[str]
@@ -130,13 +132,15 @@ def predict(config: PredictConfig) -> int:
         setting is invalid; and, when all is written, if a line was no row.
       OSError: if a file cannot be read or written.
     """
+    from bert_tf.serving import row_outputs  # Imports TensorFlow.
+
     inputs = [("input_file", config.input_file)]
     streams.check_output("output_file", config.output_file, inputs)
     if config.explain:
         inputs.append(("output_file", config.output_file))
         streams.check_output("explain", config.explain, inputs)
     model = open_model(config)
-    signature, ranks = model.signature, model.ranks
+    ranks = model.ranks
     check_columns(config, model)
     outputs = find_outputs(config, model)
     started = time.monotonic()
@@ -164,10 +168,7 @@ def predict(config: PredictConfig) -> int:
                 num_cut += row_outputs.count_cut(
                     batch, ranks, model.max_seq_length, model.num_tokens
                 )
-                found = row_outputs.answer_rows(
-                    signature, batch, ranks, outputs
-                )
-                answers |= zip([row.line for row in batch], found, strict=True)
+                answers |= _answer(model, batch, outputs)
                 bar.update(num_bytes * len(batch) // len(rows))
             for row in group:
                 if isinstance(row, text_rows.BadLine):
@@ -201,6 +202,24 @@ def predict(config: PredictConfig) -> int:
             f"{first_bad}"
         )
     return count
+
+
+def _answer(
+    model: Model, rows: Sequence[text_rows.Row], outputs: set[str]
+) -> dict[int, dict]:
+    """Returns the number of each row of a batch -> its line of output.
+
+    The answer replaces keys of the row with the same name.
+    """
+    from bert_tf.serving import row_outputs
+
+    found = row_outputs.compute(model.kind, model.signature, rows, model.ranks)
+    return {
+        row.line: {"line": row.line}
+        | row.fields
+        | model.kind.to_json(row.fields, of_row, outputs)
+        for row, of_row in zip(rows, found, strict=True)
+    }
 
 
 def load(export_dir: str, signature: str):
@@ -250,15 +269,21 @@ def open_model(config: PredictConfig) -> Model:
         signature = loaded.signatures[config.signature]
         specs = signature.structured_input_signature[1]
         ranks = {name: specs[name].shape.rank for name in sorted(specs)}
-        outputs = signature.structured_outputs
+        outputs = sorted(signature.structured_outputs)
+        metadata = _read_metadata(config.export_dir)
+        kind = kinds.of_outputs(outputs)
+        if metadata.get("kind") in kinds.CLASSES:
+            kind = kinds.by_name(metadata["kind"])
         return Model(
             config.export_dir,
+            kind,
             signature,
             ranks,
-            sorted(outputs),
+            outputs,
             loaded,
-            _find_length(config.export_dir),
-            _tokens_of(loaded),
+            None if kind.in_windows else metadata.get("max_seq_length"),
+            # Exports of version 0.1 do not have it.
+            getattr(loaded, "num_tokens", None),
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
 
@@ -267,16 +292,18 @@ def open_model(config: PredictConfig) -> Model:
         batch_size=config.batch_size,
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
-    if config.signature not in predictor.inputs:
+    kind = kinds.by_name(predictor.kind)
+    if config.signature not in kind.inputs:
         raise ValueError(
             f"{config.model_dir} is for {predictor.kind} and has no signature "
             f"{config.signature!r}. Omit --signature."
         )
-    ranks = dict(sorted(predictor.inputs[config.signature].items()))
+    ranks = dict(sorted(kind.inputs[config.signature].items()))
     signature = predictor.signatures[config.signature]
     outputs = signature.get_concrete_function().structured_outputs
     return Model(
         config.model_dir,
+        kind,
         signature,
         ranks,
         sorted(outputs),
@@ -286,19 +313,12 @@ def open_model(config: PredictConfig) -> Model:
     )
 
 
-def _tokens_of(loaded) -> Callable | None:
-    """Returns `Model.num_tokens` of a SavedModel."""
-    return getattr(loaded, "num_tokens", None)
-
-
-def _find_length(export_dir: str) -> int | None:
-    """Returns the length at which an export cuts texts; None if it does not."""
+def _read_metadata(export_dir: str) -> Mapping[str, Any]:
+    """Returns `kind` and `max_seq_length` of an export; {} without its file."""
     path = os.path.join(export_dir, _METADATA)
     if not os.path.isfile(path):
-        return None
-    metadata = json_files.read(path, {"kind": str, "max_seq_length?": int})
-    is_cut = metadata["kind"] not in kinds.IN_WINDOWS
-    return metadata.get("max_seq_length") if is_cut else None
+        return {}
+    return json_files.read(path, {"kind": str, "max_seq_length?": int})
 
 
 @contextlib.contextmanager
@@ -350,7 +370,7 @@ def check_columns(config: PredictConfig, model: Model) -> None:
         )
 
 
-def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
+def find_outputs(config: PredictConfig, model: Model) -> set[str]:
     """Returns the names of the outputs to write.
 
     Raises:
@@ -371,4 +391,4 @@ def find_outputs(config: PredictConfig, model: Model) -> Sequence[str]:
             f"{model.path} has only outputs with values per token: "
             f"{', '.join(model.outputs)}. Name one with --outputs."
         )
-    return outputs
+    return set(outputs)

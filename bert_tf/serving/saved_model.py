@@ -19,7 +19,9 @@ from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.checkpoint import model_card
 from bert_tf.serving import warmup
-from bert_tf.serving.answers import encoder_signatures
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers import encoder as encoder_lib
+from bert_tf.serving.answers.kind import TEXT
 from tfrecords.io import atomic_files, json_files
 
 SAVED_MODEL = "saved_model.pb"
@@ -28,17 +30,14 @@ EXTRA = "assets.extra"
 _FINGERPRINT = "fingerprint.pb"
 METADATA = "model.json"
 
-# Names of signatures; serving_default is an alias of one of the other two.
+# Names of signatures; serving_default is an alias of one of the others.
 DEFAULT = "serving_default"
-TEXT = "text"
 ENCODER = "encoder"
-# For TensorFlow Serving's Classify and Regress APIs, with the names of inputs
-# and outputs that its classifier.cc and regressor.cc expect.
-CLASSIFY = "classify"
-REGRESS = "regress"
+# TensorFlow Serving's classifier.cc and regressor.cc expect their names of
+# inputs and outputs.
 _METHODS = {
-    CLASSIFY: tf.saved_model.CLASSIFY_METHOD_NAME,
-    REGRESS: tf.saved_model.REGRESS_METHOD_NAME,
+    batches.CLASSIFY: tf.saved_model.CLASSIFY_METHOD_NAME,
+    batches.REGRESS: tf.saved_model.REGRESS_METHOD_NAME,
 }
 
 
@@ -188,7 +187,7 @@ def export_text(
       parts: attribute -> other object to save, such as lookup tables of the
         signatures or further functions.
       encoder: if given, adds the signature `encoder` of
-        `encoder_signatures.make_functions`.
+        `answers.encoder.make_functions`.
       is_pooler_trained: whether the pooler is trained.
       default: name of the signature that is also `serving_default`.
       metadata: content of `assets.extra/model.json`. If it has
@@ -205,8 +204,8 @@ def export_text(
         root = _root(*models, *filter(None, [encoder]), **parts, **signatures)
         signatures = dict(signatures)
         if encoder is not None:
-            root.__call__, signatures[ENCODER] = (
-                encoder_signatures.make_functions(encoder, is_pooler_trained)
+            root.__call__, signatures[ENCODER] = encoder_lib.make_functions(
+                encoder, is_pooler_trained
             )
         signatures[DEFAULT] = signatures[default]
         _save(root, folder, signatures, metadata or {})

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.serving.answers import text_signatures
+from bert_tf.serving.answers import batches
 from tfrecords import schema
 from tfrecords.tasks import glue_examples
 from tfrecords.text.tokenizer import BertTokenizer
@@ -45,7 +45,7 @@ def test_inputs_equal_those_of_records_and_of_exports(
     texts = [tf.constant(strings) for strings in texts]
     same(inputs, encode(*texts)[0])
     # These are only as long as the longest text, which fills its row here.
-    same(inputs, text_signatures.pack_pairs(tokenizer, 12, *texts))
+    same(inputs, batches.pack_pairs(tokenizer, 12, *texts))
 
 
 def test_case_is_kept_on_request(tiny_vocab_file):

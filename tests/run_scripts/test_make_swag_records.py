@@ -7,7 +7,8 @@ import planted_swag as planted
 import pytest
 import tensorflow as tf
 
-from bert_tf.serving.answers import choice_signatures
+from bert_tf.serving import kinds
+from bert_tf.serving.answers.choices import MultipleChoice
 from run_scripts import doctor, make_swag_records, show_records
 from tfrecords import schema
 from tfrecords.inspection import samples
@@ -76,9 +77,8 @@ def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):
             str(folder.parents[1] / "train.csv"), is_labelled=True
         )
     )
-    batch = choice_signatures.pack_choices(
-        tokenizer,
-        32,
+    answers = MultipleChoice(None, tokenizer, 32, {}, kinds.AnswerOptions())
+    batch = answers.encode(
         tf.constant([row.context for row in rows]),
         tf.constant([row.endings for row in rows]),
     )

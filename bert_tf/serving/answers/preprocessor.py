@@ -15,7 +15,8 @@ import functools
 import tensorflow as tf
 
 from bert_tf import text_preprocessor
-from bert_tf.serving.answers import text_signatures
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.text import segments, tokenizer
 
 _TOKENS = tf.RaggedTensorSpec([None, None], tf.int32)  # [B, (t)]
@@ -28,7 +29,7 @@ class Tokenize(tf.Module):
         super().__init__()
         self.words = words
 
-    @tf.function(input_signature=[text_signatures.STRINGS], autograph=False)
+    @tf.function(input_signature=[batches.STRINGS], autograph=False)
     def __call__(self, text):
         """Returns the ids of each text; see the class."""
         return self.words(text)
@@ -85,31 +86,38 @@ class Pack(tf.Module):
         )
 
 
-def make(
-    words: tokenizer.BertTokenizer, max_seq_length: int
-) -> tuple[text_signatures.Function, dict]:
-    """Returns the signature `text` and the other parts of the SavedModel.
+class Preprocessor(Kind):
+    """The inputs of the encoder, from text; a SavedModel without weights.
 
-    Args:
-      words: the tokenizer.
-      max_seq_length: S.
-
-    Returns:
-      A function of `text_a` and `text_b` [B] string, "" for single texts, that
-      returns `schema.ENCODER_INPUTS`, each [B, S] int32; and attribute ->
-      object: the callable of TensorFlow Hub, which takes `text` [B] string, and
-      its `tokenize` and `bert_pack_inputs`; and `num_tokens`, see
-      `text_signatures.count_tokens`.
+    Its signature `text`, of `text_a` and `text_b` [B] string, "" for single
+    texts, returns `schema.ENCODER_INPUTS`, each [B, S] int32.
     """
-    layer = text_preprocessor.TextPreprocessor(
-        words.vocab, max_seq_length=max_seq_length, **words.rules
-    )
-    call = text_signatures.of_texts(layer)
-    count = functools.partial(text_signatures.count_tokens, layer.tokenizer)
-    parts = {
-        "__call__": call,
-        "num_tokens": text_signatures.of_pairs(count),
-        "tokenize": Tokenize(layer.tokenizer),
-        "bert_pack_inputs": Pack(layer.tokenizer, max_seq_length),
-    }
-    return text_signatures.of_pairs(layer), parts
+
+    name = "preprocessor"
+    weights = None
+    title, hub_task = "from text to the inputs of the encoder", None
+    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
+    has_answers = False
+
+    def make_signatures(self):
+        """Returns `text`, and the other parts of the SavedModel.
+
+        These are the callable of TensorFlow Hub, which takes `text` [B] string,
+        and its `tokenize` and `bert_pack_inputs`; and `num_tokens`, see
+        `batches.count_tokens`.
+        """
+        words, length = self.tokenizer, self.max_seq_length
+        layer = text_preprocessor.TextPreprocessor(
+            words.vocab, max_seq_length=length, **words.rules
+        )
+        count = functools.partial(batches.count_tokens, layer.tokenizer)
+        return {TEXT: batches.of_pairs(layer)}, {
+            "__call__": batches.of_texts(layer),
+            "num_tokens": batches.of_pairs(count),
+            "tokenize": Tokenize(layer.tokenizer),
+            "bert_pack_inputs": Pack(layer.tokenizer, length),
+        }
+
+    def models(self):
+        """Returns none."""
+        return []

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.encoder import BertEncoder
-from bert_tf.serving.answers import text_signatures
+from bert_tf.serving.answers import batches
 from tfrecords.options import quoted
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -47,7 +47,7 @@ def compute(
     text_b: str = "",
 ) -> Attention:
     """Returns the attention of all heads; texts are cut to `max_seq_length`."""
-    batch = text_signatures.pack_pairs(
+    batch = batches.pack_pairs(
         tokenizer, max_seq_length, tf.constant([text_a]), tf.constant([text_b])
     )
     outputs = encoder(batch, training=False, return_attention=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bert_tf.serving import attributions
-from bert_tf.serving.answers import answers
+from bert_tf.serving.answers.score import Score
 
 # Blue and orange differ for color-blind readers, too. Red, green, blue.
 _ADDS, _SUBTRACTS = (33, 113, 205), (230, 97, 1)
@@ -41,16 +41,16 @@ TAIL = "</body>\n</html>\n"
 
 
 class Span(NamedTuple):
-    """Characters to mark: `text[begin:end]`.
+    """Characters to mark: `text[start:end]`.
 
     Attributes:
-      begin, end: where it is, end exclusive.
+      start, end: where it is, end exclusive.
       color: CSS color of the background.
       title: shown when one points at it.
       name: shown after it, in small capitals.
     """
 
-    begin: int
+    start: int
     end: int
     color: str
     title: str
@@ -65,10 +65,10 @@ def mark(text: str, spans: Iterable[Span]) -> str:
         if name:
             name = f' <b style="font-size:70%">{name}</b>'
         parts += [
-            html.escape(text[last : span.begin]),
+            html.escape(text[last : span.start]),
             f'<mark style="background:{span.color};color:#111;padding:2px 1px;'
             f'border-radius:3px" title="{html.escape(span.title)}">',
-            html.escape(text[span.begin : span.end]),
+            html.escape(text[span.start : span.end]),
             f"{name}</mark>",
         ]
         last = span.end
@@ -101,7 +101,7 @@ def explained(
     """
     most = largest(explanation) if most is None else most
     answer = explanation.answer
-    if isinstance(answer, answers.Score):
+    if isinstance(answer, Score):
         output, parts = "score", [f"<p>score <b>{answer.score:.4g}</b></p>"]
     else:
         output = f"probability of {answer.label}"
@@ -127,7 +127,7 @@ def attributed(explanation: attributions.Explanation, most: float) -> str:
     for name, text in explanation.texts.items():
         spans = [
             Span(
-                word.begin,
+                word.start,
                 word.end,
                 _shade(word.value, most),
                 f"{word.value:+.4f}",

@@ -7,8 +7,10 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
-from bert_tf.serving import attributions
-from bert_tf.serving.answers import answers
+from bert_tf.serving import attributions, kinds
+from bert_tf.serving.answers import tags
+from bert_tf.serving.answers.kind import Box
+from bert_tf.serving.answers.vectors import SentenceEmbedding
 from bert_tf.serving.page import attention_maps, marked_text
 from bert_tf.serving.predictor import Predictor
 from tfrecords.tasks import glue_tables
@@ -17,14 +19,6 @@ from tfrecords.text.vocab import MASK
 
 _ANSWER_COLOR = "#cdeccd"
 _MOST_ANSWERS = 5
-
-
-class Input(NamedTuple):
-    """A text box: its label, number of lines, and an example."""
-
-    label: str
-    lines: int
-    example: str = ""
 
 
 class View(NamedTuple):
@@ -41,7 +35,7 @@ class View(NamedTuple):
     name: str
     title: str
     help: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[Box, ...]
     function: Callable[..., str]
 
 
@@ -63,7 +57,7 @@ class Views:
     def __init__(self, model: keras.Model, tokenizer: BertTokenizer | None):
         self.model = model
         # Of any model; it raises if there is no vocabulary.
-        self._embed = Predictor(model, tokenizer, kind="sentence_embedding")
+        self._embed = Predictor(model, tokenizer, kind=SentenceEmbedding.name)
         self._predict, self.warning = self._embed, ""
         try:
             self._predict = Predictor(model, tokenizer)
@@ -71,54 +65,30 @@ class Views:
             self.warning = str(error)
         self.takes_pairs = takes_pairs(model)
         self._explain = None
-        if self._predict.kind in attributions.KINDS:
+        if self._predict.answers.is_explained:
             self._explain = attributions.Explainer(self._predict)
 
     def find(self) -> list[View]:
         """Returns the views of this model, that of its task first."""
-        found = self._of_tasks(self._predict.kind)
+        kind, found = self._predict.answers, []
+        if kind.view:
+            boxes = kind.boxes
+            if kind.is_explained and not self.takes_pairs:
+                boxes = boxes[:1]
+            draw = getattr(self, kind.view)
+            found = [View(kind.view, kind.action, kind.hint, boxes, draw)]
         compare = View(
             "compare",
             "Compare",
             "The cosine of the mean vectors of two texts. Without training "
             "for it, texts without relation may also have a high one.",
             (
-                Input("Text", 3, "The cat sat by the door."),
-                Input("Other text", 3, "A dog lay in front of the house."),
+                Box("Text", 3, "The cat sat by the door."),
+                Box("Other text", 3, "A dog lay in front of the house."),
             ),
             self.compare,
         )
         return [*found, compare]
-
-    def _of_tasks(self, kind: str) -> list[View]:
-        text = Input("Text", 4, "The cat sat by the door.")
-        if kind == "fill_mask":
-            text = text._replace(example=f"The cat {MASK} by the door.")
-            note = f"{MASK} stands for a word."
-            return [View("fill", "Fill the mask", note, (text,), self.fill)]
-        if kind in attributions.KINDS:
-            other = (Input("Second text", 2),) if self.takes_pairs else ()
-            note = "What each word adds to the answer is marked."
-            title = "Classify" if kind == "classification" else "Score"
-            inputs = (text, *other)
-            return [View("classify", title, note, inputs, self.classify)]
-        if kind == "question_answering":
-            passage = Input(
-                "Passage", 8, "The cat sat by the door. It was old."
-            )
-            inputs = (Input("Question", 1, "Where did the cat sit?"), passage)
-            note = "The answer is marked in the passage, which may be long."
-            return [View("answer", "Answer", note, inputs, self.answer)]
-        if kind == "tagging":
-            text = text._replace(example="Ann Lee went to Rome.")
-            note = "Entities, or tags of words, are marked in the text."
-            return [View("tag", "Entities", note, (text,), self.tag)]
-        if kind == "multiple_choice":
-            endings = Input("Endings, one in a line", 4, "It slept.\nIt sang.")
-            note = "Which ending fits best?"
-            inputs = (text, endings)
-            return [View("choose", "Choose", note, inputs, self.choose)]
-        return []
 
     def fill(self, text: str) -> str:
         """Returns the text with its masks filled, and candidates for each."""
@@ -146,10 +116,10 @@ class Views:
         _check_text(passage, "passage")
         best = self._predict((question, passage))
         spans = []
-        if best.begin >= 0:
+        if best.start >= 0:
             title = f"probability {best.probability:.4f}"
             spans = [
-                marked_text.Span(best.begin, best.end, _ANSWER_COLOR, title)
+                marked_text.Span(best.start, best.end, _ANSWER_COLOR, title)
             ]
         names = (
             (x.text or "no answer", x.probability)
@@ -167,15 +137,15 @@ class Views:
         """Returns the text with its entities marked, or the tags of words."""
         _check_text(text)
         tagged = self._predict(text)
-        found = [(x.begin, x.end, x.label, x) for x in tagged.entities]
-        if not answers.has_entities(self.model.metadata["labels"]):
-            found = [(x.begin, x.end, x.tag, x) for x in tagged.words]
+        found = [(x.start, x.end, x.label, x) for x in tagged.entities]
+        if not tags.has_entities(self.model.metadata["labels"]):
+            found = [(x.start, x.end, x.tag, x) for x in tagged.words]
         colors = marked_text.colors(name for _, _, name, _ in found)
         spans = [
             marked_text.Span(
-                begin, end, colors[name], f"{x.probability:.4f}", name
+                start, end, colors[name], f"{x.probability:.4f}", name
             )
-            for begin, end, name, x in found
+            for start, end, name, x in found
         ]
         none = "" if spans else "<p>No entities.</p>"
         return marked_text.mark(text, spans) + none
@@ -239,7 +209,7 @@ def takes_pairs(model: keras.Model) -> bool:
     metadata = model.metadata
     if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
         return False
-    if metadata["task"] not in attributions.KINDS:
+    if not any(kind.is_explained for kind in kinds.of_task(metadata["task"])):
         return True
     of_glue = {x.name: len(x.text_columns) for x in glue_tables.GLUE_TASKS}
     default = of_glue.get(metadata.get("task_name"), 2)

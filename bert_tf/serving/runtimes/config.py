@@ -15,8 +15,8 @@ MODULES = {
 }
 # Settings of a SavedModel that also apply to these formats.
 _SHARED = (
-    *("model_dir", "export_dir", "overwrite", "kind", "max_seq_length"),
-    *("precision", "license", *kinds.APPLIES_TO),
+    *("model_dir", "export_dir", "overwrite", "precision", "license"),
+    *(field.name for field in dataclasses.fields(kinds.AnswerOptions)),
     "accept_tokenizer_differences",
 )
 # Format -> its further modules for --quantize.
@@ -70,12 +70,6 @@ class RuntimeConfig(kinds.ExportConfig):
         if self.format == SAVED_MODEL:
             self._check_unused()
             return
-        if self.kind == kinds.PREPROCESSOR:
-            raise ValueError(
-                f"--kind={self.kind} is for --format=savedmodel: the other "
-                "formats have no string operations, and each has a tokenizer "
-                "in plain Python beside it. Omit one of them."
-            )
         for field in dataclasses.fields(self):
             is_known = field.name in (*_SHARED, *RuntimeConfig.__annotations__)
             value = getattr(self, field.name)

@@ -1,6 +1,5 @@
 """RuntimeConfig -> folder with a model for another runtime, and a report."""
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Mapping
@@ -9,13 +8,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import contents, model_card
+from bert_tf.checkpoint import model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.serving import export_model, kinds, saved_model
-from bert_tf.serving.answers import question_signatures
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers.kind import Kind
 from bert_tf.serving.runtimes import (
     litert,
-    networks,
     onnx,
     openvino,
     report,
@@ -24,7 +23,7 @@ from bert_tf.serving.runtimes import (
 )
 from bert_tf.serving.runtimes.config import RuntimeConfig
 from tfrecords.io import atomic_files, json_files, stored_folders
-from tfrecords.text import vocab, word_windows
+from tfrecords.text import vocab
 
 _MODULES = {"litert": litert, "onnx": onnx, "openvino": openvino}
 METADATA = "model.json"
@@ -57,6 +56,12 @@ def export(config: RuntimeConfig) -> None:
       RuntimeError: if the exported model does not run, or its outputs differ.
     """
     config.check_installed()
+    if config.kind != "auto" and not kinds.by_name(config.kind).weights:
+        raise ValueError(
+            f"--kind={config.kind} is for --format=savedmodel: the other "
+            "formats have no string operations, and each has a tokenizer in "
+            "plain Python beside it. Omit one of them."
+        )
     model_card.check_license(config.license)
     read = config.model_dir, config.calibration_file, config.report_file
     for path in filter(None, read):
@@ -81,25 +86,22 @@ def export(config: RuntimeConfig) -> None:
 def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     metadata = export_model.export_metadata(given)
     model = export_model.load_model(given, "float32")
-    kind = kinds.find_kind(config, metadata, model)
+    kind = kinds.choose(config, metadata, model)
     _check_lstm(config, kind, model.config.bilstm_units)
-    entries = export_model.load_tokenizer(given, kind).vocab
+    words = export_model.load_tokenizer(given, kind.kept_tokens)
     length = export_model.find_length(config, metadata, model.config)
-    settings = find_settings(config, kind, length, metadata)
-    vectors = export_model.embedding_settings(config, kind, model)
-    settings |= vectors
-    calibration, texts = _read_texts(config, settings)
-    network = networks.make(
-        model,
-        kind,
-        config,
-        vocab_size=len(entries),
-        is_pooler_trained=contents.is_pooler_trained(metadata, model.config),
-        score_range=metadata.get("score_range"),
-    )
-    in_card = {name: settings[name] for name in _IN_CARD} | vectors
+    answers = kind(model, words, length, metadata, config)
+    settings = find_settings(config, answers)
+    calibration, texts = _read_texts(config, kind, settings)
+    network = make_network(answers)
+    in_card = {name: settings[name] for name in _IN_CARD}
     card = export_model.make_card(
-        config, given, metadata, in_card, config.format
+        config,
+        given,
+        metadata,
+        kind,
+        in_card | answers.settings(),
+        config.format,
     )
     source = os.path.join(work, "network")
     _save(model, network, source)
@@ -110,14 +112,14 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
         config.export_dir, config.overwrite, **_marks(config.format)
     ) as target:
         path = os.path.join(target, "vocab.txt")
-        vocab.write(entries, path)
-        settings["vocab_size"] = len(entries)
+        vocab.write(words.vocab, path)
+        settings["vocab_size"] = len(words.vocab)
         settings["vocab_sha256"] = atomic_files.digest(path)
         json_files.write(os.path.join(target, METADATA), settings)
         for name in _COPIED:
             own = os.path.join(os.path.dirname(tokenizer.__file__), name)
             shutil.copyfile(own, os.path.join(target, name))
-        calibration = _encode(calibration, target, settings)
+        calibration = _encode(calibration, target, kind, settings)
         _convert(config, network, source, target, settings, calibration)
         if config.report:
             _report(source, target, settings, work, model.config, texts)
@@ -129,22 +131,43 @@ def _marks(name: str) -> dict[str, str]:
     return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
 
 
-def _check_lstm(config: RuntimeConfig, kind: str, bilstm_units: int) -> None:
-    is_read = kind not in ("encoder", "sentence_embedding")
-    if config.format in _WITHOUT_LSTM and bilstm_units and is_read:
+def make_network(answers: Kind) -> batches.Function:
+    """Returns the function from token ids to numbers, with its signature.
+
+    Other runtimes have no string operations. So a network begins at token ids
+    and ends at numbers; predict.py, which is copied beside it, does the rest.
+    """
+    names = answers.network_inputs()
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name) for name in names
+        ],
+        autograph=False,
+    )
+    def network(*inputs):
+        return answers.rows_network(dict(zip(names, inputs, strict=True)))
+
+    return network
+
+
+def _check_lstm(
+    config: RuntimeConfig, kind: type[Kind], bilstm_units: int
+) -> None:
+    if config.format in _WITHOUT_LSTM and bilstm_units and kind.task:
         raise ValueError(
             f"--format={config.format}: bilstm_units={bilstm_units}, and "
             f"{_WITHOUT_LSTM[config.format]}. Use --format=openvino."
         )
 
 
-def _read_texts(config: RuntimeConfig, settings: Mapping):
+def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):
     """Returns the texts for calibration and those for the report.
 
     Raises:
       ValueError: as in `rows.read`, or if a label is unknown.
     """
-    kind, calibration = settings["kind"], []
+    calibration = []
     if config.calibration_file:
         calibration = rows.read(
             config.calibration_file, kind, _CALIBRATION_TEXTS
@@ -158,37 +181,21 @@ def _read_texts(config: RuntimeConfig, settings: Mapping):
     return calibration, texts
 
 
-def find_settings(
-    config: RuntimeConfig, kind: str, max_seq_length: int, metadata: Mapping
-) -> dict:
+def find_settings(config: RuntimeConfig, answers: Kind) -> dict:
     """Returns the content of model.json: what tokenizer and answers need."""
     settings = {
-        "kind": kind,
+        "kind": answers.name,
         "format": config.format,
         "file": _MODULES[config.format].FILE,
-        "inputs": list(networks.input_names(kind)),
+        "inputs": list(answers.network_inputs()),
         "do_lower_case": True,
-        **vocab.rules_of(metadata),
-        "max_seq_length": max_seq_length,
+        **vocab.rules_of(answers.metadata),
+        "max_seq_length": answers.max_seq_length,
         "weights": "float16" if config.half else "float32",
     }
     if config.quantize:
         settings["weights"] = f"int8, {config.quantize}"
-    if kind in ("classification", "tagging"):
-        settings["labels"] = list(metadata["labels"])
-        settings["num_classes"] = len(settings["labels"])
-    if kind == "tagging":
-        stride = config.doc_stride or metadata.get("doc_stride")
-        if stride:
-            word_windows.check_stride(max_seq_length, stride)
-        settings["doc_stride"] = stride
-    if kind == "question_answering":
-        settings |= dataclasses.asdict(
-            question_signatures.find_settings(
-                max_seq_length, dataclasses.asdict(config), metadata
-            )
-        )
-    return settings
+    return settings | answers.rows_settings() | answers.settings()
 
 
 def _save(model, network, folder: str) -> None:
@@ -220,12 +227,11 @@ def _convert(
         openvino.convert(source, path, **options)
 
 
-def _encode(texts, target: str, settings) -> list[dict[str, np.ndarray]]:
+def _encode(texts, target: str, kind, settings) -> list[dict[str, np.ndarray]]:
     """Returns the inputs of the network for texts, [1, s] int32 each."""
     vocab_file = os.path.join(target, "vocab.txt")
-    kept = (vocab.MASK,) if settings["kind"] == "fill_mask" else ()
     words = tokenizer.Tokenizer(
-        vocab_file, kept_tokens=kept, **vocab.rules_of(settings)
+        vocab_file, kept_tokens=kind.kept_tokens, **vocab.rules_of(settings)
     )
     encoded = [
         row

@@ -368,7 +368,7 @@ class Model:
         self.tokenizer = tokenizer_lib.Tokenizer(
             os.path.join(folder, "vocab.txt"),
             self.settings["do_lower_case"],
-            ("[MASK]",) if self.kind == "fill_mask" else (),
+            tokenizer_lib.KEPT_TOKENS.get(self.kind, ()),
             strip_accents=self.settings.get("strip_accents"),
             tokenize_chinese_chars=self.settings.get(
                 "tokenize_chinese_chars", True
@@ -421,8 +421,9 @@ class Model:
     def _encoder(self, texts):
         if not self.has_pooled_output:
             raise ValueError(
-                "This model has no pooled_output, only values per token. Use "
-                "Model.outputs."
+                "this model has no pooled_output, as its pooler was never "
+                "trained. Use Model.outputs in Python, or export it with "
+                "--kind=sentence_embedding."
             )
         return [
             {"pooled_output": x["pooled_output"].tolist()}
@@ -974,14 +975,9 @@ def main(words=None):
         sys.exit("error: stdout is closed. Redirect it, such as with > FILE.")
     try:
         model = Model(os.path.dirname(os.path.abspath(__file__)))
+        model.answer([])  # An encoder may have no answers.
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")
-    if model.kind == "encoder" and not model.has_pooled_output:
-        sys.exit(
-            "error: this model has no pooled_output, as its pooler was never "
-            "trained. Use Model.outputs in Python, or export it with "
-            "--kind=sentence_embedding."
-        )
     sys.stdout.reconfigure(encoding="utf-8", errors="replace")
     count = num_bad = 0
     try:

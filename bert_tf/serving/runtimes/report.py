@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
+from bert_tf.serving import kinds
 from bert_tf.serving.runtimes import measure, rows
 from tfrecords.io import json_files
 
@@ -184,29 +185,24 @@ def _size(folder: str) -> int:
     )
 
 
-def _scores(settings: Mapping, texts: Sequence[Mapping], batches) -> dict:
+def _scores(settings: Mapping, texts: Sequence[Mapping], pairs) -> dict:
     """Returns the score of both models on the texts that have labels."""
-    kind = settings["kind"]
+    kind = kinds.by_name(settings["kind"])
     labelled = [i for i, text in enumerate(texts) if rows.LABEL in text]
-    if kind not in ("classification", "regression") or not labelled:
+    if not labelled:
         return {}
     gold = [texts[i][rows.LABEL] for i in labelled]
-    name = "logits" if kind == "classification" else "score"
-    theirs, ours = (
-        np.concatenate([batch[side][name] for batch in batches])[labelled]
-        for side in (0, 1)
-    )
     found = {}
-    for key, outputs in ((settings["format"], theirs), ("savedmodel", ours)):
-        if kind == "classification":
-            labels = np.array(settings["labels"])
-            is_right = labels[outputs.argmax(-1)] == np.array(gold)
-            found[key] = float(is_right.mean())
-        else:
-            gold_scores = np.array(gold, float)
-            found[key] = float(np.corrcoef(outputs, gold_scores)[0, 1])
-    title = "accuracy" if kind == "classification" else "pearson"
-    return {title: found, "texts": len(labelled)}
+    for side, files in enumerate((settings["format"], "savedmodel")):
+        outputs = {
+            name: np.concatenate([pair[side][name] for pair in pairs])[labelled]
+            for name in kind.scored
+        }
+        if not outputs:
+            return {}
+        name, value = kind.score(outputs, gold, settings)
+        found.setdefault(name, {})[files] = value
+    return found | {"texts": len(labelled)}
 
 
 def lines(report: Mapping) -> list[str]:

@@ -1,9 +1,9 @@
 """File of texts -> dicts of a kind's fields, and their encoded rows."""
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from bert_tf.serving.answers.kind import TEXT, Kind
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -13,7 +13,7 @@ from tfrecords.text import text_files
 LABEL = "label"
 
 
-def read(path: str, kind: str, most: int | None = None) -> list[dict]:
+def read(path: str, kind: type[Kind], most: int | None = None) -> list[dict]:
     """Returns the texts of a file.
 
     Args:
@@ -21,11 +21,11 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
         `tokenizer.find_format` decides; or .tsv or .csv, whose header names the
         columns; each perhaps with .gz or .zst. Other columns and keys are
         ignored, but for `label`.
-      kind: kind of export, which decides on the fields.
+      kind: kind of the answers, which decides on the fields.
       most: maximum number of texts.
 
     Returns:
-      At least one dict of `tokenizer.FIELDS[kind]` and perhaps `label`, str.
+      At least one dict of the kind's fields and perhaps `label`, str.
 
     Raises:
       ValueError: if the file is missing, empty or not UTF-8 text, its format
@@ -39,7 +39,7 @@ def read(path: str, kind: str, most: int | None = None) -> list[dict]:
     return texts
 
 
-def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
+def _parse(path: str, kind: type[Kind], lines: Iterator[str]) -> Iterator[dict]:
     input_format = _format(path, kind)
     if input_format == "jsonl":
         for number, line in enumerate(lines, 1):
@@ -49,7 +49,7 @@ def _parse(path: str, kind: str, lines: Iterator[str]) -> Iterator[dict]:
         yield from _parse_table(path, kind, lines, input_format)
     else:
         for number, line in enumerate(lines, 1):
-            values = {tokenizer_lib.FIELDS[kind][0]: line.rstrip("\r\n")}
+            values = {tokenizer_lib.FIELDS[kind.name][0]: line.rstrip("\r\n")}
             yield _fields(values, kind, f"{path}:{number}")
 
 
@@ -58,8 +58,9 @@ def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
     if input_format == "csv":
         table = glue_rows.csv_cells(lines, path)
     _, header = next(table, (0, []))
-    text_files.check_unique((*tokenizer_lib.FIELDS[kind], LABEL), header, path)
-    if kind == "multiple_choice":
+    names = tokenizer_lib.FIELDS[kind.name]
+    text_files.check_unique((*names, LABEL), header, path)
+    if set(kind.inputs[TEXT].values()) != {1}:
         raise ValueError(
             f"{path}: a column cannot hold a list of endings. Give a "
             '.jsonl file with "endings" in each object.'
@@ -77,16 +78,16 @@ def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
         yield _fields(cells, kind, f"{path}:{number}")
 
 
-def _format(path: str, kind: str) -> str:
+def _format(path: str, kind: type[Kind]) -> str:
     """Returns the format of the decompressed file."""
-    needed = set(tokenizer_lib.FIELDS[kind]) - set(tokenizer_lib.OPTIONAL)
+    needed = set(tokenizer_lib.FIELDS[kind.name]) - set(tokenizer_lib.OPTIONAL)
     name = path.removesuffix(".gz").removesuffix(".zst")
     return tokenizer_lib.find_format(name, len(needed))
 
 
-def _fields(values: Mapping, kind: str, where: str) -> dict:
+def _fields(values: Mapping, kind: type[Kind], where: str) -> dict:
     """Returns the fields of a text; `words` may be there instead of `text`."""
-    names = tokenizer_lib.FIELDS[kind]
+    names = tokenizer_lib.FIELDS[kind.name]
     found = {x: values[x] for x in (*names, LABEL) if x in values}
     needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
     missing = [x for x in needed if x not in found]
@@ -107,33 +108,22 @@ def _fields(values: Mapping, kind: str, where: str) -> dict:
 
 
 def check_labels(
-    path: str, texts: Sequence[Mapping], kind: str, labels: Sequence[str]
+    path: str, texts: Sequence[Mapping], kind: type[Kind], labels: Sequence[str]
 ) -> None:
     """Raises ValueError if the label of a text cannot be scored.
 
     Args:
       path: the file of the texts.
       texts: all of its texts, from `read`.
-      kind: kind of export; only classification and regression have scores.
+      kind: kind of the answers.
       labels: names of the classes.
     """
     # Of a CSV it is only near, since a row may have line breaks.
     first = 1 + (_format(path, kind) in ("tsv", "csv"))
     for number, text in enumerate(texts, first):
-        label, expected = text.get(LABEL), None
-        if kind == "classification" and label not in (None, *labels):
-            expected = f"the model's are {', '.join(labels)}"
-        elif kind == "regression" and not (label is None or _is_number(label)):
-            expected = "a score should be a number"
-        if expected:
+        label = text.get(LABEL)
+        if expected := kind.check_label(label, labels):
             raise ValueError(
                 f"{path}:{number} has the label {quoted(label)}; {expected}. "
                 "Correct it, or give the column another name."
             )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

@@ -33,6 +33,8 @@ FIELDS = {
     "sentence_embedding": ("text",),
     "encoder": ("text_a", "text_b"),
 }
+# Kind -> what its tokenizer must not split.
+KEPT_TOKENS = {"fill_mask": ("[MASK]",)}
 # Those that may be missing, and those that are lists of texts.
 OPTIONAL = ("text_b", "words")
 LISTS = ("endings", "words")
@@ -480,30 +482,53 @@ def encode_fields(tokenizer, fields, settings):
         those of FIELDS.
       settings: content of model.json.
     """
-    kind, length = settings["kind"], settings["max_seq_length"]
-    if kind == "question_answering":
-        windows = question_windows(tokenizer, fields, settings)
-        return [window.row for window in windows]
-    if kind == "tagging":
-        words = fields.get("words") or [
-            word.text for word in split_words(fields.get("text") or "")
-        ]
-        rows, _ = tokenizer.word_windows(
-            words, max_seq_length=length, doc_stride=settings["doc_stride"]
-        )
-        return rows
-    if kind == "multiple_choice":
-        return [
-            tokenizer.encode(fields["context"], ending, max_seq_length=length)
-            for ending in fields["endings"]
-        ]
-    row = tokenizer.encode(
-        *(fields.get(name) or "" for name in FIELDS[kind]),
-        max_seq_length=length,
+    encode = _ENCODE.get(settings["kind"], _encode_texts)
+    return encode(tokenizer, fields, settings)
+
+
+def _encode_texts(tokenizer, fields, settings):
+    texts = (fields.get(name) or "" for name in FIELDS[settings["kind"]])
+    length = settings["max_seq_length"]
+    return [tokenizer.encode(*texts, max_seq_length=length)]
+
+
+def _encode_masks(tokenizer, fields, settings):
+    (row,) = _encode_texts(tokenizer, fields, settings)
+    return [row | {POSITIONS: tokenizer.mask_positions(row)}]
+
+
+def _encode_endings(tokenizer, fields, settings):
+    context, length = fields["context"], settings["max_seq_length"]
+    return [
+        tokenizer.encode(context, ending, max_seq_length=length)
+        for ending in fields["endings"]
+    ]
+
+
+def _encode_words(tokenizer, fields, settings):
+    words = fields.get("words") or [
+        word.text for word in split_words(fields.get("text") or "")
+    ]
+    rows, _ = tokenizer.word_windows(
+        words,
+        max_seq_length=settings["max_seq_length"],
+        doc_stride=settings["doc_stride"],
     )
-    if kind == "fill_mask":
-        row[POSITIONS] = tokenizer.mask_positions(row)
-    return [row]
+    return rows
+
+
+def _encode_question(tokenizer, fields, settings):
+    windows = question_windows(tokenizer, fields, settings)
+    return [window.row for window in windows]
+
+
+# Those that are not one row of all texts.
+_ENCODE = {
+    "question_answering": _encode_question,
+    "tagging": _encode_words,
+    "multiple_choice": _encode_endings,
+    "fill_mask": _encode_masks,
+}
 
 
 def question_windows(tokenizer, fields, settings):

@@ -19,6 +19,7 @@ from bert_tf.checkpoint import (
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
+from bert_tf.serving import kinds
 from bert_tf.workflows import conversion
 
 RUN = {
@@ -143,7 +144,9 @@ def test_the_number_of_parameters_is_that_of_the_model(task):
 
 
 def test_an_encoder_is_scored_without_its_head(tiny_config):
-    facts = facts_of(tiny_config, results=RESULTS, kind="encoder")
+    facts = facts_of(
+        tiny_config, results=RESULTS, kind=kinds.by_name("encoder")
+    )
     text = model_card.text(facts)
     encoder = bert_tf.BertEncoder(tiny_config)
     assert facts.num_parameters() == encoder.count_params()
@@ -153,7 +156,12 @@ def test_an_encoder_is_scored_without_its_head(tiny_config):
 
 
 def test_a_preprocessor_has_neither_weights_nor_scores(tiny_config):
-    facts = facts_of(tiny_config, results=RESULTS, run=RUN, kind="preprocessor")
+    facts = facts_of(
+        tiny_config,
+        results=RESULTS,
+        run=RUN,
+        kind=kinds.by_name("preprocessor"),
+    )
     text = model_card.text(facts)
     names = [name for name, *_ in cells(text)]
     assert "parameters" not in names and "hidden_size" not in names

@@ -88,7 +88,7 @@ def check(found):
     )
     assert np.isclose(total, sum(word.value for word in found.words))
     for part in (*found.pieces, *found.words):
-        assert part.text == found.texts[part.name][part.begin : part.end]
+        assert part.text == found.texts[part.name][part.start : part.end]
 
 
 def test_attributions_add_up_to_the_probability(explainer):

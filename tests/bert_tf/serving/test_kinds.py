@@ -26,16 +26,23 @@ def settings(**fields):
 def find(config, task, untrained=(), sizes=CONFIG, embedding=None):
     model = types.SimpleNamespace(config=sizes, sentence_embedding=embedding)
     metadata = {"task": task, "untrained": untrained}
-    return export_kinds.find_kind(config, metadata, model)
+    return export_kinds.choose(config, metadata, model).name
 
 
 def test_every_task_has_a_different_default_kind():
-    assert set(export_kinds.KINDS) == set(models.TASK_MODELS)
-    first = [kinds[0] for kinds in export_kinds.KINDS.values()]
-    assert len(set(first)) == len(first)
-    for kinds in export_kinds.KINDS.values():
-        assert set(kinds) <= set(export_kinds.WEIGHTS)
-        assert kinds[1:] == ("encoder", "sentence_embedding")
+    first = set()
+    for task in models.TASK_MODELS:
+        own, *others = export_kinds.of_task(task)
+        first.add(own)
+        assert own.task == task
+        names = [kind.name for kind in others]
+        assert names == ["encoder", "sentence_embedding"]
+    assert len(first) == len(models.TASK_MODELS)
+
+
+def test_classes_have_the_names_that_they_are_found_by():
+    for name in export_kinds.CLASSES:
+        assert export_kinds.by_name(name).name == name
 
 
 @pytest.mark.parametrize(
@@ -49,7 +56,7 @@ def test_every_task_has_a_different_default_kind():
 )
 def test_the_default_kind_needs_a_trained_head(task, kind):
     assert find(settings(), task) == kind
-    head = export_kinds.WEIGHTS[kind] + "dense/kernel"
+    head = export_kinds.by_name(kind).weights + "dense/kernel"
     assert find(settings(), task, (head,)) == "encoder"
     with pytest.raises(
         ValueError, match=f"--kind={kind} does not fit .*{head}"
@@ -73,7 +80,7 @@ def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
 
 
 def test_any_model_can_be_exported_for_embeddings():
-    for task in export_kinds.KINDS:
+    for task in models.TASK_MODELS:
         wanted = settings(kind="sentence_embedding")
         assert find(wanted, task) == "sentence_embedding"
         # Of a folder of sentence-transformers it is the default.
@@ -144,14 +151,16 @@ def test_every_setting_applies_to_all_kinds_or_to_some():
         *["license", "accept_tokenizer_differences"],
     }
     fields = {f.name for f in dataclasses.fields(export_kinds.ExportConfig)}
-    assert fields == general | set(export_kinds.APPLIES_TO)
+    assert fields == general | set(export_kinds.OPTIONS)
     # absl defines some flags itself, common_flags that of copies.
     others = {*flags.FlagValues(), "cache_dir"}
     # Those of other formats than the SavedModel.
     others |= {f.name for f in dataclasses.fields(RuntimeConfig)} - fields
     assert set(export_savedmodel.FLAGS) - others == fields
-    for kinds in export_kinds.APPLIES_TO.values():
-        assert set(kinds) <= set(export_kinds.WEIGHTS)
+    known = map(export_kinds.by_name, export_kinds.CLASSES)
+    assert {x for kind in known for x in kind.options} == set(
+        export_kinds.OPTIONS
+    )
 
 
 def test_invalid_values_are_refused():

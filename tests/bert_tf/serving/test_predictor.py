@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.serving import export_model, kinds
-from bert_tf.serving.answers import answers
+from bert_tf.serving.answers import tags
 from bert_tf.serving.predictor import parse
 
 TEXTS = [
@@ -82,12 +82,12 @@ def check_choice(answer, line):
 
 def check_answer(answer, line):
     def places(x):
-        return x.text, x.begin, x.end
+        return x.text, x.start, x.end
 
     names = ("answer", "start", "end")
     assert places(answer) == tuple(line[name] for name in names)
-    assert answer.text == line["context"][answer.begin : answer.end] or (
-        answer.begin == -1
+    assert answer.text == line["context"][answer.start : answer.end] or (
+        answer.start == -1
     )
     found = {places(x): x.probability for x in answer.nbest}
     expected = {
@@ -111,7 +111,7 @@ def check_tags(answer, line):
         **exports.ROUNDING,
     )
     for tag in answer.words:
-        assert line["text"][tag.begin : tag.end] == tag.word
+        assert line["text"][tag.start : tag.end] == tag.word
 
 
 def check_masks(answer, line):
@@ -194,8 +194,8 @@ def test_words_get_the_tags_of_the_saved_model(exported):
             **exports.ROUNDING,
         )
     mixed = predictor(["the cat", ["the", "cat"]])
-    assert [tag.begin for tag in mixed[0].words] == [0, 4]
-    assert [tag.begin for tag in mixed[1].words] == [0, 1]
+    assert [tag.start for tag in mixed[0].words] == [0, 4]
+    assert [tag.start for tag in mixed[1].words] == [0, 1]
     assert predictor(("the", "cat")) == mixed[1]
 
 
@@ -222,24 +222,24 @@ def test_entities_have_the_characters_of_their_words():
     }
     labels = ["O", "B-PER", "I-PER", "I-LOC"]
     text = "Mr. Müller of Köln"
-    found = answers.make("tagging", {"text": text}, outputs, labels)
+    found = tags.Tagging.typed({"text": text}, outputs, labels)
     assert found.entities == (
-        answers.Entity("PER", "Mr. Müller", 0, 10, 0.25),
-        answers.Entity("LOC", "Köln", 14, 18, 0.75),
+        tags.Entity("PER", "Mr. Müller", 0, 10, 0.25),
+        tags.Entity("LOC", "Köln", 14, 18, 0.75),
     )
-    found = answers.make("tagging", {"words": words}, outputs, labels)
+    found = tags.Tagging.typed({"words": words}, outputs, labels)
     assert found.entities[0][:4] == ("PER", "Mr. Müller", 0, 2)
     # The same entities in the labels of BILOU.
     outputs["tags"] = np.array([[b"B-PER", b"L-PER", b"O", b"U-LOC"]], object)
     bilou = ["O", *(f"{b}-{t}" for b in "BILU" for t in ("PER", "LOC"))]
-    found = answers.make("tagging", {"text": text}, outputs, bilou)
+    found = tags.Tagging.typed({"text": text}, outputs, bilou)
     assert [entity[:2] for entity in found.entities] == [
         ("PER", "Mr. Müller"),
         ("LOC", "Köln"),
     ]
     assert found.words[1].tag == "L-PER"
     # Tags of words that are not parts of entities.
-    found = answers.make("tagging", {"text": text}, outputs, ["NN", *labels])
+    found = tags.Tagging.typed({"text": text}, outputs, ["NN", *labels])
     assert found.entities == () and len(found.words) == 4
 
 

@@ -7,6 +7,11 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.serving import row_outputs, text_rows
+from bert_tf.serving.answers.encoder import Encoder
+from bert_tf.serving.answers.kind import plain
+from bert_tf.serving.answers.masks import FillMask
+from bert_tf.serving.answers.questions import QuestionAnswering
+from bert_tf.serving.answers.tags import Tagging
 
 
 def test_texts_are_cut_that_have_more_tokens_than_fit():
@@ -26,8 +31,10 @@ def test_texts_are_cut_that_have_more_tokens_than_fit():
 def test_each_candidate_is_filled_into_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
-    values = row_outputs.fill_masks(
-        "The [MASK] on the [MASK]. [MASK]", tokens, probabilities
+    values = FillMask.to_json(
+        {"text": "The [MASK] on the [MASK]. [MASK]"},
+        {"tokens": tokens[None], "probabilities": probabilities[None]},
+        {"tokens", "probabilities"},
     )
     assert values == {
         # The last [MASK] is beyond the model's length and is kept.
@@ -64,14 +71,14 @@ def test_each_candidate_is_filled_into_the_text():
 # All outputs for two rows, the first shorter; a subset of them for the first
 # row, without padding.
 PADDED = {
-    "masks": (
+    FillMask: (
         {
             "tokens": np.array([[[b"a"], [b""]], [[b"b"], [b"c"]]], object),
             "probabilities": np.array([[[0.5], [0]], [[1], [1]]], np.float32),
         },
         {"tokens": [["a"]]},
     ),
-    "words": (
+    Tagging: (
         {
             "words": np.array([[b"a", b""], [b"b", b"c"]], object),
             "tags": np.array([[b"O", b""], [b"O", b"O"]], object),
@@ -79,7 +86,7 @@ PADDED = {
         },
         {"tags": ["O"], "starts": [0]},
     ),
-    "answers": (
+    QuestionAnswering: (
         {
             "answer": np.array([b"a", b"b"], object),
             "num_answers": np.array([1, 2], np.int32),
@@ -87,7 +94,7 @@ PADDED = {
         },
         {"answer": "a", "nbest_answers": ["a"]},
     ),
-    "tokens": (
+    Encoder: (
         {
             "input_mask": np.array([[1, 0], [1, 1]], np.int32),
             "sequence_output": np.ones([2, 2, 3], np.float32),
@@ -98,27 +105,25 @@ PADDED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("answers", "expected"), PADDED.values(), ids=PADDED.keys()
-)
-def test_selected_outputs_do_not_depend_on_other_rows(answers, expected):
+@pytest.mark.parametrize("kind", PADDED)
+def test_selected_outputs_do_not_depend_on_other_rows(kind):
+    answers, expected = PADDED[kind]
+
     def signature(text):
         return {
             name: tf.constant(x[: len(text)]) for name, x in answers.items()
         }
 
     rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
-    found, _ = row_outputs.answer_rows(
-        signature, rows, {"text": 1}, list(expected)
-    )
-    assert found == {"line": 1, "text": "x"} | expected
+    found, _ = row_outputs.compute(kind, signature, rows, {"text": 1})
+    assert kind.to_json({"text": "x"}, found, set(expected)) == expected
 
 
 def test_float32_is_written_with_its_shortest_digits():
     values = np.array([0.1, 1 / 3, 1e-30], np.float32)
-    assert json.dumps(row_outputs.plain(values)) == "[0.1, 0.33333334, 1e-30]"
-    assert row_outputs.plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
-    assert row_outputs.plain(np.array([-1, 2], np.int32)) == [-1, 2]
+    assert json.dumps(plain(values)) == "[0.1, 0.33333334, 1e-30]"
+    assert plain(np.array([[b"caf\xc3\xa9"]], object)) == [["café"]]
+    assert plain(np.array([-1, 2], np.int32)) == [-1, 2]
 
 
 def test_lists_of_a_batch_are_padded():

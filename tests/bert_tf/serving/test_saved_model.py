@@ -12,7 +12,7 @@ from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.serving import saved_model
-from bert_tf.serving.answers import encoder_signatures
+from bert_tf.serving.answers import encoder
 from tfrecords import schema
 
 
@@ -159,9 +159,7 @@ def test_outputs_of_every_dtype_policy_are_float32(tiny_encoder):
             lambda x: tf.cast(x, tf.bfloat16), tuple(tiny_encoder(inputs()))
         )
     )
-    for output in encoder_signatures.flatten(
-        encoder_signatures.encoder_interface(half)
-    ).values():
+    for output in encoder.flatten(encoder.encoder_interface(half)).values():
         assert output.dtype == tf.float32
 
 

@@ -249,7 +249,7 @@ def test_an_answer_is_marked_in_a_long_passage(browse, pages, eagerly):
     texts = ("who sat", "the cat sat on the mat. " * 5 + "a ship")
     result = page.ask("answer", *texts)
     answer = predictor(pages, "spans")(texts)
-    assert answer.begin >= 0
+    assert answer.start >= 0
     title = f"probability {answer.probability:.4f}"
     assert marks(result) == [(answer.text, title)]
     assert texts[1] in result.text

@@ -3,7 +3,8 @@
 import html.parser
 
 from bert_tf.serving import attributions
-from bert_tf.serving.answers import answers
+from bert_tf.serving.answers.classification import Label
+from bert_tf.serving.answers.score import Score
 from bert_tf.serving.page import marked_text
 
 HOSTILE = "<script>alert(1)</script> & \"quoted\" 'cat'"
@@ -74,7 +75,7 @@ def explanation(answer, num_cut=0):
 
 
 def test_an_explanation_has_numbers_words_and_no_script():
-    label = answers.Label("<i>", 0.75, {"no": 0.25, "<i>": 0.75})
+    label = Label("<i>", 0.75, {"no": 0.25, "<i>": 0.75})
     page = Page(marked_text.explained(explanation(label)))
     assert {"script", "i", "img", "a"} & set(page.tags) == set()
     assert HOSTILE in page.text and "a cat" in page.text
@@ -96,7 +97,7 @@ def test_an_explanation_has_numbers_words_and_no_script():
 
 
 def test_texts_of_a_page_have_one_scale_of_colors():
-    label = answers.Label("no", 1.0, {"no": 1.0})
+    label = Label("no", 1.0, {"no": 1.0})
     assert marked_text.largest(explanation(label)) == 0.5
     page = Page(marked_text.explained(explanation(label), 2.0))
     blue, orange, none = page.styles
@@ -106,14 +107,14 @@ def test_texts_of_a_page_have_one_scale_of_colors():
 
 
 def test_a_score_and_cut_tokens_are_named():
-    score = answers.Score(0.75)
+    score = Score(0.75)
     text = Page(marked_text.explained(explanation(score, 7))).text
     assert "score 0.75" in text and "score: 0.5000 with [MASK]" in text
     assert "The last 7 tokens were cut" in text
 
 
 def test_a_text_without_words_has_no_marks():
-    label = answers.Label("no", 1.0, {"no": 1.0})
+    label = Label("no", 1.0, {"no": 1.0})
     empty = attributions.Explanation({}, label, 1.0, 1.0, 0.0, 32, (), (), 0)
     assert Page(marked_text.explained(empty)).marks == []
 

@@ -76,14 +76,14 @@ def test_answers(both, name):
     assert [wanted.text != "" for _, wanted in pairs] == [True, True, False]
     for found, wanted in pairs:
         assert found["answer"] == wanted.text
-        assert (found["start"], found["end"]) == (wanted.begin, wanted.end)
+        assert (found["start"], found["end"]) == (wanted.start, wanted.end)
         assert found["probability"] == pytest.approx(
             wanted.probability, **CLOSE
         )
         if wanted.text:
             assert [
                 (x["answer"], x["start"], x["end"]) for x in found["nbest"]
-            ] == [(x.text, x.begin, x.end) for x in wanted.nbest]
+            ] == [(x.text, x.start, x.end) for x in wanted.nbest]
 
 
 @pytest.mark.parametrize("most", [1, 3, 8])
@@ -114,12 +114,12 @@ def test_questions_without_an_answer(
     for answer, expected in zip(answers, wanted, strict=True):
         assert answer["answer"] == expected.text
         assert (answer["start"], answer["end"]) == (
-            expected.begin,
+            expected.start,
             expected.end,
         )
         assert [
             (x["answer"], x["start"], x["end"]) for x in answer["nbest"]
-        ] == [(x.text, x.begin, x.end) for x in expected.nbest]
+        ] == [(x.text, x.start, x.end) for x in expected.nbest]
         assert [x["probability"] for x in answer["nbest"]] == pytest.approx(
             [x.probability for x in expected.nbest], **CLOSE
         )
@@ -384,7 +384,7 @@ def test_tags(both, name):
         )
         if "start" in found["words"][0]:
             assert [(x["start"], x["end"]) for x in found["words"]] == [
-                (x.begin, x.end) for x in wanted.words
+                (x.start, x.end) for x in wanted.words
             ]
 
 

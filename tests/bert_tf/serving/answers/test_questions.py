@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
-from bert_tf.serving.answers import question_signatures
+from bert_tf.serving.answers import questions
 from tfrecords.tasks import question_windows
 from tfrecords.text import tokenizer
 
@@ -190,7 +190,7 @@ def test_the_c_loader_gives_the_same_answers(exported, c_program):
 
 
 def test_flags_override_the_settings_of_the_model():
-    found = question_signatures.find_settings(
+    found = questions.find_settings(
         128,
         {"doc_stride": None, "n_best_size": 5, "max_seq_length": None},
         {
@@ -202,7 +202,7 @@ def test_flags_override_the_settings_of_the_model():
             "task": "spans",
         },
     )
-    assert found == question_signatures.Settings(
+    assert found == questions.Settings(
         max_seq_length=128,
         doc_stride=64,
         n_best_size=5,
@@ -215,7 +215,6 @@ def test_a_max_query_length_without_room_for_a_passage_is_refused():
     message = "--max_query_length={} leaves .* in --max_seq_length=16"
     for settings, length in (({}, 64), ({"max_query_length": 13}, 13)):
         with pytest.raises(ValueError, match=message.format(length)):
-            question_signatures.find_settings(16, settings, {})
-    found = question_signatures.find_settings(16, {"max_query_length": 12})
-    model = tokenizer = None  # Neither is used before the first call.
-    assert question_signatures.make_answer(model, tokenizer, found)
+            questions.find_settings(16, settings, {})
+    found = questions.find_settings(16, {"max_query_length": 12})
+    assert found.max_query_length == 12

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from exports import ROUNDING, strings
 
-from bert_tf.serving.answers import mask_signatures
+from bert_tf.serving import kinds
+from bert_tf.serving.answers.masks import FillMask
 from tfrecords.text import tokenizer
 
 MASKED = ["the [MASK] sat on the [MASK].", "no mask", "[MASK]", ""]
@@ -22,10 +23,14 @@ def keeping(tiny_vocab_file):
     return tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=["[MASK]"])
 
 
+def encode(words, length, texts):
+    answers = FillMask(None, words, length, {}, kinds.AnswerOptions())
+    return answers.encode(tf.constant(texts))
+
+
 def test_the_mask_is_kept_as_one_token(words, keeping):
-    batch = mask_signatures.pack_masked(
-        keeping, 12, tf.constant(["[MASK] the[MASK][MASK]", "[mask]", ""])
-    )
+    texts = ["[MASK] the[MASK][MASK]", "[mask]", ""]
+    batch = encode(keeping, 12, texts)
     the = words(["the"]).values.numpy()[0]
     mask, cls, sep = words.mask_id, words.cls_id, words.sep_id
     ids = batch["input_word_ids"].numpy()
@@ -40,13 +45,11 @@ def test_the_mask_is_kept_as_one_token(words, keeping):
 
 def test_a_tokenizer_must_keep_the_mask(words):
     with pytest.raises(ValueError, match=r"kept_tokens=\('\[MASK\]',\)"):
-        mask_signatures.pack_masked(words, 6, tf.constant(["the"]))
+        encode(words, 6, ["the"])
 
 
 def test_a_mask_beyond_the_length_is_truncated(keeping):
-    batch = mask_signatures.pack_masked(
-        keeping, 6, tf.constant(["the cat sat on the [MASK]", "the [MASK]"])
-    )
+    batch = encode(keeping, 6, ["the cat sat on the [MASK]", "the [MASK]"])
     assert batch["masked_lm_positions"].numpy().tolist() == [[0], [2]]
     assert batch["masked_lm_weights"].numpy().tolist() == [[0.0], [1.0]]
 

@@ -6,8 +6,11 @@ import pytest
 import tensorflow as tf
 from exports import ROUNDING
 
-from bert_tf.serving.runtimes import config, networks
+from bert_tf.checkpoint import contents
+from bert_tf.serving import kinds
+from bert_tf.serving.runtimes import export_network
 from tfrecords import schema
+from tfrecords.text import tokenizer
 
 TOKENS = 11
 
@@ -21,34 +24,33 @@ def batch_of(vocab_size, kind):
         "input_type_ids": (np.arange(TOKENS) > 4) * mask,
         "masked_lm_positions": np.array([[1, 2], [3, 4], [0, 1]]),
     }
-    names = networks.input_names(kind)
+    names = kinds.by_name(kind).network_inputs()
     return {name: tf.constant(inputs[name], tf.int32) for name in names}
 
 
-def outputs_of(task, kind, **settings):
+def make(model, kind, vocab_size=50, metadata=None, **settings):
+    """Returns the network of a kind, whose vocabulary has fewer entries."""
+    kind = kinds.by_name(kind)
+    with open(exports.VOCAB_FILE, encoding="utf-8") as file:
+        entries = file.read().split("\n")[:vocab_size]
+    words = tokenizer.BertTokenizer(entries, kept_tokens=kind.kept_tokens)
+    options = kinds.AnswerOptions(**settings)
+    return export_network.make_network(
+        kind(model, words, exports.MAX_SEQ_LENGTH, metadata or {}, options)
+    )
+
+
+def outputs_of(task, kind, metadata=None, **settings):
     """Model, batch, and the outputs of the network of a kind."""
     model = exports.make_model(task, num_hidden_layers=2)
-    options = {
-        name: settings.pop(name)
-        for name in ("is_pooler_trained", "score_range")
-        if name in settings
-    }
-    network = networks.make(
-        model,
-        kind,
-        config.RuntimeConfig(model_dir="m", export_dir="e", **settings),
-        vocab_size=50,
-        **options,
-    )
+    network = make(model, kind, metadata=metadata, **settings)
     batch = batch_of(model.config.vocab_size, kind)
     outputs = network(*batch.values())
     return model, batch, {name: x.numpy() for name, x in outputs.items()}
 
 
 def test_inputs_have_any_size():
-    model = exports.make_model("classification")
-    settings = config.RuntimeConfig(model_dir="m", export_dir="e")
-    network = networks.make(model, "fill_mask", settings, vocab_size=50)
+    network = make(exports.make_model("pretraining"), "fill_mask")
     assert [(s.name, s.dtype) for s in network.input_signature] == [
         (name, tf.int32)
         for name in (*schema.ENCODER_INPUTS, "masked_lm_positions")
@@ -72,7 +74,7 @@ def test_scores_are_clipped():
     )
     low, high = np.sort(free["score"])[[0, 2]] + [0.1, -0.1]
     _, _, outputs = outputs_of(
-        "regression", "regression", score_range=(low, high)
+        "regression", "regression", {"score_range": (low, high)}
     )
     np.testing.assert_allclose(
         outputs["score"], np.clip(free["score"], low, high), **ROUNDING
@@ -128,8 +130,9 @@ def test_vectors_have_the_given_pooling(pooling):
 
 @pytest.mark.parametrize("is_pooler_trained", [True, False])
 def test_the_encoder(is_pooler_trained):
+    untrained = [] if is_pooler_trained else [contents.POOLER + "kernel"]
     model, batch, outputs = outputs_of(
-        "regression", "encoder", is_pooler_trained=is_pooler_trained
+        "regression", "encoder", {"task": "regression", "untrained": untrained}
     )
     expected = model.encoder(batch)
     assert ("pooled_output" in outputs) == is_pooler_trained

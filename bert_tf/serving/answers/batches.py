@@ -1,7 +1,7 @@
-"""Texts or text pairs -> batches; model outputs -> answers.
+"""Texts or text pairs -> batches, and outputs of a few rows at a time.
 
-Shapes: N texts, S max_seq_length, s length of the longest row in a batch, C
-classes. Everything runs in the graph and is saved with the model.
+Shapes: N texts, S max_seq_length, s length of the longest row in a batch.
+Everything runs in the graph and is saved with the model.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,12 +13,15 @@ from tfrecords.text import segments
 # Maximum rows in one call of the model.
 ROWS_AT_ONCE = 32
 STRINGS = tf.TensorSpec([None], tf.string)
+# Signatures for TensorFlow Serving's Classify and Regress APIs.
+CLASSIFY = "classify"
+REGRESS = "regress"
 
-Answers = Mapping[str, tf.Tensor]
+Tensors = Mapping[str, tf.Tensor]
 Function = tf.types.experimental.PolymorphicFunction
 
 
-def of_texts(function: Callable[[tf.Tensor], Answers]) -> Function:
+def of_texts(function: Callable[[tf.Tensor], Tensors]) -> Function:
     """Returns a signature with the input `text` [N] string."""
 
     @tf.function(input_signature=[STRINGS], autograph=False)
@@ -51,7 +54,7 @@ def _default_text_b(text_b: tf.Tensor, text_a: tf.Tensor) -> tf.Tensor:
     return tf.ensure_shape(text_b, text_a.shape)
 
 
-def of_pairs(function: Callable[..., Answers]) -> Function:
+def of_pairs(function: Callable[..., Tensors]) -> Function:
     """Returns a signature with the inputs `text_a` and `text_b`.
 
     Both are [N] string; `text_b` may also be [0].
@@ -67,7 +70,7 @@ def of_pairs(function: Callable[..., Answers]) -> Function:
     return of_pair
 
 
-def of_examples(function: Callable[..., Answers]) -> Function:
+def of_examples(function: Callable[..., Tensors]) -> Function:
     """Returns a signature of `inputs` [N], serialized tf.train.Examples.
 
     TensorFlow Serving's Classify and Regress APIs create them from the features
@@ -154,18 +157,18 @@ def pack_pairs(
 
 
 def in_parts(
-    model,
+    network: Callable[[Tensors], Tensors],
     inputs: Mapping[str, tf.Tensor],
     shapes: Mapping[str, Sequence[int]],
     most_rows: int = ROWS_AT_ONCE,
 ) -> dict[str, tf.Tensor]:
-    """Returns the outputs of a model that is called on a few rows at a time.
+    """Returns the outputs of a network that is called on a few rows at a time.
 
     This limits the memory for a long text, which has many windows. Each part is
     only as long as its longest row.
 
     Args:
-      model: batch -> outputs.
+      network: batch -> outputs.
       inputs: `schema.ENCODER_INPUTS`, each [M, S], for any number M of rows.
       shapes: name of an output -> its shape without the first dimension,
         beginning with S.
@@ -185,7 +188,7 @@ def in_parts(
             name: tensor[first : first + most_rows]
             for name, tensor in inputs.items()
         }
-        outputs = model(without_padding(rows), training=False)
+        outputs = network(without_padding(rows))
         for name in shapes:
             output = outputs[name]
             rest = length - tf.shape(output)[1]
@@ -206,30 +209,3 @@ def in_parts(
         parallel_iterations=1,
     )
     return {name: array.concat() for name, array in arrays.items()}
-
-
-def classify(outputs, batch, *, labels: Sequence[str]) -> Answers:
-    """Returns `label` [N] string; `probabilities`, `logits` [N, C] float32."""
-    best = tf.argmax(outputs["logits"], axis=-1)
-    return {
-        "label": tf.gather(tf.constant(labels), best),
-        "probabilities": tf.nn.softmax(outputs["logits"]),
-        "logits": outputs["logits"],
-    }
-
-
-def classes_of(answers: Answers, labels: Sequence[str]) -> Answers:
-    """Returns the outputs of the Classify API: classes and scores, [N, C]."""
-    scores = answers["probabilities"]
-    classes = tf.broadcast_to(tf.constant(labels), tf.shape(scores))
-    return {"classes": classes, "scores": scores}
-
-
-def score(
-    outputs, batch, *, score_range: Sequence[float] | None = None
-) -> Answers:
-    """Returns `score` [N] float32, clipped to `score_range` if given."""
-    scores = outputs["predictions"]
-    if score_range is not None:
-        scores = tf.clip_by_value(scores, *score_range)
-    return {"score": scores}

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
 
-from bert_tf.serving.answers import choice_signatures
+from bert_tf.serving import kinds
+from bert_tf.serving.answers.choices import MultipleChoice
 from tfrecords.text import segments, tokenizer
 
 CONTEXTS = ["The cat sat.", "old bread " * 40, "It rained."]
@@ -95,9 +96,10 @@ def test_endings_without_a_context_are_refused(exported):
 
 
 def test_missing_endings_have_no_row(words):
-    batch = choice_signatures.pack_choices(
-        words, MAX_SEQ_LENGTH, tf.constant(CONTEXTS), tf.constant(ENDINGS)
+    answers = MultipleChoice(
+        None, words, MAX_SEQ_LENGTH, {}, kinds.AnswerOptions()
     )
+    batch = answers.encode(tf.constant(CONTEXTS), tf.constant(ENDINGS))
     assert batch["input_word_ids"].shape == (8, 1, MAX_SEQ_LENGTH)
     assert batch["indices"].numpy()[4:].tolist() == [
         [1, 0], [1, 1], [2, 1], [2, 3],

@@ -1,9 +1,9 @@
-"""text_signatures.py: packing, calls on parts of a batch, scores."""
+"""batches.py: packing, and calls on parts of a batch."""
 
 import pytest
 import tensorflow as tf
 
-from bert_tf.serving.answers import text_signatures
+from bert_tf.serving.answers import batches
 from tfrecords import schema
 from tfrecords.text import tokenizer
 
@@ -14,7 +14,7 @@ def words(tiny_vocab_file):
 
 
 def test_batches_are_as_long_as_the_longest_row(words):
-    batch = text_signatures.pack_pairs(
+    batch = batches.pack_pairs(
         words, 64, tf.constant(["the cat", "the"]), tf.constant(["", "sat"])
     )
     assert batch["input_word_ids"].shape == (2, 5)
@@ -24,7 +24,7 @@ def test_batches_are_as_long_as_the_longest_row(words):
 def test_tokens_are_counted_before_rows_are_cut(words):
     first = tf.constant(["the cat", "the", ""])
     second = tf.constant(["", "cat the " * 50, ""])
-    count = text_signatures.count_tokens
+    count = batches.count_tokens
     assert count(words, first).numpy().tolist() == [4, 3, 1]
     # [CLS] a [SEP] b [SEP]
     assert count(words, first, second).numpy().tolist() == [4, 104, 1]
@@ -56,28 +56,17 @@ def test_parts_give_the_same_outputs_as_one_batch(lengths, parts):
     }
     seen = []
 
-    def model(batch, training):
-        assert not training
+    def network(batch):
         ids = tf.cast(batch["input_word_ids"], tf.float32)
         tf.py_function(lambda x: seen.append(x.shape), [ids], [])
         return {"one": ids, "two": tf.stack([ids, -ids], axis=-1)}
 
     shapes = {"one": [6], "two": [6, 2]}
     outputs = tf.function(
-        lambda: text_signatures.in_parts(model, inputs, shapes, most_rows=2)
+        lambda: batches.in_parts(network, inputs, shapes, most_rows=2)
     )()
     assert outputs["one"].shape == (num_rows, 6)
     is_token = inputs["input_mask"].numpy() == 1
-    for name, values in model(inputs, training=False).items():
+    for name, values in network(inputs).items():
         assert (outputs[name].numpy() == values.numpy())[is_token].all()
     assert seen[:-1] == parts  # Each as long as its longest row.
-
-
-def test_scores_are_clipped_to_the_range_of_the_task():
-    outputs = {"predictions": tf.constant([-0.5, 2.5, 5.25])}
-    for score_range, expected in (
-        (None, [-0.5, 2.5, 5.25]),
-        ([0.0, 5.0], [0.0, 2.5, 5.0]),
-    ):
-        found = text_signatures.score(outputs, {}, score_range=score_range)
-        assert found["score"].numpy().tolist() == expected

@@ -1,0 +1,94 @@
+"""Texts or pairs -> their classes and the probabilities of all.
+
+Shapes: N texts, C classes.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+
+
+class Label(NamedTuple):
+    """The likeliest class of a text or pair.
+
+    Attributes:
+      label: its name.
+      probability: its probability.
+      probabilities: name -> probability of every class.
+    """
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+class Classification(Kind):
+    """The class of a text or pair.
+
+    Its signature `text` returns `label` [N] string, and `probabilities` and
+    `logits` [N, C] float32. `classify` is TensorFlow Serving's Classify API:
+    `classes` and `scores`, [N, C].
+    """
+
+    name = task = "classification"
+    weights = "classification/"
+    title, hub_task = "text classification", "text-classification"
+    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
+    expected = "a str, or a pair (str, str)"
+    is_explained = True
+    scored = ("logits",)
+    view = "classify"
+    action = "Classify"
+    hint = "What each word adds to the answer is marked."
+    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
+
+    def network(self, batch):
+        """Returns `probabilities` and `logits`, [N, C] float32."""
+        logits = self.model(batch, training=False)["logits"]
+        return {"probabilities": tf.nn.softmax(logits), "logits": logits}
+
+    def decode(self, numbers, batch):
+        """Returns the outputs in the class's description."""
+        best = tf.argmax(numbers["logits"], axis=-1)
+        return {"label": tf.gather(tf.constant(self.labels), best)} | numbers
+
+    def more_signatures(self, answer):
+        """Returns `classify`."""
+
+        def classes_of(*texts):
+            scores = answer(*texts)["probabilities"]
+            labels = tf.constant(self.labels)
+            classes = tf.broadcast_to(labels, tf.shape(scores))
+            return {"classes": classes, "scores": scores}
+
+        return {batches.CLASSIFY: batches.of_examples(classes_of)}
+
+    def rows_settings(self):
+        """Returns `labels` and their number."""
+        return {"labels": self.labels, "num_classes": len(self.labels)}
+
+    @classmethod
+    def check_label(cls, label, labels):
+        """Returns what the label should be; see `Kind`."""
+        if label not in (None, *labels):
+            return f"the model's are {', '.join(labels)}"
+        return None
+
+    @classmethod
+    def score(cls, outputs, gold, settings):
+        """Returns the accuracy."""
+        labels = np.array(settings["labels"])
+        is_right = labels[outputs["logits"].argmax(-1)] == np.array(gold)
+        return "accuracy", float(is_right.mean())
+
+    @classmethod
+    def typed(cls, fields, outputs, labels):
+        """Returns a Label."""
+        values = plain(outputs["probabilities"])[0]
+        probabilities = dict(zip(labels, values, strict=True))
+        (label,) = plain(outputs["label"])
+        return Label(label, probabilities[label], probabilities)

@@ -1,0 +1,84 @@
+"""Texts or pairs -> their scores.
+
+Shapes: N texts.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.serving.answers import batches
+from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+
+
+class Score(NamedTuple):
+    """The score of a text or pair."""
+
+    score: float
+
+
+class Regression(Kind):
+    """The score of a text or pair.
+
+    Its signature `text` returns `score` [N] float32, clipped to the range of
+    the labels if the model has one. `regress` is TensorFlow Serving's Regress
+    API: `outputs` [N].
+    """
+
+    name = task = "regression"
+    weights = "regression/"
+    title, hub_task = "a score for a text or a pair", "text-classification"
+    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
+    expected = "a str, or a pair (str, str)"
+    is_explained = True
+    scored = ("score",)
+    view = "classify"
+    action = "Score"
+    hint = "What each word adds to the answer is marked."
+    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
+
+    def network(self, batch):
+        """Returns `score` [N] float32."""
+        scores = self.model(batch, training=False)["predictions"]
+        if limits := self.metadata.get("score_range"):
+            scores = tf.clip_by_value(scores, *limits)
+        return {"score": scores}
+
+    def decode(self, numbers, batch):
+        """Returns the same numbers."""
+        return numbers
+
+    def more_signatures(self, answer):
+        """Returns `regress`."""
+        return {
+            batches.REGRESS: batches.of_examples(
+                lambda *texts: {"outputs": answer(*texts)["score"]}
+            )
+        }
+
+    @classmethod
+    def check_label(cls, label, labels):
+        """Returns what the label should be; see `Kind`."""
+        if label is None or _is_number(label):
+            return None
+        return "a score should be a number"
+
+    @classmethod
+    def score(cls, outputs, gold, settings):
+        """Returns the Pearson correlation."""
+        gold = np.array(gold, float)
+        return "pearson", float(np.corrcoef(outputs["score"], gold)[0, 1])
+
+    @classmethod
+    def typed(cls, fields, outputs, labels):
+        """Returns a Score."""
+        return Score(*plain(outputs["score"]))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
