@@ -16,6 +16,7 @@ Three named losses, whose values are 0 for a student that equals its teacher:
 B batch, S sequence, C classes, H hidden, R relation heads.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -24,8 +25,8 @@ import tensorflow as tf
 
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model.fused import MASKED_SCORE
-from bert_tf.tasks.losses import WeightedMean, squared_error, weighted_mean
-from bert_tf.tasks.task import Batch, Outputs, Task
+from bert_tf.tasks.losses import WeightedMean, cross_entropy, weighted_mean
+from bert_tf.tasks.task import Batch, Target, Task
 
 # Prefix of the names of the teacher's outputs.
 _TAUGHT = "teacher/"
@@ -46,8 +47,9 @@ def soft_targets(
     logits: tf.Tensor,
     taught: tf.Tensor,
     weights: tf.Tensor,
-    temperature: float,
     epsilon: float = 0.0,
+    *,
+    temperature: float,
 ) -> WeightedMean:
     """Returns the mean divergence from the teacher's softened probabilities.
 
@@ -58,8 +60,8 @@ def soft_targets(
       logits: [..., C] float, the student's.
       taught: [..., C] float, the teacher's.
       weights: [...] float32; rows of weight 0 are ignored.
-      temperature: divisor of the logits.
       epsilon: epsilon of the `WeightedMean`.
+      temperature: divisor of the logits.
     """
     softened = [tf.cast(x, tf.float32) / temperature for x in (taught, logits)]
     each = temperature**2 * divergence(*softened)
@@ -90,11 +92,12 @@ def similarities(
 
 
 def relations(
-    learned: Sequence[tf.Tensor],
-    taught: Sequence[tf.Tensor],
-    num_heads: int,
+    vectors: tuple[Sequence[tf.Tensor], Sequence[tf.Tensor]],
     mask: tf.Tensor,
     weights: tf.Tensor,
+    epsilon: float = 0.0,
+    *,
+    num_heads: int,
 ) -> WeightedMean:
     """Returns the divergence of the tokens' similarities, over kinds of vector.
 
@@ -103,12 +106,12 @@ def relations(
     the paper is over the tokens of each text, then over texts.
 
     Args:
-      learned: vectors of the student, such as its queries, keys and values:
-        [B, S, H] float each.
-      taught: those of the teacher, of another H.
-      num_heads: R, a divisor of both H.
+      vectors: those of the student, such as its queries, keys and values:
+        [B, S, H] float each; and those of the teacher, of another H.
       mask: [B, S] or [B, S, S], see `BertEncoder.attention_mask`.
       weights: [B, S] float32, 1 for a token and 0 for padding.
+      epsilon: epsilon of the `WeightedMean`.
+      num_heads: R, a divisor of both H.
     """
     each = tf.add_n(
         [
@@ -119,10 +122,10 @@ def relations(
                 ),
                 axis=1,
             )
-            for own, theirs in zip(learned, taught, strict=True)
+            for own, theirs in zip(*vectors, strict=True)
         ]
     )
-    return weighted_mean(each, weights)
+    return weighted_mean(each, weights, epsilon)
 
 
 class DistilledTask(Task):
@@ -167,12 +170,37 @@ class DistilledTask(Task):
         self.relation_layer = relation_layer
 
     def targets(self, batch):
-        """Returns the targets of the labels."""
-        return self.task.targets(batch)
+        """Returns the targets of the labels, and those of the teacher.
 
-    def accuracies(self, outputs, batch):
-        """Returns the student's accuracies."""
-        return self.task.accuracies(outputs, batch)
+        If labels are not learned, they have accuracies alone.
+        """
+        of_labels = self.task.targets(batch)
+        found = {
+            name: target._replace(share=target.share * (1.0 - self.weight))
+            for name, target in of_labels.items()
+        }
+        for name, target in of_labels.items() if self.has_soft_targets else ():
+            loss = target.loss
+            if loss is cross_entropy:
+                loss = functools.partial(
+                    soft_targets, temperature=self.temperature
+                )
+            found[f"{name}_soft_targets"] = target._replace(
+                labels=_TAUGHT + target.logits,
+                loss=loss,
+                share=target.share * self.weight,
+                loss_name=None,
+            )
+        for name in self.relation_names:
+            found[name] = Target(
+                name,
+                # The same mask for both models, so the student's is not needed.
+                self.teacher.encoder.attention_mask(batch),
+                _is_token(batch),
+                functools.partial(relations, num_heads=self.relation_heads),
+                share=self.weight,
+            )
+        return found
 
     def outputs(self, model, batch, dropout_key) -> dict:
         """Returns the student's outputs, and what is learned from the teacher.
@@ -198,69 +226,6 @@ class DistilledTask(Task):
             for name, taught in self.teacher(batch, **of_teacher).items():
                 extra[_TAUGHT + name] = tf.stop_gradient(taught)
         return model(batch, **of_student) | extra
-
-    def losses(self, outputs, batch):
-        """Returns the losses of labels, if used, and those of the teacher."""
-        found = {
-            name: _times(mean, 1.0 - self.weight)
-            for name, mean in self.task.losses(outputs, batch).items()
-            if self.weight < 1
-        }
-        for name, mean in self._soft_targets(outputs, batch).items():
-            found[name] = _times(mean, self.weight)
-        for name in self.relation_names:
-            # The same mask for both models, so the student's is not needed.
-            mask = self.teacher.encoder.attention_mask(batch)
-            mean = relations(
-                *outputs[name], self.relation_heads, mask, _is_token(batch)
-            )
-            found[f"{name}_loss"] = _times(mean, self.weight)
-        return found
-
-    def _soft_targets(self, outputs: Outputs, batch: Batch):
-        """Returns name -> WeightedMean of each target, {} if not learned."""
-        targets = self.targets(batch) if self.has_soft_targets else {}
-        share = self._share(batch)
-        found = {}
-        for name, target in targets.items():
-            learned = outputs[target.logits]
-            taught = outputs[_TAUGHT + target.logits]
-            if len(learned.shape) == len(target.weights.shape):  # Scores.
-                mean = squared_error(learned, taught, target.weights)
-            else:
-                mean = soft_targets(
-                    learned,
-                    taught,
-                    target.weights,
-                    self.temperature,
-                    target.epsilon,
-                )
-            found[f"{name}_soft_targets_loss"] = _times(mean, share)
-        return found
-
-    def _share(self, batch) -> float:
-        """Returns the weight of each target in the sum of the task's losses.
-
-        It is 1, or 1/2 in SQuAD, whose loss is the mean over start and end.
-        """
-        return len(self.task.loss_weights(batch)) / len(self.targets(batch))
-
-    def loss_weights(self, batch):
-        """Returns `WeightedMean.weight` of each loss, from the batch alone."""
-        found = {}
-        if self.weight < 1:
-            found |= self.task.loss_weights(batch)
-        if self.has_soft_targets:
-            for name, target in self.targets(batch).items():
-                weight = tf.reduce_sum(target.weights)
-                found[f"{name}_soft_targets_loss"] = weight
-        for name in self.relation_names:
-            found[f"{name}_loss"] = tf.reduce_sum(_is_token(batch))
-        return found
-
-
-def _times(mean: WeightedMean, factor: float) -> WeightedMean:
-    return mean._replace(total=mean.total * factor)
 
 
 def _is_token(batch: Batch) -> tf.Tensor:  # [B, S] float32

@@ -15,7 +15,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics
+from bert_tf.tasks import metrics
+from bert_tf.tasks.losses import squared_error
 from bert_tf.tasks.task import FineTuningTask, SplitOutputs, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
@@ -75,27 +76,12 @@ class Glue(FineTuningTask):
         """Returns the class or the score of each real row."""
         weights = batch["is_real_example"]
         if self.is_regression:
-            target = Target("predictions", batch["label_scores"], weights)
+            scores = batch["label_scores"]
+            target = Target("predictions", scores, weights, squared_error)
             return {"squared_error": target}
-        return {"classification": Target("logits", batch["label_ids"], weights)}
-
-    def losses(self, outputs, batch):
-        """Returns the squared error, or the cross entropy of the classes."""
-        if not self.is_regression:
-            return super().losses(outputs, batch)
-        loss = losses.squared_error(
-            outputs["predictions"],
-            batch["label_scores"],
-            batch["is_real_example"],
-        )
-        return {"squared_error_loss": loss}
-
-    def accuracies(self, outputs, batch):
-        """Returns the fraction of correct classes; {} for regression."""
-        if self.is_regression:
-            return {}
-        (accuracy,) = super().accuracies(outputs, batch).values()
-        return {"accuracy": accuracy}
+        classes = batch["label_ids"]
+        target = Target("logits", classes, weights, accuracy_name="accuracy")
+        return {"classification": target}
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""

@@ -63,14 +63,17 @@ def weighted_mean(
 
 
 def squared_error(
-    predictions: tf.Tensor, scores: tf.Tensor, weights: tf.Tensor
+    predictions: tf.Tensor,
+    scores: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
 ) -> WeightedMean:
     """Returns the mean of (prediction - score)^2; all [B] float32.
 
     For STS-B, whose labels are scores (appendix B.1 of the paper).
     """
     each = tf.square(tf.cast(predictions, tf.float32) - scores)
-    return weighted_mean(each, weights)
+    return weighted_mean(each, weights, epsilon)
 
 
 def accuracy(

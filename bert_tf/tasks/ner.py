@@ -80,12 +80,9 @@ class Ner(FineTuningTask):
     def targets(self, batch):
         """Returns the tag of each word of a real window, at its first piece."""
         weights = batch["tag_weights"] * batch["is_real_example"][:, tf.newaxis]
-        return {"tagging": Target("logits", batch["tag_ids"], weights)}
-
-    def accuracies(self, outputs, batch):
-        """Returns the fraction of words with the correct tag."""
-        (accuracy,) = super().accuracies(outputs, batch).values()
-        return {"accuracy": accuracy}
+        tags = batch["tag_ids"]
+        target = Target("logits", tags, weights, accuracy_name="accuracy")
+        return {"tagging": target}
 
     def prepare(self, model_dir, model_metadata):
         """Finds files and tags; without training, the tags are the model's."""

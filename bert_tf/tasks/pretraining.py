@@ -57,7 +57,7 @@ class PretrainingTask(Task):
                 "masked_lm_logits",
                 batch["masked_lm_ids"],
                 batch["masked_lm_weights"],
-                MASKED_LM_EPSILON,
+                epsilon=MASKED_LM_EPSILON,
             )
         }
         if "next_sentence_labels" in batch:

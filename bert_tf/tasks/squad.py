@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, squad_answers, squad_scores
+from bert_tf.tasks import squad_answers, squad_scores
 from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.io import atomic_files
@@ -66,26 +66,21 @@ class Squad(FineTuningTask):
         return models.BertSpanPredictor(config, dtype=dtype)
 
     def targets(self, batch):
-        """Returns the start and the end of the answer in each real window."""
+        """Returns the start and the end of the answer in each real window.
+
+        Their loss is the mean of both cross entropies.
+        """
+        # run_squad.py: model_fn_builder; the softmax includes padding.
         return {
             edge: Target(
                 f"{edge}_logits",
                 batch[f"{edge}_positions"],
                 batch["is_real_example"],
+                share=0.5,
+                loss_name="span_loss",
             )
             for edge in ("start", "end")
         }
-
-    def losses(self, outputs, batch):
-        """Returns the mean of the cross entropies of start and end."""
-        # run_squad.py: model_fn_builder; the softmax includes padding.
-        start, end = super().losses(outputs, batch).values()
-        total = tf.add_n([start.total, end.total]) / 2
-        return {"span_loss": losses.WeightedMean(total, start.weight)}
-
-    def loss_weights(self, batch):
-        """Returns the number of real windows."""
-        return {"span_loss": tf.reduce_sum(batch["is_real_example"])}
 
     def prepare(self, model_dir, model_metadata):
         """Finds the files; resolves options of None by model or default."""

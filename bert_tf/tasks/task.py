@@ -26,20 +26,51 @@ Scores = dict[str, dict[str, float | None]]
 
 
 class Target(NamedTuple):
-    """A prediction target of a batch.
+    """A prediction target of a batch, and the loss that it is learned by.
 
     Attributes:
       logits: name of the model's output: logits [..., C] of C classes, or
         predicted scores [...].
-      labels: [...] int32 class ids, or float32 scores.
+      labels: [...] int32 class ids, or float32 scores; or the name of an
+        output that has them, such as a teacher's.
       weights: [...] float32, 0 for positions or rows to ignore.
+      loss: function of output, labels, weights and epsilon, of `losses`.
+        Targets with `cross_entropy` have an accuracy.
+      share: factor of its loss in the sum that training minimizes; 0 for none.
       epsilon: added to the sum of `weights` over the global batch.
+      loss_name: name of the loss, of which several targets of the same weights
+        may be parts. Default: the target's name and "_loss".
+      accuracy_name: default: the target's name and "_accuracy".
     """
 
     logits: str
-    labels: tf.Tensor
+    labels: tf.Tensor | str
     weights: tf.Tensor
+    loss: Callable[..., WeightedMean] = cross_entropy
+    share: float = 1.0
     epsilon: float = 0.0
+    loss_name: str | None = None
+    accuracy_name: str | None = None
+
+    def mean(self, outputs: Outputs) -> WeightedMean:
+        """Returns its loss, multiplied by its share."""
+        labels = self.labels
+        if isinstance(labels, str):
+            labels = outputs[labels]
+        mean = self.loss(
+            outputs[self.logits], labels, self.weights, epsilon=self.epsilon
+        )
+        return mean._replace(total=mean.total * self.share)
+
+
+def _by_loss(targets: Mapping[str, Target]) -> dict[str, list[Target]]:
+    """Returns name of a loss -> the targets that are parts of it."""
+    found: dict[str, list[Target]] = {}
+    for name, target in targets.items():
+        if target.share:
+            loss_name = target.loss_name or f"{name}_loss"
+            found.setdefault(loss_name, []).append(target)
+    return found
 
 
 class Task:
@@ -81,27 +112,30 @@ class Task:
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
         """Returns the losses by name; training minimizes their sum."""
-        return {
-            f"{name}_loss": cross_entropy(outputs[logits], *others)
-            for name, (logits, *others) in self.targets(batch).items()
-        }
+        found = {}
+        for name, targets in _by_loss(self.targets(batch)).items():
+            first, *others = (target.mean(outputs) for target in targets)
+            total = sum((mean.total for mean in others), first.total)
+            found[name] = first._replace(total=total)
+        return found
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns `WeightedMean.weight` of each loss, from the batch alone."""
         return {
-            f"{name}_loss": tf.reduce_sum(target.weights)
-            for name, target in self.targets(batch).items()
+            name: tf.reduce_sum(targets[0].weights)
+            for name, targets in _by_loss(self.targets(batch)).items()
         }
 
     def accuracies(
         self, outputs: Outputs, batch: Batch
     ) -> dict[str, WeightedMean]:
-        """Returns the accuracy for each target."""
+        """Returns the accuracy for each target with classes."""
         return {
-            f"{name}_accuracy": accuracy(
+            target.accuracy_name or f"{name}_accuracy": accuracy(
                 outputs[target.logits], target.labels, target.weights
             )
             for name, target in self.targets(batch).items()
+            if target.loss is cross_entropy
         }
 
 

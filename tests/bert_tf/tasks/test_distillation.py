@@ -35,7 +35,11 @@ def test_soft_targets_and_their_gradient_equal_the_oracle(temperature):
         x = tf.constant(logits)
         tape.watch(x)
         mean = distillation.soft_targets(
-            x, tf.constant(taught), tf.constant(weights), temperature, 1e-5
+            x,
+            tf.constant(taught),
+            tf.constant(weights),
+            1e-5,
+            temperature=temperature,
         )
     p, q = (softmax(z / temperature) for z in (taught, logits))
     expected = temperature**2 * np.sum(weights * kl(p, q))
@@ -79,16 +83,18 @@ def test_relations_equal_the_oracle(is_packed):
         visible = numbers[:, :, None] == numbers[:, None]
     weights = mask.astype(np.float32)
     mean = distillation.relations(
-        list(map(tf.constant, learned)),
-        list(map(tf.constant, taught)),
-        4,
+        (list(map(tf.constant, learned)), list(map(tf.constant, taught))),
         tf.constant(visible if is_packed else mask),
         tf.constant(weights),
+        num_heads=4,
     )
     expected = relation_oracle(learned, taught, 4, visible, weights)
     np.testing.assert_allclose(mean.value(), expected, rtol=1e-4)
     same = distillation.relations(
-        [taught[0]], [taught[0]], 4, tf.constant(mask), tf.constant(weights)
+        ([taught[0]], [taught[0]]),
+        tf.constant(mask),
+        tf.constant(weights),
+        num_heads=4,
     )
     np.testing.assert_allclose(same.value(), 0.0, atol=1e-6)
 
@@ -149,8 +155,8 @@ def test_losses_are_weighted_and_named(tiny_config, make_batch):
             own[target.logits],
             taught[target.logits],
             target.weights,
-            2.0,
             target.epsilon,
+            temperature=2.0,
         )
         value = found.pop(f"{name}_soft_targets_loss")
         assert value == pytest.approx(0.25 * float(expected.value()), rel=1e-5)
@@ -289,7 +295,7 @@ def test_soft_targets_of_spans_are_a_mean_over_start_and_end(
             student(batch)[f"{edge}_logits"],
             teacher(batch)[f"{edge}_logits"],
             batch["is_real_example"],
-            2.0,
+            temperature=2.0,
         )
         assert found.pop(f"{edge}_soft_targets_loss") == pytest.approx(
             float(expected.value()) / 2, rel=1e-5
