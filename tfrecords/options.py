@@ -40,6 +40,10 @@ def option(
     choices: tuple[str, ...] | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
+    above: float | None = None,
+    needs: str | None = None,
+    instead_of: str | None = None,
+    decides: str | None = None,
     on_disk: bool = False,
     reads: bool = False,
     writes: str | None = None,
@@ -52,6 +56,12 @@ def option(
       choices: the allowed strings.
       at_least: the smallest allowed value.
       at_most: the largest allowed value.
+      above: a value that is too small, as all below it.
+      needs: another option, without which only the default is allowed.
+      instead_of: another option that cannot be given as well; both are None by
+        default.
+      decides: "always" or "unless_default" if it affects the final weights of
+        a run, see `TrainingConfig.decisive_settings`.
       on_disk: whether it is a path that cannot be in a store. Without it, a
         folder named `gs:` would be made for `gs://bucket`.
       reads: whether it is the path of an input; from a store, scripts copy it.
@@ -60,7 +70,8 @@ def option(
     """
     metadata = {"help": help, "choices": choices}
     metadata |= {"on_disk": on_disk, "reads": reads, "writes": writes}
-    metadata |= {"at_least": at_least, "at_most": at_most}
+    metadata |= {"at_least": at_least, "at_most": at_most, "above": above}
+    metadata |= {"needs": needs, "instead_of": instead_of, "decides": decides}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -70,11 +81,12 @@ class Options:
 
     Raises:
       ValueError: for a value that is not an allowed choice or is out of bounds,
-        a number that is not finite, an address of a store for an output that
-        must be on a disk, a string instead of a tuple of strings, a required
-        string that is empty, a tuple without a string that is required or by
-        default None, a required one with an empty string, or a path as in
-        `check_path`.
+        an option without another one that it needs, or with one that it
+        replaces, a number that is not finite, an address of a store for an
+        output that must be on a disk, a string instead of a tuple of strings,
+        a required string that is empty, a tuple without a string that is
+        required or by default None, a required one with an empty string, or a
+        path as in `check_path`.
     """
 
     def __post_init__(self):
@@ -115,16 +127,33 @@ class Options:
             if types_of[field.name] is int:
                 least = -MAX_INTEGER if least is None else least
                 most = MAX_INTEGER if most is None else most
+            self._check_others(field)
             bound = ""
             # `not value >= least`, so that NaN is out of bounds.
             if least is not None and not value >= least:
                 bound = f"at least {least}"
             elif most is not None and not value <= most:
                 bound = f"at most {most}"
+            elif known["above"] is not None and not value > known["above"]:
+                bound = f"above {known['above']:g}"
             elif isinstance(value, float) and not math.isfinite(value):
                 bound = "a finite number"
             if bound:
                 raise ValueError(f"--{field.name}={value} should be {bound}.")
+
+    def _check_others(self, field: dataclasses.Field) -> None:
+        """Raises ValueError if other options do not fit one that is given."""
+        name, value = field.name, getattr(self, field.name)
+        needed, other = field.metadata["needs"], field.metadata["instead_of"]
+        if needed and value != field.default and getattr(self, needed) is None:
+            raise ValueError(
+                f"--{name} needs --{needed}. Add it, or omit --{name}."
+            )
+        if other and getattr(self, other) is not None:
+            raise ValueError(
+                f"--{name}={value} is given instead of --{other}, which is "
+                f"{getattr(self, other)}. Omit one of the two."
+            )
 
 
 def is_address(path: str) -> bool:

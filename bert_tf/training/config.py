@@ -13,33 +13,6 @@ _MAX_DECAY = 0.999999
 MAX_SEED = 2**32 - 1
 # See `optimizers.WarmupDecay`.
 LEARNING_RATE_SCHEDULES = ("linear", "constant", "cosine", "one_cycle")
-# Fields that affect the final weights. A run cannot resume with other values.
-_DECISIVE = (
-    "train_batch_size",
-    "learning_rate",
-    "clip_norm",
-    "seed",
-    "gradient_accumulation_steps",
-    "clip_before_reduce",
-    "optimizer",
-    "weight_decay_rate",
-    "correct_bias",
-    "layerwise_lr_decay",
-    "precision",
-)
-# Fields that affect them, too. run.json has them only if they are not the
-# default, so that runs begun before these options existed can resume.
-_DECISIVE_UNLESS_DEFAULT = (
-    "learning_rate_schedule",
-    "final_learning_rate",
-    "muon_learning_rate",
-    "adam_beta_1",
-    "adam_beta_2",
-    "adam_epsilon",
-    "ema_decay",
-    "dropout",
-    "use_one_hot_embeddings",
-)
 
 
 def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
@@ -76,6 +49,7 @@ class TrainingConfig(Options):
         "Examples in one optimizer step, over all replicas.",
         at_least=1,
         at_most=MAX_BATCH_SIZE,
+        decides="always",
     )
     eval_batch_size: int = option(
         64,
@@ -96,7 +70,12 @@ class TrainingConfig(Options):
     log_every_steps: int = option(
         100, "Optimizer steps between progress lines.", at_least=1
     )
-    learning_rate: float = option(5e-5, "Peak learning rate.", at_least=0.0)
+    learning_rate: float = option(
+        5e-5,
+        "Peak learning rate.",
+        at_least=0.0,
+        decides="always",
+    )
     learning_rate_schedule: str = option(
         "linear",
         "How the learning rate falls after the warmup. linear, as in the "
@@ -106,22 +85,27 @@ class TrainingConfig(Options):
         "at the end of the warmup, along a cosine or a line (Hugging Face's "
         "linear schedule).",
         choices=LEARNING_RATE_SCHEDULES,
+        decides="unless_default",
     )
     final_learning_rate: float = option(
         0.0,
         "Learning rate at the end of the run; not with the constant schedule. "
         "--muon_learning_rate ends at the same fraction of its peak.",
         at_least=0.0,
+        decides="unless_default",
     )
     weight_decay_rate: float = option(
         0.01,
         "Weight decay, of all weights except biases and LayerNorm.",
         at_least=0.0,
+        decides="always",
     )
     clip_norm: float = option(
         1.0,
         "Maximum global norm of the gradients, above 0; larger gradients are "
         "scaled down. A large value, such as 1e9, disables clipping.",
+        decides="always",
+        above=0.0,
     )
     optimizer: str = option(
         "adamw",
@@ -129,62 +113,78 @@ class TrainingConfig(Options):
         "pre-training in few steps, for instance with "
         "--muon_learning_rate=5e-3 --learning_rate=1.5e-3.",
         choices=("adamw", "lamb", "muon"),
+        decides="always",
     )
     muon_learning_rate: float | None = option(
         None,
         "With --optimizer=muon: peak learning rate of the matrices of the "
         "layers, above 0, such as 0.005; --learning_rate is that of all other "
         "weights. Default: --learning_rate.",
+        decides="unless_default",
+        above=0.0,
     )
     adam_beta_1: float = option(
         0.9,
         "Decay rate of Adam's first moment.",
         at_least=0.0,
         at_most=_MAX_DECAY,
+        decides="unless_default",
     )
     adam_beta_2: float = option(
         0.999,
         "Decay rate of Adam's second moment; 0.98 for short runs.",
         at_least=0.0,
         at_most=_MAX_DECAY,
+        decides="unless_default",
     )
     adam_epsilon: float = option(
-        1e-6, "Added to the root of Adam's second moment.", at_least=1e-30
+        1e-6,
+        "Added to the root of Adam's second moment.",
+        at_least=1e-30,
+        decides="unless_default",
     )
     correct_bias: bool | None = option(
         None,
         "Whether to correct the bias of Adam's moments. Default: as each "
         "optimizer's authors do: false for BERT's adamw and with muon, true "
         "for lamb.",
+        decides="always",
     )
     layerwise_lr_decay: float = option(
         1.0,
         "Factor on the learning rate from each layer to the one below it, "
         "such as 0.9 in fine-tuning; 1 for the same rate in all layers.",
         at_most=1.0,
+        decides="always",
+        above=0.0,
     )
     ema_decay: float | None = option(
         None,
         "Decay of a moving average of the weights, above 0, such as 0.999. "
         "Evaluations and saved models then have the averages.",
         at_most=_MAX_DECAY,
+        decides="unless_default",
+        above=0.0,
     )
     seed: int = option(
         12345,
         "Seed of weights, data order and dropout.",
         at_least=0,
         at_most=MAX_SEED,
+        decides="always",
     )
     gradient_accumulation_steps: int = option(
         1,
         "Number of micro-batches that a replica's share of --train_batch_size "
         "is split into, to save memory; the update is the same.",
         at_least=1,
+        decides="always",
     )
     clip_before_reduce: bool = option(
         False,
         "Clip the gradients of each replica before they are summed, as the "
         "original does; results then depend on the number of replicas.",
+        decides="always",
     )
     steps_per_loop: int = option(
         1,
@@ -197,6 +197,7 @@ class TrainingConfig(Options):
         None,
         "Also save a checkpoint when the last one is this many minutes old, "
         "above 0.",
+        above=0.0,
     )
     dropout: str = option(
         "stateless",
@@ -204,17 +205,20 @@ class TrainingConfig(Options):
         "device and any number of replicas. device: chosen by TensorFlow for "
         "the device; on a TPU the generator in hardware, which is faster.",
         choices=("stateless", "device"),
+        decides="unless_default",
     )
     use_one_hot_embeddings: bool = option(
         False,
         "Look up embeddings by a matrix product with one-hot vectors, as the "
         "original does on TPUs, which round them to bfloat16.",
+        decides="unless_default",
     )
     precision: str | None = option(
         "float32",
         "Type of matrix products; weights and attention scores stay float32. "
         "float16 scales the loss, and skips steps whose gradients overflow.",
         choices=tuple(POLICIES),
+        decides="always",
     )
     jit_compile: bool = option(
         False,
@@ -275,21 +279,8 @@ class TrainingConfig(Options):
         "(--input_mode=stream).",
     )
 
-    # Names of options whose values, unless None, are above 0.
-    _above_zero = (
-        "clip_norm",
-        "ema_decay",
-        "layerwise_lr_decay",
-        "muon_learning_rate",
-        "save_checkpoints_minutes",
-    )
-
     def __post_init__(self):
         super().__post_init__()
-        for name in self._above_zero:
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"--{name}={value} should be above 0.")
         if self.learning_rate is not None:
             check_final_learning_rate(
                 self.learning_rate,
@@ -314,10 +305,24 @@ class TrainingConfig(Options):
         return self.correct_bias
 
     def decisive_settings(self) -> dict:
-        """Returns the settings that affect the final weights, for run.json."""
-        settings = {name: getattr(self, name) for name in _DECISIVE}
-        for name in _DECISIVE_UNLESS_DEFAULT:
-            if getattr(self, name) != getattr(TrainingConfig, name):
-                settings[name] = getattr(self, name)
-        settings["correct_bias"] = self.corrects_bias
-        return settings
+        """Returns the settings that affect the final weights, for run.json.
+
+        A run cannot resume with others. Options that were added later, and
+        those that need another one, are there only if they are used, so that
+        runs begun before they existed can resume.
+        """
+        settings = {}
+        for field in dataclasses.fields(self):
+            value, known = getattr(self, field.name), field.metadata
+            decides, needed = known.get("decides"), known.get("needs")
+            is_used = decides == "always"
+            if needed:
+                is_used &= getattr(self, needed) is not None
+            if (
+                is_used
+                or decides == "unless_default"
+                and value != field.default
+            ):
+                is_list = isinstance(value, tuple)
+                settings[field.name] = list(value) if is_list else value
+        return settings | {"correct_bias": self.corrects_bias}

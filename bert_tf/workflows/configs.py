@@ -54,17 +54,25 @@ class DistillationConfig(TrainingConfig, ModelSource):
         "the teacher's probabilities; attention_relations, the similarities of "
         "the tokens' queries, keys and values (MiniLMv2); hidden_relations, "
         "the same of their hidden states.",
+        needs="teacher",
+        decides="always",
     )
     distillation_weight: float = option(
         0.5,
         "With --teacher: weight of its losses, above 0; that of the losses of "
         "the labels is 1 minus this. 1: labels are not used.",
         at_most=1.0,
+        needs="teacher",
+        decides="always",
+        above=0.0,
     )
     temperature: float = option(
         2.0,
         "With soft_targets: divisor of both models' logits, above 0. Higher "
         "ones weigh the less likely classes more.",
+        needs="teacher",
+        decides="always",
+        above=0.0,
     )
     relation_heads: int | None = option(
         None,
@@ -72,37 +80,29 @@ class DistillationConfig(TrainingConfig, ModelSource):
         "vector whose similarities are compared; it divides the hidden sizes "
         "of both models. Default: the teacher's attention heads.",
         at_least=1,
+        needs="teacher",
+        decides="always",
     )
     relation_layer: int | None = option(
         None,
         "With attention_relations or hidden_relations: the teacher's layer, "
         "from 0, that the student's last layer learns from. Default: the last.",
         at_least=0,
+        needs="teacher",
+        decides="always",
     )
     init_from_teacher_layers: tuple[str, ...] | None = option(
         None,
         "With --teacher: layers of it, from 0, such as 0,4,8,11, which the "
         "layers of the student are copied from; embeddings, pooler and head "
         "are copied too. Default: none.",
-    )
-
-    _above_zero = (
-        *TrainingConfig._above_zero,
-        "distillation_weight",
-        "temperature",
+        needs="teacher",
+        decides="always",
     )
 
     def __post_init__(self):
         super().__post_init__()
         if self.teacher is None:
-            for field in dataclasses.fields(DistillationConfig):
-                is_own = field.name in DistillationConfig.__annotations__
-                value = getattr(self, field.name)
-                if is_own and value != field.default:
-                    raise ValueError(
-                        f"--{field.name} needs --teacher. Add it, or omit "
-                        f"--{field.name}."
-                    )
             return
         losses = self.distillation_losses
         if not losses or not set(losses) <= set(DISTILLATION_LOSSES):
@@ -145,16 +145,9 @@ class DistillationConfig(TrainingConfig, ModelSource):
     def decisive_settings(self) -> dict:
         """Returns the settings that affect the final weights, for run.json."""
         settings = super().decisive_settings()
-        if self.teacher is not None:  # Other runs have no such entries.
-            layers = self.init_from_teacher_layers
-            settings |= {
-                "distillation_losses": sorted(set(self.distillation_losses)),
-                "distillation_weight": self.distillation_weight,
-                "temperature": self.temperature,
-                "relation_heads": self.relation_heads,
-                "relation_layer": self.relation_layer,
-                "init_from_teacher_layers": layers and list(layers),
-            }
+        if self.teacher is not None:  # The order of the losses has no effect.
+            names = sorted(set(self.distillation_losses))
+            settings["distillation_losses"] = names
         return settings
 
 
@@ -205,6 +198,7 @@ class FineTuningConfig(DistillationConfig):
         "float16 scales the loss, and skips steps whose gradients overflow. "
         "Default: float32; without --do_train, the model's.",
         choices=("float32", "bfloat16", "float16"),
+        decides="always",
     )
     bilstm_units: int | None = option(
         None,
@@ -219,16 +213,22 @@ class FineTuningConfig(DistillationConfig):
         "trained, and saved models have the merged weights. Needs a higher "
         "learning rate. Default: no adapters, all weights are trained.",
         at_least=1,
+        decides="unless_default",
     )
     lora_alpha: float | None = option(
         None,
         "With --lora_rank: scale of the adapters' outputs, which are divided "
         "by the rank. Default: the rank.",
+        needs="lora_rank",
+        decides="always",
+        above=0.0,
     )
     lora_targets: tuple[str, ...] | None = option(
         None,
         "With --lora_rank: products of each layer that get adapters: "
         f"{', '.join(LORA_TARGETS)}. Default: query,value.",
+        needs="lora_rank",
+        decides="always",
     )
     records_dir: str | None = option(
         None,
@@ -241,16 +241,9 @@ class FineTuningConfig(DistillationConfig):
         "errors; run_scripts.doctor reports details.",
     )
 
-    _above_zero = (*DistillationConfig._above_zero, "lora_alpha")
-
     def __post_init__(self):
         super().__post_init__()
         if self.lora_rank is None:
-            for name in ("lora_alpha", "lora_targets"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"--{name} needs --lora_rank. Add it, or omit --{name}."
-                    )
             return
         if self.do_train and not self.init_checkpoint:
             raise ValueError(
@@ -274,16 +267,6 @@ class FineTuningConfig(DistillationConfig):
         """Returns a copy with the defaults that follow from other fields."""
         return self
 
-    def decisive_settings(self) -> dict:
-        """Returns the settings that affect the final weights, for run.json."""
-        settings = super().decisive_settings()
-        if self.lora_rank is not None:  # Earlier runs have no such entries.
-            targets = self.lora_targets and list(self.lora_targets)
-            settings["lora_rank"] = self.lora_rank
-            settings["lora_alpha"] = self.lora_alpha
-            settings["lora_targets"] = targets
-        return settings
-
 
 def _fill(config: FineTuningConfig, **defaults) -> FineTuningConfig:
     """Returns the config with defaults for options that are None."""
@@ -297,13 +280,17 @@ class TrialsConfig(FineTuningConfig):
 
     # None by default, so that --grid can reject explicit values.
     learning_rate: float | None = option(
-        None, "Peak learning rate. Default: 5e-5.", at_least=0.0
+        None,
+        "Peak learning rate. Default: 5e-5.",
+        at_least=0.0,
+        decides="always",
     )
     train_batch_size: int | None = option(
         None,
         "Examples in one optimizer step, over all replicas. Default: 32.",
         at_least=1,
         at_most=MAX_BATCH_SIZE,
+        decides="always",
     )
     num_train_epochs: float | None = option(
         None,
@@ -353,6 +340,7 @@ class NerConfig(FineTuningConfig):
         None,
         "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3.",
         at_least=0.0,
+        decides="always",
     )
     train_batch_size: int | None = option(
         None,
@@ -361,6 +349,7 @@ class NerConfig(FineTuningConfig):
         "32.",
         at_least=1,
         at_most=MAX_BATCH_SIZE,
+        decides="always",
     )
     num_train_epochs: float | None = option(
         None,
@@ -381,12 +370,14 @@ class NerConfig(FineTuningConfig):
         "With --feature_layers: folder for the extracted features, which runs "
         "may share. Default: features in --output_dir.",
         writes="folder",
+        needs="feature_layers",
     )
     lstm_units: int | None = option(
         None,
         "With --feature_layers: units per direction of each LSTM layer. "
         "Default: 768.",
         at_least=1,
+        needs="feature_layers",
     )
 
     def __post_init__(self):
@@ -406,13 +397,6 @@ class NerConfig(FineTuningConfig):
                 f"--teacher={self.teacher}: with --feature_layers the model is "
                 "not a BERT. Omit one of the two."
             )
-        if self.feature_layers is None:
-            for name in ("features_dir", "lstm_units"):
-                if getattr(self, name) is not None:
-                    raise ValueError(
-                        f"--{name}={getattr(self, name)} needs "
-                        "--feature_layers. Add it, or omit the flag."
-                    )
 
     def with_defaults(self) -> "NerConfig":
         """Returns a copy with defaults, which depend on --feature_layers."""
@@ -482,7 +466,12 @@ class PretrainingConfig(DistillationConfig):
         "bert_config.json.",
         choices=("masked_lm", "left_to_right"),
     )
-    learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
+    learning_rate: float = option(
+        1e-4,
+        "Peak learning rate.",
+        at_least=0.0,
+        decides="always",
+    )
     num_train_steps: int | None = option(
         None,
         "Optimizer steps of the complete run. Default: 100000.",
@@ -493,6 +482,8 @@ class PretrainingConfig(DistillationConfig):
         "Instead of --num_train_steps: hours of training on this machine, "
         "above 0. A few steps are timed first, and the number of steps is "
         "written to run.json; evaluations and checkpoints take extra time.",
+        above=0.0,
+        instead_of="num_train_steps",
     )
     num_warmup_steps: int | None = option(
         None,
@@ -507,6 +498,7 @@ class PretrainingConfig(DistillationConfig):
         "which the learning rate rises to its peak.",
         at_least=0.0,
         at_most=1.0,
+        instead_of="num_warmup_steps",
     )
     max_eval_steps: int = option(
         0, "Maximum number of evaluation batches; 0 for all.", at_least=0
@@ -526,8 +518,6 @@ class PretrainingConfig(DistillationConfig):
         "errors; run_scripts.doctor reports details.",
     )
 
-    _above_zero = (*DistillationConfig._above_zero, "train_hours")
-
     def __post_init__(self):
         super().__post_init__()
         evaluations = self.early_stopping_evaluations
@@ -537,16 +527,6 @@ class PretrainingConfig(DistillationConfig):
                 "--eval_input_file, and not --nodo_eval. Add it, or omit the "
                 "flag."
             )
-        for one, other in (
-            ("train_hours", "num_train_steps"),
-            ("warmup_proportion", "num_warmup_steps"),
-        ):
-            values = getattr(self, one), getattr(self, other)
-            if None not in values:
-                raise ValueError(
-                    f"--{one}={values[0]} is given instead of --{other}, which "
-                    f"is {values[1]}. Omit one of the two."
-                )
 
     def with_steps(self, num_train_steps: int | None) -> "PretrainingConfig":
         """Returns a copy with the numbers of steps, of training and warmup.

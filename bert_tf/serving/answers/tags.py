@@ -7,19 +7,12 @@ S max_seq_length.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving.answers import batches
-from bert_tf.serving.answers.kind import (
-    TEXT,
-    Box,
-    Kind,
-    columns_to_records,
-    plain,
-)
+from bert_tf.serving.answers.kind import Box, columns_to_records, plain
+from bert_tf.serving.answers.words import WordKind
 from tfrecords.tasks import ner_files
-from tfrecords.text import raw_words, word_windows
+from tfrecords.text import word_windows
 
 # JSON key -> output of the signature `text`, for a word.
 _WORD = {
@@ -76,104 +69,38 @@ class Tagged(NamedTuple):
     entities: tuple[Entity, ...]
 
 
-class Tagging(Kind):
+class Tagging(WordKind):
     """The tag of each word of a text of any length.
 
-    Its signature `text` splits a text into words and returns, each [N, W],
-    `words`, `tags` string; `starts`, `ends` int32, in characters of the text,
-    end exclusive; `probabilities` float32 of the tags. Rows with fewer than W
-    words are padded with "", -1 and 0. The signature `words`, of `words`
-    [N, W], returns `tags` and `probabilities`.
+    Its signatures `text` and `words` return `tags` string and `probabilities`
+    float32 of the tags, [N, W], "" and 0 at padding; see `WordKind`.
     """
 
     name = task = "tagging"
     weights = "tagging/"
     title, hub_task = "tagging of words", "token-classification"
-    inputs = {TEXT: {"text": 1}, "words": {"words": 2}}
-    expected = "a str, or a list of words that are not empty"
-    options = ("doc_stride",)
-    in_windows = True
     reads = tuple(_WORD.values())
     view = "tag"
     action = "Entities"
     hint = "Entities, or tags of words, are marked in the text."
     boxes = (Box("Text", 4, "Ann Lee went to Rome."),)
 
-    def set_options(self, options):
-        """Sets `doc_stride`: that of the options or of the model, or None."""
-        self.doc_stride = options.doc_stride or self.metadata.get("doc_stride")
-
-    @classmethod
-    def fields_of(cls, value):
-        """Returns `text` of a str, `words` of a list."""
-        if isinstance(value, tuple | list):
-            return {"words": list(value)}
-        return {"text": value} if isinstance(value, str) else None
-
     def network(self, batch):
         """Returns `logits` [M, S, C] float32."""
         return {"logits": self.model(batch, training=False)["logits"]}
 
-    def tag(self, words: tf.RaggedTensor):
-        """Returns the best tags and their probabilities, each [N, (words)].
+    def token_shapes(self):
+        """Returns the shape of the logits."""
+        return {"logits": [self.max_seq_length, len(self.labels)]}
 
-        Rows of any length are split into windows, as in `make_ner_records`.
-
-        Args:
-          words: [N, (words)] string.
-        """
-        windows = word_windows.make(
-            words, self.tokenizer, self.max_seq_length, self.doc_stride
-        )
-        numbers = batches.in_parts(
-            self.network,
-            windows.inputs,
-            {"logits": [self.max_seq_length, len(self.labels)]},
-        )
-        logits = tf.gather_nd(numbers["logits"], windows.positions)  # [T, C]
+    def of_words(self, numbers):
+        """Returns the best tags, and their probabilities."""
+        logits = numbers["logits"]  # [T, C]
         best = tf.argmax(logits, axis=-1)
-        probabilities = tf.reduce_max(tf.nn.softmax(logits), axis=-1)
-        return (
-            words.with_flat_values(tf.gather(tf.constant(self.labels), best)),
-            words.with_flat_values(probabilities),
-        )
-
-    def make_signatures(self):
-        """Returns `text` and `words`, see the class, and the tokenizer."""
-
-        def of_text(text):
-            split = raw_words.split(text)
-            tags, probabilities = self.tag(split.words)
-            return {
-                "words": split.words.to_tensor(""),
-                "tags": tags.to_tensor(""),
-                "probabilities": probabilities.to_tensor(0.0),
-                "starts": tf.cast(split.starts, tf.int32).to_tensor(-1),
-                "ends": tf.cast(split.ends, tf.int32).to_tensor(-1),
-            }
-
-        @tf.function(
-            input_signature=[tf.TensorSpec([None, None], tf.string)],
-            autograph=False,
-        )
-        def of_words(words):
-            indices = tf.where(words != "")  # [T, 2]
-            shape = tf.shape(words, tf.int64)
-            rows = tf.RaggedTensor.from_value_rowids(
-                tf.gather_nd(words, indices), indices[:, 0], nrows=shape[0]
-            )
-            tags, probabilities = self.tag(rows)
-            return {
-                "tags": tf.tensor_scatter_nd_update(
-                    tf.fill(shape, ""), indices, tags.flat_values
-                ),
-                "probabilities": tf.scatter_nd(
-                    indices, probabilities.flat_values, shape
-                ),
-            }
-
-        signatures = {TEXT: batches.of_texts(of_text), "words": of_words}
-        return signatures, {"tokenizer": self.tokenizer}
+        return {
+            "tags": tf.gather(tf.constant(self.labels), best),
+            "probabilities": tf.reduce_max(tf.nn.softmax(logits), axis=-1),
+        }
 
     def rows_settings(self):
         """Returns `labels`, their number and `doc_stride`."""
@@ -184,13 +111,6 @@ class Tagging(Kind):
             "num_classes": len(self.labels),
             "doc_stride": self.doc_stride,
         }
-
-    @classmethod
-    def count(cls, outputs, fields):
-        """Returns the number of words."""
-        if "words" in fields:
-            return len(fields["words"])
-        return np.count_nonzero(outputs["words"][0] != b"")
 
     @classmethod
     def records(cls, fields, outputs, names):
