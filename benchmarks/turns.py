@@ -25,7 +25,7 @@ _PAUSE_SECONDS = 0.05
 # Fraction of a core that waiting processes may use without a warning.
 _IDLE_SHARE = 0.05
 _WARM_UP_STEPS = 2
-_MOST_STEPS = 1000
+_MAX_STEPS = 1000
 
 
 class Worker:
@@ -149,7 +149,7 @@ def spread(values: list[float]) -> tuple[float, float, float]:
 
 def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
     """Returns the number of steps that take about `seconds`, at least one."""
-    return min(_MOST_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
+    return min(_MAX_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
 
 
 def warm_up(

@@ -16,7 +16,7 @@ from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(DoctorConfig)
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 
 
 def shortened(text: str) -> str:
@@ -25,10 +25,10 @@ def shortened(text: str) -> str:
     The last line, which says what to do, is kept.
     """
     lines = text.splitlines()
-    left_out = len(lines) - _MOST_LINES
+    left_out = len(lines) - _MAX_LINES
     if left_out <= 1:
         return text
-    begin = lines[: _MOST_LINES - 1]
+    begin = lines[: _MAX_LINES - 1]
     return "\n".join([*begin, f"  ... and {left_out} more", lines[-1]])
 
 

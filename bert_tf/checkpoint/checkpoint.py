@@ -36,12 +36,12 @@ from tfrecords.text.tokenizer import BertTokenizer
 
 _MAX_NAMES = 5  # Of tensors in a message.
 # Entries of model.json that also hold for the encoder under another head.
-_OF_ENCODER = ("precision", "strip_accents", "tokenize_chinese_chars")
+_ENCODER_ENTRIES = ("precision", "strip_accents", "tokenize_chinese_chars")
 # The same for an encoder that is saved without a head.
-_OF_SAVED_ENCODER = (
+_SAVED_ENCODER_ENTRIES = (
     "do_lower_case",
     contents.INFERRED_CASE,
-    *_OF_ENCODER,
+    *_ENCODER_ENTRIES,
     "source",
 )
 
@@ -141,7 +141,9 @@ class Checkpoint(Contents):
                 f"{self.source} has task {self.task!r}; a new head for {task} "
                 "needs labels=, a list of the class names."
             )
-        metadata = {n: x for n, x in self.metadata.items() if n in _OF_ENCODER}
+        metadata = {
+            n: x for n, x in self.metadata.items() if n in _ENCODER_ENTRIES
+        }
         metadata |= contents.untrained_pooler(task, self.config, self)
         if embedding := self.sentence_embedding:
             logging.warning(
@@ -204,7 +206,7 @@ class Checkpoint(Contents):
 
     def _describe_encoder(self, model: keras.Model) -> None:
         """Gives an encoder what `keras_models.save` writes of it alone."""
-        encoder, names = model.encoder, list(_OF_SAVED_ENCODER)
+        encoder, names = model.encoder, list(_SAVED_ENCODER_ENTRIES)
         if self.sentence_embedding:  # It is for texts of this length.
             names += ["max_seq_length"]
         metadata = {n: model.metadata.get(n) for n in names}

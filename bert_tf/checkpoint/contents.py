@@ -28,7 +28,7 @@ SENTENCE_EMBEDDING = "sentence_embedding"
 INFERRED_CASE = "do_lower_case_inferred"
 UNTRAINED = "untrained"
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
-_OF_OPTIMIZERS = re.compile(
+_OPTIMIZER_NAMES = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
     re.IGNORECASE,
@@ -146,7 +146,9 @@ class Contents:
 
     def unread(self) -> list[str]:
         """Returns `unused` without what only training or a loss reads."""
-        return [name for name in self.unused if not _OF_OPTIMIZERS.search(name)]
+        return [
+            name for name in self.unused if not _OPTIMIZER_NAMES.search(name)
+        ]
 
     def without_head(self) -> "Contents":
         """Returns the same with the weights of the encoder alone."""

@@ -28,7 +28,7 @@ UNDEFINED = "all predictions, or all labels, are the same"
 STEP_PREFIX = "step-"  # Of the names of checkpoints.
 # Of its eval_results.json after pre-training.
 _NOT_SCORES = ("step", "records", "max_eval_steps", "unigram_accuracy")
-_OF_TOKENS = ("masked_lm_accuracy", "next_token_accuracy")
+_TOKEN_ACCURACIES = ("masked_lm_accuracy", "next_token_accuracy")
 
 
 def name(step: int) -> str:
@@ -174,7 +174,12 @@ def scores(
     if "task_name" not in results:  # Of pre-training.
         unigram = results.get("unigram_accuracy")
         return [
-            ("held out", name, value, unigram if name in _OF_TOKENS else None)
+            (
+                "held out",
+                name,
+                value,
+                unigram if name in _TOKEN_ACCURACIES else None,
+            )
             for name, value in results.items()
             if value is not None and name not in _NOT_SCORES
         ]

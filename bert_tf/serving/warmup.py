@@ -13,12 +13,12 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
 
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")
-_OF_EXAMPLES = (
+_EXAMPLE_METHODS = (
     tf.saved_model.CLASSIFY_METHOD_NAME,
     tf.saved_model.REGRESS_METHOD_NAME,
 )
 _SHORT = "a [MASK]"  # A kind of export reads it; to others it is text.
-_MOST_COLUMNS = 4  # Of endings, each of which is a row of the model.
+_MAX_COLUMNS = 4  # Of endings, each of which is a row of the model.
 
 
 def signatures_of(folder: str) -> dict[str, meta_graph_pb2.SignatureDef]:
@@ -57,9 +57,9 @@ def inputs_of(
       text: value of every text.
       length: number of token ids, where these are the inputs.
     """
-    columns = text.split()[:_MOST_COLUMNS]
+    columns = text.split()[:_MAX_COLUMNS]
     values: Mapping[int, Sequence] = {1: [text], 2: [columns]}
-    if signature.method_name in _OF_EXAMPLES:
+    if signature.method_name in _EXAMPLE_METHODS:
         example = tf.train.Example()
         example.features.feature["text_a"].bytes_list.value.append(
             text.encode()

@@ -18,7 +18,7 @@ from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 
 _NEXT_SENTENCE = "next_sentence"
-_MOST_LOSS = 700.0  # math.exp overflows above 709.
+_MAX_LOSS = 700.0  # math.exp overflows above 709.
 # Schemas for left-to-right models: unmasked single segments.
 _LEFT_TO_RIGHT = ("unmasked_segments", "packed_unmasked_segments")
 
@@ -118,7 +118,7 @@ def perplexity(means: Mapping[str, float]) -> float:
     """
     names = ("masked_lm_loss", "next_token_loss")
     (loss,) = (means[name] for name in names if name in means)
-    return math.exp(loss) if loss < _MOST_LOSS else math.inf
+    return math.exp(loss) if loss < _MAX_LOSS else math.inf
 
 
 def unigram_accuracy(

@@ -25,7 +25,7 @@ _VERSIONS = {"1": "1.1", "2": "2.0"}
 _QUESTION = {"answers": [{"text": str}]}
 _LAYOUT = {"data": [{"paragraphs": [{"qas": [_QUESTION]}]}]}
 # Maximum number of ids in a message.
-_MOST_NAMED = 5
+_MAX_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -166,8 +166,8 @@ def score(
 
 
 def _named(names: Sequence[str]) -> str:
-    rest = names[_MOST_NAMED:]
-    shown = ", ".join(map(repr, names[:_MOST_NAMED]))
+    rest = names[_MAX_NAMED:]
+    shown = ", ".join(map(repr, names[:_MAX_NAMED]))
     return f"{shown} and {len(rest)} more" if rest else shown
 
 

@@ -40,7 +40,7 @@ _COUNTERPARTS = {
     "bert_config_file": "",
 }
 
-_OF_TENSORFLOW = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
+_TENSORFLOW_FILES = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 _CACHE = "cache_dir"
 _CACHE_VARIABLE = "BERT_TF_CACHE_DIR"  # As in stored_folders.py.
 
@@ -245,7 +245,7 @@ def _is_wanted(record: python_logging.LogRecord) -> bool:
 
     Batches of several lengths are traced once per length, on purpose.
     """
-    if record.levelno <= python_logging.INFO and _OF_TENSORFLOW.search(
+    if record.levelno <= python_logging.INFO and _TENSORFLOW_FILES.search(
         record.pathname
     ):
         return False

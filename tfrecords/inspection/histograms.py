@@ -7,14 +7,14 @@ from tfrecords.inspection import samples
 from tfrecords.io import atomic_files
 
 _BLUE, _GREY = "#1f6fb4", "#777777"
-_MOST_BINS = 60
+_MAX_BINS = 60
 _LEAST_RANGE = 10
 
 
 def _histogram(axes, values, title: str, label: str, more: str = "") -> None:
     """Draws a histogram of integers, and their mean."""
     highest = int(values.max(initial=_LEAST_RANGE))
-    width = max(1, -(-highest // _MOST_BINS))
+    width = max(1, -(-highest // _MAX_BINS))
     # From -0.5, so that a bar of width 1 is centered on its number.
     edges = np.arange(0, highest + 2 * width, width) - 0.5
     axes.hist(values, bins=edges, color=_BLUE)

@@ -19,7 +19,7 @@ _USUAL_RANDOM = (0.35, 0.70)
 _TOLERABLE_RANDOM = (0.2, 0.8)
 # Masked tokens, relative to the number that the flags set; whole words and
 # spans that do not fit are omitted.
-_LEAST_MASKED, _MOST_MASKED = 0.75, 1.05
+_LEAST_MASKED, _MAX_MASKED = 0.75, 1.05
 _MIX_SLACK = 0.02
 _SIGMAS = 4.0
 # Tokens per random draw, with spans or without: one draw decides how all tokens
@@ -121,7 +121,7 @@ def _check_number_of_masks(
         f"{number} of {tokens} tokens are masked, a fraction of "
         f"{number / max(tokens, 1):.3f}"
     )
-    if not _LEAST_MASKED <= part <= _MOST_MASKED:
+    if not _LEAST_MASKED <= part <= _MAX_MASKED:
         severity = ERROR if "masked_lm_prob" in flags else WARNING
         text = (
             f"{counted}; masked_lm_prob={prob:g} with at most {num_slots} "

@@ -39,7 +39,7 @@ _COLORS = {
     KEPT: "32",  # Green.
 }
 _SECOND_SEGMENT = "36"  # Cyan.
-_MOST_VALUES = 12
+_MAX_VALUES = 12
 _DRAWN_EXAMPLES = 8192
 
 
@@ -259,8 +259,8 @@ def _record_lines(
         known = {}
     for name in sorted(set(features) - set(known)):
         values = features[name].tolist()
-        more = f" ... of {len(values)}" * (len(values) > _MOST_VALUES)
-        words = " ".join(map(_word, values[:_MOST_VALUES]))
+        more = f" ... of {len(values)}" * (len(values) > _MAX_VALUES)
+        words = " ".join(map(_word, values[:_MAX_VALUES]))
         yield f"  {name}: {words}{more}"
 
 

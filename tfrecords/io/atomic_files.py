@@ -27,7 +27,7 @@ from tfrecords.io import streams
 
 # Random bytes in the names of temporary files and folders.
 _TOKEN_BYTES = 8
-_MOST_TRIES = 100  # Then without a lock, where files have no stable numbers.
+_MAX_TRIES = 100  # Then without a lock, where files have no stable numbers.
 _ADVICE = (
     "; nothing half-written is left. Make room and run the same command again"
 )
@@ -219,7 +219,7 @@ def _locked(path: str) -> Iterator[None]:
 def _locked_new(path: str, make: Callable[[str], None]) -> Iterator[None]:
     """Makes a file or folder, and locks it if the file system can."""
     with contextlib.ExitStack() as stack:
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MAX_TRIES):
             make(path)
             try:
                 stack.enter_context(_locked(path))

@@ -128,7 +128,7 @@ _VOCABULARY = {
 _SUMS = {"num_examples", "digest"}  # Of all shards, for users.
 # Flags of make_pretraining_records; it writes all since the first version.
 _MADE_WITH = ("version", "compat")  # One of both is there.
-_OF_PRETRAINING = (
+_PRETRAINING_FLAGS = (
     *("dupe_factor", "masked_lm_prob", "max_predictions_per_seq"),
     *("random_seed", "pairs", "masking", "masking_time", "mask_mix"),
 )
@@ -154,7 +154,7 @@ def _check_names(content: Mapping, path: str) -> None:
         )
     flags = content["flags"]
     if not flags.keys().isdisjoint(_MADE_WITH):
-        for name in _OF_PRETRAINING:
+        for name in _PRETRAINING_FLAGS:
             if name not in flags:
                 raise ValueError(
                     f"{path}: flags.{name} is missing. Make the records again, "

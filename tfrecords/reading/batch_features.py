@@ -20,7 +20,7 @@ _TOKEN_IDS = ("input_word_ids", "masked_lm_ids")
 
 # If no batch is read for this long, all pipelines are assumed to be full.
 _QUIET_SECONDS = 0.2
-_MOST_SECONDS = 10.0
+_MAX_SECONDS = 10.0
 
 
 class _Reads:
@@ -49,7 +49,7 @@ class _Reads:
     def wait(self) -> None:
         """Returns when nothing has been read for `_QUIET_SECONDS`."""
         begin = time.monotonic()
-        while (now := time.monotonic()) - begin < _MOST_SECONDS:
+        while (now := time.monotonic()) - begin < _MAX_SECONDS:
             with self._lock:
                 if not self._running and now - self._last > _QUIET_SECONDS:
                     return

@@ -23,7 +23,7 @@ from tfrecords.text import tokenizer as tokenizer_lib
 
 _QUESTIONS_AT_ONCE = 256
 # Maximum number of ids in a log message; the manifest lists all of them.
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 # The word separators of run_squad.py; the tokenizer splits at more spaces.
 _SPACES = " \t\r\n\u202f"
 
@@ -406,8 +406,8 @@ def _warn_of_lost(path: str, counts: dict) -> None:
         ("answers_in_no_window", "answers are not completely in any window"),
     ):
         if ids := counts.get(name):
-            more = ["..."] * (len(ids) > _MOST_NAMED)
-            some = ", ".join(ids[:_MOST_NAMED] + more)
+            more = ["..."] * (len(ids) > _MAX_NAMED)
+            some = ", ".join(ids[:_MAX_NAMED] + more)
             logging.warning(
                 f"{path}: {len(ids)} {problem}: {some}. The manifest lists all "
                 f"of them as {name}."

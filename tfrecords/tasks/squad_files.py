@@ -11,7 +11,7 @@ from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
 # Maximum number of answers, or ids, in an error message.
-_MOST_NAMED = 100
+_MAX_NAMED = 100
 _JSON = (
     'one object in the layout of SQuAD: {"data": [{"paragraphs": [...]}]}, '
     "with the passage, questions and answers of each paragraph"
@@ -191,10 +191,10 @@ def check_ids(names: Iterable[str], path: str) -> None:
     counts = collections.Counter(names)
     repeated = [quoted(name) for name in counts if counts[name] > 1]
     if repeated:
-        more = ["..."] * (len(repeated) > _MOST_NAMED)
+        more = ["..."] * (len(repeated) > _MAX_NAMED)
         raise ValueError(
             f"{path}: {len(repeated)} ids are those of several questions: "
-            f"{', '.join(repeated[:_MOST_NAMED] + more)}. Give each question "
+            f"{', '.join(repeated[:_MAX_NAMED] + more)}. Give each question "
             "a different id; it is the key of its predictions."
         )
 
@@ -217,7 +217,7 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
     if not misplaced:
         return
     lines = []
-    for question in misplaced[:_MOST_NAMED]:
+    for question in misplaced[:_MAX_NAMED]:
         (answer,) = question.answers
         place = question.passage.find(answer.text)
         lines.append(
@@ -227,8 +227,8 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
             f"{quoted(answer.text)}, which is "
             + ("not in the passage" if place < 0 else f"first at {place}")
         )
-    if len(misplaced) > _MOST_NAMED:
-        lines.append(f"  and {len(misplaced) - _MOST_NAMED} more")
+    if len(misplaced) > _MAX_NAMED:
+        lines.append(f"  and {len(misplaced) - _MAX_NAMED} more")
     raise ValueError(
         "\n".join(
             [

@@ -75,7 +75,7 @@ _NEW_CAPITALS = (
 )
 # Capitals that ICU lower-cases with another accent in a Turkish or Lithuanian
 # locale.
-_OF_LOCALES = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į"}
+_LOCALE_LOWER = {"İ": "i\u0307", "Ì": "ì", "Í": "í", "Ĩ": "ĩ", "Į": "į"}
 
 
 def drop(strings: tf.Tensor) -> tf.Tensor:
@@ -127,7 +127,7 @@ def clean(
         strip_accents = do_lower_case
     if do_lower_case:
         if not strip_accents:
-            for capital, small in _OF_LOCALES.items():
+            for capital, small in _LOCALE_LOWER.items():
                 strings = tf.strings.regex_replace(strings, capital, small)
         strings = _lower(strings)
     if not strip_accents:

@@ -13,7 +13,7 @@ from bert_tf.serving.answers.score import Score
 
 # Blue and orange differ for color-blind readers, too. Red, green, blue.
 _ADDS, _SUBTRACTS = (33, 113, 205), (230, 97, 1)
-_MOST_OPACITY = 0.6  # Black text stays readable.
+_MAX_OPACITY = 0.6  # Black text stays readable.
 # Colors of spans with names, such as entities, in turn.
 _LIGHT = ("#cfe3f7", "#fbd9b5", "#cdeccd", "#ead1f0", "#f5e6a3", "#d5d8dc")
 _BLOCK = (
@@ -147,7 +147,7 @@ def attributed(explanation: attributions.Explanation, most: float) -> str:
 
 def _shade(value: float, most: float) -> str:
     color = _ADDS if value > 0 else _SUBTRACTS
-    opacity = _MOST_OPACITY * abs(value) / most if most else 0
+    opacity = _MAX_OPACITY * abs(value) / most if most else 0
     return "rgba({},{},{},{:.3f})".format(*color, opacity)
 
 

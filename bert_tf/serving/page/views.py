@@ -18,7 +18,7 @@ from tfrecords.text.tokenizer import BertTokenizer
 from tfrecords.text.vocab import MASK
 
 _ANSWER_COLOR = "#cdeccd"
-_MOST_ANSWERS = 5
+_MAX_ANSWERS = 5
 
 
 class View(NamedTuple):
@@ -123,7 +123,7 @@ class Views:
             ]
         names = (
             (x.text or "no answer", x.probability)
-            for x in best.nbest[:_MOST_ANSWERS]
+            for x in best.nbest[:_MAX_ANSWERS]
         )
         return "\n".join(
             [

@@ -40,7 +40,7 @@ _WITHOUT_LSTM = {
     "onnx": "tf2onnx does not convert the TensorList operations of an LSTM",
 }
 # A conversion in float32 that differs by more is wrong.
-_MOST_DIFFERENCE = 1e-3
+_MAX_DIFFERENCE = 1e-3
 
 
 def export(config: RuntimeConfig) -> None:
@@ -260,10 +260,10 @@ def _report(source, target, settings, work, config, texts) -> None:
     for line in report.lines(found):
         logging.info("%s", line)
     largest = np.max([*found["largest_difference"]["random"].values()])
-    if settings["weights"] == "float32" and not largest <= _MOST_DIFFERENCE:
+    if settings["weights"] == "float32" and not largest <= _MAX_DIFFERENCE:
         raise RuntimeError(
             f"Outputs of {settings['format']} differ by {largest} from "
-            f"TensorFlow's ({_MOST_DIFFERENCE} is allowed), so the export is "
+            f"TensorFlow's ({_MAX_DIFFERENCE} is allowed), so the export is "
             "not kept."
         )
     json_files.write(os.path.join(target, REPORT), found)

@@ -17,19 +17,19 @@ import time
 import numpy as np
 
 _BATCH = 16
-_MOST_ROUNDS = 50
-_MOST_SECONDS = 1.5
+_MAX_ROUNDS = 50
+_MAX_SECONDS = 1.5
 
 
 def time_calls(run, inputs):
     """Returns the median milliseconds of `run(inputs)`, once warmed up."""
     run(inputs)
     rounds, begun = [], time.perf_counter()
-    while len(rounds) < _MOST_ROUNDS:
+    while len(rounds) < _MAX_ROUNDS:
         start = time.perf_counter()
         run(inputs)
         rounds.append(time.perf_counter() - start)
-        if time.perf_counter() - begun > _MOST_SECONDS:
+        if time.perf_counter() - begun > _MAX_SECONDS:
             break
     return 1000 * statistics.median(rounds)
 

@@ -54,7 +54,7 @@ except ImportError as error:
         "beside it."
     )
 
-_MOST_CHARACTERS = 100  # Of a line that is quoted.
+_MAX_CHARACTERS = 100  # Of a line that is quoted.
 _MAX_CELL = 1 << 24  # The csv module's limit is less than a long passage.
 # 128 + SIGPIPE: status of a process that writes to a closed pipe.
 _CLOSED_PIPE_EXIT_CODE = 141
@@ -87,7 +87,7 @@ _ENTRIES_OF = {
     "encoder": {},
 }
 # Exports of earlier versions have none of these.
-_OF_VOCABULARY = {"vocab_size": int, "vocab_sha256": str}
+_VOCABULARY_ENTRIES = {"vocab_size": int, "vocab_sha256": str}
 _TYPES = {
     str: "a string",
     bool: "true or false",
@@ -147,8 +147,8 @@ def read_settings(folder):
                 f"one of {', '.join(known)}. {_COPY}"
             )
     entries = _ENTRIES | _ENTRIES_OF[settings["kind"]]
-    if not settings.keys().isdisjoint([*_OF_VOCABULARY, "num_classes"]):
-        entries |= _OF_VOCABULARY
+    if not settings.keys().isdisjoint([*_VOCABULARY_ENTRIES, "num_classes"]):
+        entries |= _VOCABULARY_ENTRIES
         entries |= {"num_classes": int} if "labels" in entries else {}
     for name, wanted in entries.items():
         if name not in settings or not _is_of(settings[name], wanted):
@@ -631,8 +631,8 @@ def _say(line):
 def _quoted(value):
     """Returns a value for a message, cut to 100 characters."""
     text = repr(value)
-    is_long = len(text) > _MOST_CHARACTERS
-    return text[:_MOST_CHARACTERS] + "..." if is_long else text
+    is_long = len(text) > _MAX_CHARACTERS
+    return text[:_MAX_CHARACTERS] + "..." if is_long else text
 
 
 def needed_of(kind):
@@ -676,7 +676,7 @@ def parse(line, kind, input_format="text"):
             isinstance(text, str) for text in texts
         ):
             wanted = "a list of strings" if is_list else "a string"
-            shown = json.dumps(value)[:_MOST_CHARACTERS]
+            shown = json.dumps(value)[:_MAX_CHARACTERS]
             raise ValueError(f"{name} is {shown}; expected {wanted}.")
     return fields
 

@@ -20,7 +20,7 @@ from bert_tf.serving.runtimes import measure, rows
 from tfrecords.io import json_files
 
 # Largest sequence length for which times are measured.
-_MOST_TOKENS = 128
+_MAX_TOKENS = 128
 _RANDOM_ROWS = 4
 # Runs a file with all installed packages, also those of PYTHONPATH. Not as a
 # script, since onnx.py and openvino.py of its folder would hide the packages;
@@ -61,7 +61,7 @@ def make(
     Raises:
       RuntimeError: if the model does not run, or loads TensorFlow.
     """
-    tokens = min(settings["max_seq_length"], _MOST_TOKENS)
+    tokens = min(settings["max_seq_length"], _MAX_TOKENS)
     random = _random_inputs(settings, tokens, config)
     np.savez(os.path.join(work_folder, "random.npz"), **random)
     if texts:

@@ -64,7 +64,7 @@ def test_the_exit_waits_for_reads_in_progress(quiet):
 
 
 def test_the_exit_does_not_wait_forever(quiet, monkeypatch):
-    monkeypatch.setattr(batch_features, "_MOST_SECONDS", 0.05)
+    monkeypatch.setattr(batch_features, "_MAX_SECONDS", 0.05)
     reads = batch_features._Reads()
     with reads:
         reads.wait()

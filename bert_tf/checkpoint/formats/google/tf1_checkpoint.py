@@ -29,7 +29,7 @@ _OTHERS = {
     "ELECTRA": re.compile("^(electra|generator|discriminator_predictions)/"),
     "ALBERT": re.compile("^bert/encoder/(transformer/|embedding_hidden_)"),
 }
-_OF_ENCODER = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
+_ENCODER_NAMES = re.compile("bert/.*(kernel|bias|gamma|beta|embeddings)$")
 
 # modeling.py: BertModel.
 _EMBEDDINGS = {
@@ -174,7 +174,7 @@ def read(path: str) -> contents.Contents:
         source=source,
     )
     renaming.refuse_more(
-        {name: tensors[name] for name in unused if _OF_ENCODER.match(name)},
+        {name: tensors[name] for name in unused if _ENCODER_NAMES.match(name)},
         source=source,
         config=config_path,
     )

@@ -22,12 +22,12 @@ from tfrecords.io import json_files
 from tfrecords.options import quoted
 
 MODULES = "modules.json"
-_OF_TRANSFORMER = "sentence_bert_config.json"
-_OF_TEXTS = "config_sentence_transformers.json"
+_TRANSFORMER_FILE = "sentence_bert_config.json"
+_TEXTS_FILE = "config_sentence_transformers.json"
 _POOLING = "1_Pooling"
 WRITES = (
     MODULES,
-    _OF_TRANSFORMER,
+    _TRANSFORMER_FILE,
     f"{_POOLING}/{config_json.CONFIG}",
     f"*_Dense/{config_json.CONFIG}",
     f"*_Dense/{weight_files.SAFETENSORS}",
@@ -125,7 +125,7 @@ def read(path: str) -> Modules:
     steps = [_step(kind, inside, file) for kind, inside in modules[2:]]
     settings = config_json.read_object(
         folder,
-        _OF_TRANSFORMER,
+        _TRANSFORMER_FILE,
         {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
     )
     return Modules(
@@ -229,7 +229,7 @@ def _read_dense(folder: str) -> Dense:
 def _read_notes(path: str) -> tuple[str, ...]:
     """Returns a note on prompts, which are not put before texts."""
     values = config_json.read_object(
-        path, _OF_TEXTS, {"prompts?": dict, "default_prompt_name?": str}
+        path, _TEXTS_FILE, {"prompts?": dict, "default_prompt_name?": str}
     )
     prompts = values.get("prompts") or {}
     named = [name for name, prompt in prompts.items() if prompt]
@@ -276,7 +276,7 @@ def write(
     ]
     json_files.write(os.path.join(folder, MODULES), modules)
     json_files.write(
-        os.path.join(folder, _OF_TRANSFORMER),
+        os.path.join(folder, _TRANSFORMER_FILE),
         {"max_seq_length": max_seq_length, "do_lower_case": False},
     )
 

@@ -25,7 +25,7 @@ _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
 _CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
 
 # Rule -> its name in a BertNormalizer.
-_OF_NORMALIZER = {
+_NORMALIZER_RULES = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
@@ -155,7 +155,9 @@ def _rules(
 ) -> tuple[dict[str, bool], list[str]]:
     """Returns transformers' values of the rules; notes if files disagree."""
     case, notes = _case(settings, normalizer)
-    other = {n: normalizer.get(theirs) for n, theirs in _OF_NORMALIZER.items()}
+    other = {
+        n: normalizer.get(theirs) for n, theirs in _NORMALIZER_RULES.items()
+    }
     files = [settings, other]
     # BERT's own classes have defaults, whatever tokenizer.json says.
     if settings.get("tokenizer_class") in _GENERIC_CLASSES and normalizer:
@@ -164,7 +166,7 @@ def _rules(
     used = vocab.all_rules_of({"do_lower_case": True} | rules)
     notes += [
         _disagreement(name, name, used[name])
-        for name in _OF_NORMALIZER
+        for name in _NORMALIZER_RULES
         if files[1].get(name) not in (None, used[name])
     ]
     return rules, notes

@@ -39,7 +39,7 @@ _TOKENIZER = {
     "split?": bool,
     "suffix_indicator?": str,
 }
-_OF_BERT = {"split": True, "suffix_indicator": "##"}
+_BERT_TOKENIZER = {"split": True, "suffix_indicator": "##"}
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
@@ -159,7 +159,7 @@ def read(folder: str) -> Metadata:
             ]
         differences = [
             f"KerasHub's tokenizer has {name}={given[name]}; BERT's {value}"
-            for name, value in _OF_BERT.items()
+            for name, value in _BERT_TOKENIZER.items()
             if given.get(name) not in (None, value)
         ]
     kinds = {"sequence_length?": range(1, 2**31)}

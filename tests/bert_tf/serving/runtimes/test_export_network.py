@@ -105,7 +105,7 @@ def test_a_wrong_conversion_is_not_kept(
     need_format, model_of, export, tmp_path, monkeypatch
 ):
     need_format("litert")
-    monkeypatch.setattr(export_network, "_MOST_DIFFERENCE", 0.0)
+    monkeypatch.setattr(export_network, "_MAX_DIFFERENCE", 0.0)
     with pytest.raises(RuntimeError, match="Outputs of litert differ by"):
         export(model_of("classification"), tmp_path / "out", "--format=litert")
     assert not (tmp_path / "out").exists()
