@@ -261,7 +261,7 @@ def read_without_weights(folder: str) -> Contents:
 
 
 def _described(folder: str, metadata: dict) -> Contents:
-    """Returns what the files beside the weights say of a model."""
+    """Returns config and metadata, of the files beside the weights."""
     path = os.path.join(folder, WEIGHTS)
     config = BertConfig.from_json_file(os.path.join(folder, CONFIG))
     labels = tuple(metadata.get("labels") or ())

@@ -201,7 +201,7 @@ def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
 
     Without a checkpoint there is nothing to resume: an existing run.json is
     from a run that failed early, or whose checkpoints were removed, and is
-    replaced; what its evaluations found is removed.
+    replaced; its evaluation results are deleted.
 
     Args:
       output_dir: folder of the run.

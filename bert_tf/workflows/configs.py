@@ -117,9 +117,9 @@ class DistillationConfig(TrainingConfig, ModelSource):
             value = getattr(self, name)
             if value != getattr(DistillationConfig, name):
                 raise ValueError(
-                    f"--{name}={value} is of no use to --distillation_losses="
-                    f"{','.join(losses)}. Add a loss that needs it, or omit "
-                    f"--{name}."
+                    f"--{name}={value} has no effect with "
+                    f"--distillation_losses={','.join(losses)}. Add a loss "
+                    f"that needs it, or omit --{name}."
                 )
         if self.distillation_weight == 1 and "soft_targets" not in losses:
             raise ValueError(

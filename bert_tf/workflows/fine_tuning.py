@@ -141,9 +141,9 @@ class Run:
 class Steps(NamedTuple):
     """Optimizer steps of a run."""
 
-    to_train: int
-    to_warm_up: int
-    between_checkpoints: int
+    num_train_steps: int
+    num_warmup_steps: int
+    save_checkpoints_steps: int
 
 
 def fine_tune(
@@ -362,12 +362,12 @@ def find_steps(config: FineTuningConfig, num_examples: int) -> Steps:
     """Returns numbers of steps, for `num_train_epochs` and other settings."""
     # run_classifier.py: main.
     steps_per_epoch = num_examples / config.train_batch_size
-    to_train = max(1, int(steps_per_epoch * config.num_train_epochs))
+    num_train_steps = max(1, int(steps_per_epoch * config.num_train_epochs))
     # By default a checkpoint per epoch, rounded up to complete calls.
     calls = math.ceil(steps_per_epoch / config.steps_per_loop)
     return Steps(
-        to_train,
-        int(to_train * config.warmup_proportion),
+        num_train_steps,
+        int(num_train_steps * config.warmup_proportion),
         config.save_checkpoints_steps or calls * config.steps_per_loop,
     )
 
@@ -519,8 +519,8 @@ def _train(
             "task": run.task.name,
             "config": run.model.config.to_dict(),
             "init_checkpoint": initial_model.name_of(config),
-            "num_train_steps": steps.to_train,
-            "num_warmup_steps": steps.to_warm_up,
+            "num_train_steps": steps.num_train_steps,
+            "num_warmup_steps": steps.num_warmup_steps,
         }
         | split.identity(config)
         | config.decisive_settings()
@@ -532,7 +532,7 @@ def _train(
         run.task.name,
         len(split),
         config.num_train_epochs,
-        steps.to_train,
+        steps.num_train_steps,
         f"encoder of {config.init_checkpoint}"
         if config.init_checkpoint
         else "from scratch: no --init_checkpoint",
@@ -541,7 +541,7 @@ def _train(
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
     if not config.do_eval:
         dev_results.check_updated(
-            config.output_dir, steps.to_train, "--do_eval"
+            config.output_dir, steps.num_train_steps, "--do_eval"
         )
     if is_chief and command:
         repeated = run.command_config or config
@@ -551,13 +551,13 @@ def _train(
     loop.train(
         task,
         run.model,
-        [split.phase(config, steps.to_train)],
+        [split.phase(config, steps.num_train_steps)],
         config,
         strategy=strategy,
         settings=settings,
         metadata=run.metadata,
         vocabulary=run.vocabulary,
-        num_warmup_steps=steps.to_warm_up,
-        save_checkpoints_steps=steps.between_checkpoints,
+        num_warmup_steps=steps.num_warmup_steps,
+        save_checkpoints_steps=steps.save_checkpoints_steps,
         on_checkpoint=on_checkpoint,
     )

@@ -1,8 +1,8 @@
 """A folder in a store -> the lease of the one process that may write to it.
 
-Stores have no locks. A lease is a file that its holder writes anew every few
-seconds. Another process is refused if it is; or takes the lease after a time
-so long that the holder must have been killed.
+Stores have no locks. A lease is a file that its holder renews every few
+seconds. Another process is refused while it is renewed, and takes over after
+60 s without a renewal: the holder was killed.
 """
 
 import contextlib

@@ -48,7 +48,7 @@ class _File(NamedTuple):
 
 
 class _ChangedError(OSError):
-    """A file has not the size that it had before."""
+    """A file changed size while it was copied."""
 
 
 def cache_dir() -> str:
@@ -367,7 +367,7 @@ class Outputs:
                 address.startswith(f"{other}/")
             ):
                 raise ValueError(
-                    f"One of {address} and {other} is inside of the other. "
+                    f"{address} and {other} overlap: one is inside the other. "
                     "Omit one of the flags, or give separate folders."
                 )
         if address not in self._folders:

@@ -85,17 +85,29 @@ def check(
             "The original reads one sentence per line: split the text into "
             "sentences first.",
         ),
-        "mask_mix as given": (settings.rules.mix != masking.Mix(), examples),
-        "masking as given": (settings.unit == "spans", examples),
-        "max_examples_per_row as given": (settings.is_packed, examples),
-        "pairs as given": (settings.pairs != "next_sentence", examples),
-        "masking_time as given": (settings.masking_time != "static", examples),
+        f"mask_mix={','.join(settings.mask_mix)}": (
+            settings.rules.mix != masking.Mix(),
+            examples,
+        ),
+        f"masking={settings.unit}": (settings.unit == "spans", examples),
+        f"max_examples_per_row={settings.max_examples_per_row}": (
+            settings.is_packed,
+            examples,
+        ),
+        f"pairs={settings.pairs}": (
+            settings.pairs != "next_sentence",
+            examples,
+        ),
+        f"masking_time={settings.masking_time}": (
+            settings.masking_time != "static",
+            examples,
+        ),
     }
     for flag, (is_refused, reason) in refused.items():
         if is_refused:
             raise ValueError(
-                f"--{flag} cannot be used with --compat=original; omit one of "
-                f"the two flags. {reason}"
+                f"--{flag} cannot be combined with --compat=original; omit "
+                f"one of the two flags. {reason}"
             )
 
 

@@ -73,7 +73,7 @@ class Classification(Kind):
 
     @classmethod
     def check_label(cls, label, labels):
-        """Returns what the label should be; see `Kind`."""
+        """Returns the expected labels, if it is none of them."""
         if label not in (None, *labels):
             return f"the model's are {', '.join(labels)}"
         return None

@@ -112,7 +112,7 @@ class Kind:
 
     @classmethod
     def check_label(cls, label: str, labels: Sequence[str]) -> str | None:
-        """Returns what a label of a text should be; None if it is right."""
+        """Returns the expected labels if that of a text is wrong, or None."""
         del label, labels
 
     @classmethod
@@ -223,7 +223,7 @@ class Kind:
         return tuple(schema.ENCODER_INPUTS)
 
     def rows_network(self, batch: Tensors) -> Tensors:
-        """Returns what predict.py reads, for a batch of ids."""
+        """Returns the inputs of predict.py for a batch of ids."""
         return dict(self.network(batch))
 
     def rows_settings(self) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Regression(Kind):
 
     @classmethod
     def check_label(cls, label, labels):
-        """Returns what the label should be; see `Kind`."""
+        """Returns that a number is expected, if it is none."""
         if label is None or _is_number(label):
             return None
         return "a score should be a number"

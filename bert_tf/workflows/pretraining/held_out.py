@@ -141,7 +141,7 @@ class HeldOutEvaluation:
         return results.items() >= {"step": step, **self.source()}.items()
 
     def source(self) -> dict:
-        """Returns the entries that identify what the results are of."""
+        """Returns the records and settings of the evaluation."""
         return {
             "records": self.data.digest,
             "max_eval_steps": self.config.max_eval_steps,

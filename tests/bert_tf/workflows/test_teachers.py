@@ -299,7 +299,7 @@ def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
                 "distillation_losses": ("hidden_relations",),
                 "temperature": 4.0,
             },
-            "--temperature=4.0 is of no use to --distillation_losses=hidden_r",
+            "--temperature=4.0 has no effect with --distillation_losses=hidden",
         ),
         ({"teacher": "t", "distillation_weight": 1.5}, "be at most 1.0"),
         ({"teacher": "t", "distillation_weight": 0.0}, "should be above 0"),

@@ -256,7 +256,9 @@ def test_outputs_inside_of_each_other_and_files_named_as_folders_are_refused(
         folder = found.open_folder(f"{address}/")
         assert found.open_folder(address) == folder
         for other in (f"{address}/records", "gs://bucket"):
-            with pytest.raises(ValueError, match="is inside of the other"):
+            with pytest.raises(
+                ValueError, match="overlap: one is inside the other"
+            ):
                 found.open_folder(other)
         with pytest.raises(IsADirectoryError):
             found.open_file("gs://bucket/answers/")
