@@ -60,6 +60,7 @@ class Kind:
         list of texts.
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
+      in_runtimes: whether predict.py, of exports for other runtimes, has it.
       default_signature: name of the signature that is `serving_default`.
       kept_tokens: what the tokenizer must not split.
       in_windows: whether long texts are read in windows; others are cut.
@@ -81,6 +82,7 @@ class Kind:
     inputs: Mapping[str, Mapping[str, int]] = {TEXT: {"text": 1}}
     expected = "a str"
     options: tuple[str, ...] = ()
+    in_runtimes = True
     default_signature = TEXT
     kept_tokens: tuple[str, ...] = ()
     in_windows = False

@@ -98,6 +98,7 @@ class Preprocessor(Kind):
     title, hub_task = "from text to the inputs of the encoder", None
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     has_answers = False
+    in_runtimes = False
 
     def make_signatures(self):
         """Returns `text`, and the other parts of the SavedModel.

@@ -70,6 +70,12 @@ class RuntimeConfig(kinds.ExportConfig):
         if self.format == SAVED_MODEL:
             self._check_unused()
             return
+        if self.kind != "auto" and not kinds.by_name(self.kind).in_runtimes:
+            raise ValueError(
+                f"--kind={self.kind} is for --format=savedmodel: predict.py, "
+                "which is beside the models of the other formats, does not "
+                "have it. Omit one of them."
+            )
         for field in dataclasses.fields(self):
             is_known = field.name in (*_SHARED, *RuntimeConfig.__annotations__)
             value = getattr(self, field.name)

@@ -56,12 +56,6 @@ def export(config: RuntimeConfig) -> None:
       RuntimeError: if the exported model does not run, or its outputs differ.
     """
     config.check_installed()
-    if config.kind != "auto" and not kinds.by_name(config.kind).weights:
-        raise ValueError(
-            f"--kind={config.kind} is for --format=savedmodel: the other "
-            "formats have no string operations, and each has a tokenizer in "
-            "plain Python beside it. Omit one of them."
-        )
     model_card.check_license(config.license)
     read = config.model_dir, config.calibration_file, config.report_file
     for path in filter(None, read):
