@@ -134,10 +134,10 @@ class Options:
                 bound = f"at least {least}"
             elif most is not None and not value <= most:
                 bound = f"at most {most}"
-            elif known["above"] is not None and not value > known["above"]:
-                bound = f"above {known['above']:g}"
             elif isinstance(value, float) and not math.isfinite(value):
                 bound = "a finite number"
+            elif known["above"] is not None and not value > known["above"]:
+                bound = f"above {known['above']:g}"
             if bound:
                 raise ValueError(f"--{field.name}={value} should be {bound}.")
 
@@ -146,8 +146,9 @@ class Options:
         name, value = field.name, getattr(self, field.name)
         needed, other = field.metadata["needs"], field.metadata["instead_of"]
         if needed and value != field.default and getattr(self, needed) is None:
+            shown = ",".join(value) if isinstance(value, tuple) else value
             raise ValueError(
-                f"--{name} needs --{needed}. Add it, or omit --{name}."
+                f"--{name}={shown} needs --{needed}. Add it, or omit --{name}."
             )
         if other and getattr(self, other) is not None:
             raise ValueError(

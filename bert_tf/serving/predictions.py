@@ -282,8 +282,7 @@ def open_model(config: PredictConfig) -> Model:
             outputs,
             loaded,
             None if kind.in_windows else metadata.get("max_seq_length"),
-            # Exports of version 0.1 do not have it.
-            getattr(loaded, "num_tokens", None),
+            _tokens_of(loaded),
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
 
@@ -311,6 +310,11 @@ def open_model(config: PredictConfig) -> Model:
         predictor.max_seq_length if predictor.num_tokens else None,
         predictor.num_tokens,
     )
+
+
+def _tokens_of(loaded) -> Callable | None:
+    """Returns `Model.num_tokens` of a SavedModel; version 0.1 has none."""
+    return getattr(loaded, "num_tokens", None)
 
 
 def _read_metadata(export_dir: str) -> Mapping[str, Any]:

@@ -104,7 +104,7 @@ def _check_one_process(flag_values):
         value = flag_values[name].value
         if value not in possible:
             raise ValueError(
-                f"--{name}={value} cannot be used with --compat=original, "
+                f"--{name}={value} cannot be combined with --compat=original, "
                 "which draws everything from one random stream, in one "
                 "process. Omit one of the two flags."
             )

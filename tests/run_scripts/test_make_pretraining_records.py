@@ -162,12 +162,12 @@ def test_records_of_the_original_load_as_batches(argv, tmp_path):
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--held_out_prob=0.1", "held_out_prob=0.1 cannot be used with"),
-        ("--num_processes=2", "num_processes=2 cannot be used with"),
-        ("--input_format=text", "input_format=text cannot be used with"),
+        ("--held_out_prob=0.1", "held_out_prob=0.1 cannot be combined with"),
+        ("--num_processes=2", "num_processes=2 cannot be combined with"),
+        ("--input_format=text", "input_format=text cannot be combined with"),
         (
             "--drop_duplicates=lines",
-            "drop_duplicates=lines cannot be used",
+            "drop_duplicates=lines cannot be combined",
         ),
         (
             "--output_dir=gs://b/out",
@@ -182,7 +182,9 @@ def test_flags_that_contradict_compat_are_refused(argv, flag, message):
 
 def test_a_runner_that_contradicts_compat_is_refused(argv):
     argv = [word for word in argv if "num_processes" not in word]
-    with pytest.raises(ValueError, match="runner=spark cannot be used with"):
+    with pytest.raises(
+        ValueError, match="runner=spark cannot be combined with"
+    ):
         make_pretraining_records.main(
             [*argv, "--compat=original", "--runner=spark"]
         )

@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.serving import predictions
+from bert_tf.serving.answers.kind import Kind
 
 
 @pytest.mark.parametrize(
@@ -49,9 +50,11 @@ def test_predict_can_be_called_without_flags(exported, tmp_path):
 
 def test_a_model_without_outputs_to_write_is_refused():
     outputs = ("encoder_outputs_0", "input_mask", "sequence_output")
-    model = predictions.Model("served", None, {"text_a": 1}, outputs, None)
+    model = predictions.Model(
+        "served", Kind, None, {"text_a": 1}, outputs, None
+    )
     config = predictions.PredictConfig(export_dir="served")
     with pytest.raises(ValueError, match="served has only outputs with values"):
         predictions.find_outputs(config, model)
     config = dataclasses.replace(config, outputs=("sequence_output",))
-    assert predictions.find_outputs(config, model) == ("sequence_output",)
+    assert predictions.find_outputs(config, model) == {"sequence_output"}

@@ -129,7 +129,8 @@ def values(means):
 def test_rows_that_fill_a_batch_have_no_relations(tiny_config, make_batch):
     batch = make_batch(tiny_config)
     batch["is_real_example"][1] = 0.0
-    task = distil(pretraining.TASK, None, losses=("hidden_relations",))
+    teacher = build("pretraining", tiny_config, 1)
+    task = distil(pretraining.TASK, teacher, losses=("hidden_relations",))
     weight = task.loss_weights(batch)["hidden_relations_loss"]
     assert float(weight) == batch["input_mask"][[0, 2, 3]].sum()
 

@@ -287,12 +287,15 @@ def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"temperature": 3.0}, "--temperature needs --teacher"),
+        ({"temperature": 3.0}, "--temperature=3.0 needs --teacher"),
         (
             {"teacher": "t", "temperature": 0.0},
             "temperature=0.0 should be abov",
         ),
-        ({"teacher": "t", "relation_layer": 3}, "--relation_layer=3 is of no"),
+        (
+            {"teacher": "t", "relation_layer": 3},
+            "--relation_layer=3 has no eff",
+        ),
         (
             {
                 "teacher": "t",

@@ -3,7 +3,6 @@
 See `conftest.folder` for the runtime of the export.
 """
 
-import importlib
 import json
 import os
 import runpy
@@ -14,8 +13,6 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import pytest
-
-from bert_tf.serving.runtimes import config, export_network, tokenizer
 
 _DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
 
@@ -193,23 +190,6 @@ def run(folder, monkeypatch, capfd):
         return stop.value.code, output.out, output.err.splitlines()
 
     return run
-
-
-@pytest.mark.parametrize("kind", list(tokenizer.FIELDS))
-def test_the_settings_of_every_export_are_read(kind, folder, monkeypatch):
-    written = export_network.find_settings(
-        config.RuntimeConfig(model_dir="a", export_dir="b", format="onnx"),
-        kind,
-        128,
-        {"labels": ["a"], "do_lower_case": False},
-    )
-    written |= {"outputs": ["a"], "vocab_size": 9, "vocab_sha256": "b"}
-    (folder / "model.json").write_text(json.dumps(written))
-    monkeypatch.syspath_prepend(folder)
-    predict = importlib.import_module("predict")
-    for name in ("predict", "tokenizer"):
-        monkeypatch.delitem(sys.modules, name)
-    assert predict.read_settings(folder) == written
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
