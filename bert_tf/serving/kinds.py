@@ -23,6 +23,7 @@ CLASSES = {
     "fill_mask": "masks.FillMask",
     "encoder": "encoder.Encoder",
     "sentence_embedding": "vectors.SentenceEmbedding",
+    "token_vectors": "token_vectors.TokenVectors",
     "preprocessor": "preprocessor.Preprocessor",
 }
 
@@ -65,15 +66,15 @@ class AnswerOptions(Options):
     )
     layers: tuple[str, ...] | None = option(
         None,
-        "sentence_embedding: layers whose vectors are concatenated, such as "
-        "-1,-2. Default: -1, the last.",
+        "sentence_embedding, token_vectors: layers whose vectors are "
+        "concatenated, such as -1,-2. Default: -1, the last.",
     )
     doc_stride: int | None = option(
         None,
         "question_answering: tokens from the start of one window of a passage "
         "to the start of the next; default: from model.json, otherwise 128. "
-        "tagging: the same for a text; default: from model.json, otherwise "
-        "half a window.",
+        "tagging, token_vectors: the same for a text; default: from "
+        "model.json, otherwise half a window.",
         at_least=1,
     )
     max_query_length: int | None = option(
