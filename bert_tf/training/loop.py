@@ -2,11 +2,9 @@
 
 import dataclasses
 import functools
-import json
 import math
 import os
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
@@ -19,12 +17,13 @@ from bert_tf.training import (
     checkpoints,
     optimizers,
     reporting,
+    run_checks,
     run_folder,
     stopping,
     strategies,
     train_step,
 )
-from bert_tf.training.config import FROZEN_WEIGHTS, TrainingConfig
+from bert_tf.training.config import TrainingConfig
 from tfrecords.io import json_files, stored_folders
 
 
@@ -128,7 +127,7 @@ def train(
     schedule = optimizers.make_schedule(
         config, num_train_steps, num_warmup_steps
     )
-    check_calls(strategy, config, save_steps)
+    run_checks.check_calls(strategy, config, save_steps)
 
     def is_regular(step: int) -> bool:
         return step % save_steps == 0 or step == num_train_steps
@@ -144,7 +143,7 @@ def train(
         )
         flags = [settings, config.steps_per_loop, save_steps]
         flags += [on_checkpoint is not None, config.eval_batch_size]
-        _check_start(strategy, start_step, end_step, flags)
+        run_checks.check_start(strategy, start_step, end_step, flags)
         report = _make_report(config, phases, saved, start_step)
         if start_step and is_regular(start_step):
             # A run that stopped at this step may have skipped the evaluation.
@@ -443,7 +442,7 @@ def open_strategy(
             "multi_worker. Give a folder that all workers have mounted."
         )
     if do_train:
-        _check_preemption(config)
+        run_checks.check_preemption(config)
     strategy = strategies.make_strategy(
         config.distribution_strategy,
         config.virtual_devices,
@@ -451,108 +450,12 @@ def open_strategy(
         config.worker_timeout,
     )
     if do_train:
-        check_batch(
+        run_checks.check_batch(
             strategy,
             config.train_batch_size,
             config.gradient_accumulation_steps,
         )
         # If None, the workflow chooses a compatible value later.
         save_steps = config.save_checkpoints_steps or config.steps_per_loop
-        check_calls(strategy, config, save_steps)
+        run_checks.check_calls(strategy, config, save_steps)
     return strategy
-
-
-def _check_preemption(config: TrainingConfig) -> None:
-    """Raises an error if the run would stop at once, or is not told to."""
-    file, server = config.preemption_file, config.preemption_server
-    if file and os.path.exists(file):
-        raise ValueError(
-            f"--preemption_file={file} exists already, so that the run would "
-            "stop at once. Remove it, or give another name."
-        )
-    if not server:
-        return
-    try:
-        is_preempted = stopping.is_preempted(server, attempts=3)
-    except OSError as error:
-        raise ValueError(
-            f"--preemption_server={server} does not answer ({error}). Omit the "
-            "flag unless this is a machine of Google Cloud; there it is "
-            "metadata.google.internal."
-        ) from error
-    if is_preempted:
-        raise stopping.Stopped(f"because {server} says it will be preempted")
-
-
-def check_batch(
-    strategy: tf.distribute.Strategy, batch_size: int, accumulation_steps: int
-) -> None:
-    """Raises ValueError if a batch cannot be split evenly.
-
-    Args:
-      strategy: strategy whose replicas share the batch.
-      batch_size: size of the global batch.
-      accumulation_steps: micro-batches per replica.
-    """
-    replicas = strategy.num_replicas_in_sync
-    if batch_size % (replicas * accumulation_steps):
-        raise ValueError(
-            f"A batch of {batch_size} examples is not a multiple of "
-            f"{replicas} replicas x gradient_accumulation_steps="
-            f"{accumulation_steps}. Choose a multiple for --train_batch_size, "
-            "and for all of --batch_size_ramp if that is given."
-        )
-
-
-def check_calls(
-    strategy: tf.distribute.Strategy,
-    config: TrainingConfig,
-    save_checkpoints_steps: int,
-) -> None:
-    """Raises ValueError if steps_per_loop or jit_compile cannot be used.
-
-    Also if TensorFlow is set to assume that weights stay the same.
-    """
-    frozen = os.environ.get(FROZEN_WEIGHTS, "")
-    if frozen.lower() not in ("", "0", "false"):
-        raise ValueError(
-            f"{FROZEN_WEIGHTS}={frozen} is set: TensorFlow would go on "
-            "computing with the weights of the first step. To train, unset it: "
-            f"unset {FROZEN_WEIGHTS}"
-        )
-    if save_checkpoints_steps % config.steps_per_loop:
-        raise ValueError(
-            f"save_checkpoints_steps={save_checkpoints_steps} is not a "
-            f"multiple of steps_per_loop={config.steps_per_loop}; checkpoints "
-            "are saved only between loops. Choose a multiple."
-        )
-    replicas = strategy.num_replicas_in_sync
-    on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
-    if config.jit_compile and replicas > 1 and on_cpus:
-        raise ValueError(
-            f"jit_compile with {replicas} replicas on a CPU: XLA compiles for "
-            "one CPU device only. Omit --jit_compile, or use one replica."
-        )
-
-
-def _check_start(strategy, start_step: int, end_step: int, flags: list) -> None:
-    """Raises ValueError if the run cannot resume, or workers differ.
-
-    Without this check, workers that restored different steps or were given
-    different flags would train on without an error.
-    """
-    text = json.dumps(
-        [start_step, end_step, flags], sort_keys=True, default=str
-    )
-    sums = strategies.all_gather(strategy, zlib.crc32(text.encode()) >> 1)
-    if len(set(sums)) > 1:
-        raise ValueError(
-            "The workers have different flags or checkpoints; this one starts "
-            f"after step {start_step} of its --output_dir, with {flags}. Give "
-            "all workers the same flags and one shared --output_dir."
-        )
-    if start_step > end_step:
-        raise ValueError(
-            f"stop_at_step={end_step} has passed: the run is at step "
-            f"{start_step}. Omit the flag, or increase it."
-        )

@@ -12,7 +12,13 @@ from bert_tf.checkpoint import run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
-from bert_tf.training import loop, optimizers, run_folder, strategies
+from bert_tf.training import (
+    loop,
+    optimizers,
+    run_checks,
+    run_folder,
+    strategies,
+)
 from bert_tf.workflows import (
     dev_results,
     initial_model,
@@ -178,7 +184,7 @@ def _open_records(
     if config.do_train:
         phases = data_lib.open_phases(config, bert_config, sha256)
     for phase in phases:
-        loop.check_batch(
+        run_checks.check_batch(
             strategy, phase.batch_size, config.gradient_accumulation_steps
         )
     if config.do_eval and config.eval_input_file:

@@ -18,6 +18,7 @@ from bert_tf.training import (
     checkpoints,
     loop,
     reporting,
+    run_checks,
     stopping,
     strategies,
     train_step,
@@ -224,11 +225,11 @@ def test_a_batch_that_cannot_be_split_evenly_is_rejected():
         num_replicas_in_sync = 3
 
     with pytest.raises(ValueError, match="32 examples is not a multiple of 3"):
-        loop.check_batch(Three(), 32, 1)
+        run_checks.check_batch(Three(), 32, 1)
     strategy = strategies.make_strategy("one_device")
-    loop.check_batch(strategy, 32, 8)
+    run_checks.check_batch(strategy, 32, 8)
     with pytest.raises(ValueError, match="accumulation_steps=5"):
-        loop.check_batch(strategy, 32, 5)
+        run_checks.check_batch(strategy, 32, 5)
 
 
 def test_steps_per_loop_must_divide_the_steps_between_checkpoints(
