@@ -27,8 +27,7 @@ from scipy import special
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
-from bert_tf.serving import predictor
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches, predictor
 from bert_tf.serving.answers.classification import Label
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema

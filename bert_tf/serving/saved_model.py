@@ -18,8 +18,7 @@ from absl import logging
 from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.checkpoint import model_card
-from bert_tf.serving import warmup
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches, warmup
 from bert_tf.serving.answers import encoder as encoder_lib
 from bert_tf.serving.answers.kind import TEXT
 from tfrecords.io import atomic_files, json_files

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from tfrecords import schema
 from tfrecords.tasks import glue_examples
 from tfrecords.text.tokenizer import BertTokenizer

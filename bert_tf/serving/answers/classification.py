@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
 
 

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving import text_rows
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches, text_rows
 from tfrecords import schema
 from tfrecords.options import quoted
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Box, Kind, plain
 from tfrecords.text.vocab import MASK
 

@@ -15,7 +15,7 @@ import functools
 import tensorflow as tf
 
 from bert_tf import text_preprocessor
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.text import segments, tokenizer
 

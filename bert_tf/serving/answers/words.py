@@ -7,7 +7,7 @@ max_seq_length.
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.text import raw_words, word_windows
 

@@ -16,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model.encoder import BertEncoder
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from tfrecords.options import quoted
 from tfrecords.text.tokenizer import BertTokenizer
 

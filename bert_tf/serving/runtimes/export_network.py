@@ -10,8 +10,7 @@ from absl import logging
 
 from bert_tf.checkpoint import model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.serving import export_model, kinds, saved_model
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches, export_model, kinds, saved_model
 from bert_tf.serving.answers.kind import Kind
 from bert_tf.serving.runtimes import (
     litert,

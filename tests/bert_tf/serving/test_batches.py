@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from bert_tf.serving.answers import batches
+from bert_tf.serving import batches
 from tfrecords import schema
 from tfrecords.text import tokenizer
 
