@@ -145,6 +145,13 @@ def test_flags_of_other_kinds_are_refused(word, kind, task):
         find(config, task)
 
 
+def test_an_option_of_one_kind_is_refused_for_another_with_options():
+    config = parse("--top_k=3", "--kind=sentence_embedding")
+    message = "--top_k=3 is for --kind=fill_mask, but .* 'sentence_embedding'"
+    with pytest.raises(ValueError, match=message):
+        find(config, "pretraining")
+
+
 def test_every_setting_applies_to_all_kinds_or_to_some():
     general = {
         *["model_dir", "export_dir", "overwrite"],
