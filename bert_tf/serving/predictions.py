@@ -271,9 +271,10 @@ def open_model(config: PredictConfig) -> Model:
         ranks = {name: specs[name].shape.rank for name in sorted(specs)}
         outputs = sorted(signature.structured_outputs)
         metadata = _read_metadata(config.export_dir)
-        kind = kinds.of_outputs(outputs)
         if metadata.get("kind") in kinds.CLASSES:
             kind = kinds.by_name(metadata["kind"])
+        else:
+            kind = kinds.of_outputs(outputs)
         return Model(
             config.export_dir,
             kind,
