@@ -141,6 +141,11 @@ class Predictor:
             return in_order[0]
         return self.answers.join(in_order, self.signatures)
 
+    @property
+    def inputs(self) -> Mapping[str, Mapping[str, int]]:
+        """Returns signature -> its inputs and their ranks."""
+        return self.answers.inputs
+
     def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
         """Returns the number of each row of a batch -> its answer."""
         answers = self.answers

@@ -49,7 +49,7 @@ class Kind:
       metadata: content of model.json.
       options: `kinds.AnswerOptions`, of which it reads those in `options`.
 
-    Class attributes:
+    Attributes:
       name: name in `--kind` and model.json.
       task: the task whose head computes it; None if no head does.
       weights: prefix of the names of the weights that compute it.
