@@ -27,7 +27,7 @@ from scipy import special
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
-from bert_tf.serving import batches, predictor
+from bert_tf.serving import batches, kinds, predictor
 from bert_tf.serving.answers.classification import Label
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema
@@ -138,9 +138,10 @@ class Explainer:
 
     def __init__(self, source: predictor.Predictor):
         if not source.answers.is_explained:
+            known = [x for x in kinds.CLASSES if kinds.by_name(x).is_explained]
             raise ValueError(
                 f"Answers of kind {source.kind!r} have no attributions; "
-                "models for classification and regression do."
+                f"models for {' and '.join(known)} do."
             )
         self.predictor = source
         self._encode = tf.function(

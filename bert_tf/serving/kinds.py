@@ -163,12 +163,15 @@ def by_name(name: str) -> type:
 
 
 def of_outputs(names: Iterable[str]) -> type:
-    """Returns the kind of a signature by its outputs, or the base class."""
+    """Returns the kind of a signature by its outputs, or the base class.
+
+    For a SavedModel without its model.json.
+    """
     from bert_tf.serving.answers.kind import Kind
 
     names = set(names)
-    known = (x for x in map(by_name, CLASSES) if x.reads)
-    return next((x for x in known if names >= {*x.reads}), Kind)
+    known = (x for x in map(by_name, CLASSES) if x.known_by)
+    return next((x for x in known if names >= {*x.known_by}), Kind)
 
 
 def of_task(task: str) -> list[type]:
@@ -217,6 +220,11 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
         why = why or f"a model with task {task!r}{without}"
         raise ValueError(
             f"--kind={given} does not fit {why}; it can be exported as {names}."
+        )
+    if not fitting:
+        raise ValueError(
+            f"The model has untrained {', '.join(untrained)}, which every "
+            "answer depends on. Train it first."
         )
     kind = fitting.get(given) or next(iter(fitting.values()))
     if given == "auto" and model.sentence_embedding:

@@ -42,8 +42,8 @@ class PredictConfig(text_rows.InputConfig, CheckpointOptions):
     )
     signature: str = option(
         "text",
-        "Signature to call: text; or words, for a tagging model and text that "
-        "is already split into words.",
+        "Signature to call: text; or words, for models that tag words or give "
+        "their vectors, and text that is already split into words.",
         # Inputs of other signatures are token ids or serialized examples.
         choices=("text", "words"),
     )

@@ -31,7 +31,7 @@ class Predictor:
         classification, regression   a str; or a pair, a tuple of two
         question_answering           (question, context), or a dict of these
         multiple_choice              (context, [ending, ...]), or a dict
-        tagging                      a str; or its words, a tuple of str
+        tagging, token_vectors       a str; or its words, a tuple of str
         fill_mask                    a str with [MASK] in it
         sentence_embedding           a str
 
@@ -40,7 +40,7 @@ class Predictor:
       tokenizer: a BertTokenizer. Default: the model's.
       batch_size: maximum number of texts in one call of the model.
       max_seq_length: maximum tokens of a text. Longer texts are cut, with a
-        warning; passages and texts to tag are read in windows of it. Default:
+        warning; passages and texts of words are read in windows of it. Default:
         as in training, otherwise all positions of the model.
       accept_tokenizer_differences: of a path, as for `bert_tf.load`.
       **settings: `kind`, and settings of an export: `pooling`, `layers`,
@@ -50,14 +50,14 @@ class Predictor:
         dense layers and normalization.
 
     Call arguments:
-      inputs: one input or a list of inputs, see above. In a list, the words
-        of a tagger may also be a list.
+      inputs: one input or a list of inputs, see above. In a list, words may
+        also be a list.
 
     Returns:
       The answer to one input, or a list of answers in the order of the inputs.
       They are NamedTuples of the modules of `bert_tf.serving.answers`, by kind
-      Label, Score, Answer, Choice, Tagged or Filled. For sentence_embedding
-      [H] or [N, H] float32, H per selected layer.
+      Label, Score, Answer, Choice, Tagged, Filled or WordVectors. For
+      sentence_embedding [H] or [N, H] float32, H per selected layer.
 
     Attributes:
       model: the model in use.
@@ -181,7 +181,7 @@ def _choose(
     """
     if options.kind != "auto":
         kind = kinds.by_name(options.kind)
-        if not kind.has_answers:
+        if kind.weights and not kind.has_answers:
             raise ValueError(
                 f"kind={kind.name!r} has an output for each token; call "
                 "model.encoder for it, or use kind='sentence_embedding' for a "

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 from absl import logging
 
 from bert_tf.serving.answers.kind import Kind
@@ -82,8 +83,6 @@ def make_tensor(rows: Sequence[Row], name: str, rank: int):
 
     A missing text is "".
     """
-    import tensorflow as tf
-
     if rank == 1:
         texts = [row.fields.get(name, "") for row in rows]
         return tf.constant(texts, tf.string)

@@ -34,6 +34,7 @@ class MultipleChoice(Kind):
     title, hub_task = "multiple choice", "multiple-choice"
     inputs = {TEXT: {"context": 1, "endings": 2}}
     expected = "(context, [ending, ...]), or a dict with these"
+    known_by = ("choice", "ending")
     view = "choose"
     action = "Choose"
     hint = "Which ending fits best?"

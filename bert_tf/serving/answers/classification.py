@@ -46,6 +46,10 @@ class Classification(Kind):
     hint = "What each word adds to the answer is marked."
     boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
 
+    def set_options(self, options):
+        """Raises ValueError if the model has no names of classes."""
+        self.check_labels()
+
     def network(self, batch):
         """Returns `probabilities` and `logits`, [N, C] float32."""
         logits = self.model(batch, training=False)["logits"]

@@ -23,6 +23,7 @@ class Encoder(Kind):
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     default_signature = "encoder"
     has_answers = False
+    known_by = ("input_mask", "sequence_output")
     padded = ("input_mask", "sequence_output", "encoder_outputs")
 
     def set_options(self, options):

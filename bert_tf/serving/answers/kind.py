@@ -39,8 +39,13 @@ class Kind:
     Only `network` calls the model. The rest is of one row, with NumPy.
 
     The SavedModel, Predictor, `predict`, the page and the exports for other
-    runtimes ask this class; no other code compares names of kinds. A new kind
-    is a file with a subclass, and a row in `kinds.CLASSES`.
+    runtimes ask this class, and compare no names of kinds. A new kind is a file
+    with a subclass, and a row in `kinds.CLASSES`; if `in_runtimes`, also rows
+    and a method in tokenizer.py and predict.py.
+
+    Of answers in Python and JSON: probabilities are float32, in their shortest
+    decimal form. Places are in characters of the text, end exclusive:
+    `text[start:end]`; for text given as words, in words.
 
     Args:
       model: a Keras model of the task, or any model if `task` is None.
@@ -66,6 +71,7 @@ class Kind:
       has_answers: whether a Predictor can return it.
       is_explained: whether its answers have attributions.
       reads: outputs that `to_json` turns into records, if all are wanted.
+      known_by: outputs by which its signatures are recognized.
       scored: outputs of `rows_network` that labels can be compared with.
       padded: prefixes of the outputs that `count` is for.
       view, action, hint, boxes: of its part of the page: the name of the
@@ -88,6 +94,7 @@ class Kind:
     has_answers = True
     is_explained = False
     reads: tuple[str, ...] = ()
+    known_by: tuple[str, ...] = ()
     scored: tuple[str, ...] = ()
     padded: tuple[str, ...] = ("",)
     view = action = hint = ""
@@ -103,6 +110,14 @@ class Kind:
 
     def set_options(self, options) -> None:
         """Sets the attributes that the kind's options decide."""
+
+    def check_labels(self) -> None:
+        """Raises ValueError if the model's metadata has no labels."""
+        if not self.labels:
+            raise ValueError(
+                f"The model has no labels, which kind={self.name} answers "
+                "with. Save it with bert_tf.save(..., labels=...)."
+            )
 
     # Of the kind and a model's files, without its weights.
 
@@ -213,14 +228,14 @@ class Kind:
         return [self.model.encoder if self.task is None else self.model]
 
     def settings(self) -> dict[str, Any]:
-        """Returns its entries of the model.json of a SavedModel."""
+        """Returns its entries of the model.json of every export."""
         return {}
 
     # For runtimes without strings.
 
     @classmethod
     def network_inputs(cls) -> tuple[str, ...]:
-        """Returns the inputs of `rows_network`, each [B, S] int32."""
+        """Returns the inputs of `rows_network`, [B, S] int32 unless said."""
         return tuple(schema.ENCODER_INPUTS)
 
     def rows_network(self, batch: Tensors) -> Tensors:

@@ -48,7 +48,7 @@ class FillMask(Kind):
     options = ("top_k",)
     # Otherwise the string is split like other text, as in the original.
     kept_tokens = (MASK,)
-    reads = ("tokens", "probabilities")
+    reads = known_by = ("tokens", "probabilities")
     view = "fill"
     action = "Fill the mask"
     hint = f"{MASK} stands for a word."

@@ -37,8 +37,8 @@ class Answer(NamedTuple):
 
     Attributes:
       text: part of the passage; "" for no answer.
-      start, end: where it is in the passage; -1 for no answer. `begin` is an
-        older name of `start`.
+      start, end: its characters in the passage, end exclusive; -1 for no
+        answer. `begin` is an older name of `start`.
       probability: among the answers in `nbest`.
       nbest: the best answers, best first; empty for these.
     """
@@ -129,7 +129,7 @@ class QuestionAnswering(Kind):
         "null_score_diff_threshold",
     )
     in_windows = True
-    reads = ("answer", "nbest_answers", "num_answers")
+    reads = known_by = ("answer", "nbest_answers", "num_answers")
     padded = ("nbest_",)
     view = "answer"
     action = "Answer"

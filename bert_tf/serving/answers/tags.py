@@ -30,7 +30,8 @@ class Tag(NamedTuple):
     Attributes:
       word: its text.
       tag: its tag.
-      start, end: where it is; `begin` is an older name of `start`.
+      start, end: its characters in the text, end exclusive; of given words,
+        their numbers. `begin` is an older name of `start`.
       probability: of the tag.
     """
 
@@ -49,7 +50,7 @@ class Entity(NamedTuple):
     Attributes:
       label: its type, such as PER.
       text: its text; if words were given, these joined with spaces.
-      start, end: where it is; `begin` is an older name of `start`.
+      start, end: where it is, as of a Tag; `begin` is an older name of `start`.
       probability: the lowest of its words' tags.
     """
 
@@ -80,10 +81,16 @@ class Tagging(WordKind):
     weights = "tagging/"
     title, hub_task = "tagging of words", "token-classification"
     reads = tuple(_WORD.values())
+    known_by = ("tags", "probabilities")
     view = "tag"
     action = "Entities"
     hint = "Entities, or tags of words, are marked in the text."
     boxes = (Box("Text", 4, "Ann Lee went to Rome."),)
+
+    def set_options(self, options):
+        """Sets `doc_stride`; raises ValueError if the model has no tags."""
+        super().set_options(options)
+        self.check_labels()
 
     def network(self, batch):
         """Returns `logits` [M, S, C] float32."""

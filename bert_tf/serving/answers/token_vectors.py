@@ -22,7 +22,7 @@ _WORD = {
 
 
 class Word(NamedTuple):
-    """A word of a text, and where it is."""
+    """A word of a text, and its characters, end exclusive; or its number."""
 
     word: str
     start: int
@@ -48,6 +48,7 @@ class TokenVectors(WordKind):
     title = "vectors of words"
     options = (*WordKind.options, "layers")
     in_runtimes = False
+    known_by = ("vectors",)
     reads = tuple(_WORD.values())
 
     def set_options(self, options):

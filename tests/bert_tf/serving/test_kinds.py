@@ -41,6 +41,40 @@ def test_every_task_has_a_different_default_kind():
     assert len(first) == len(models.TASK_MODELS)
 
 
+@pytest.mark.parametrize(
+    ("name", "outputs"),
+    [
+        ("question_answering", ("answer", "nbest_answers", "num_answers")),
+        ("tagging", ("words", "tags", "starts", "ends", "probabilities")),
+        ("tagging", ("tags", "probabilities")),  # The signature words.
+        ("token_vectors", ("vectors",)),
+        ("multiple_choice", ("choice", "ending", "probabilities", "logits")),
+        ("fill_mask", ("tokens", "probabilities")),
+        ("encoder", ("input_mask", "sequence_output", "encoder_outputs_0")),
+        # One value or one row of them for each text: nothing is padded.
+        ("", ("label", "probabilities", "logits")),
+        ("", ("score",)),
+        ("", ("embedding",)),
+    ],
+)
+def test_an_export_without_its_model_json_is_known_by_its_outputs(
+    name, outputs
+):
+    assert export_kinds.of_outputs(outputs).name == name
+
+
+@pytest.mark.parametrize("name", ["classification", "tagging"])
+def test_answers_with_labels_need_them(name):
+    with pytest.raises(ValueError, match=f"no labels, which kind={name}"):
+        export_kinds.by_name(name)(None, None, 8, {}, settings())
+
+
+def test_a_model_whose_encoder_is_untrained_has_no_answers():
+    layer = ("encoder/layer_0/attention/query/kernel",)
+    with pytest.raises(ValueError, match="which every answer depends on"):
+        find(settings(), "pretraining", (*layer, "masked_lm/dense/kernel"))
+
+
 def test_classes_have_the_names_that_they_are_found_by():
     for name in export_kinds.CLASSES:
         assert export_kinds.by_name(name).name == name

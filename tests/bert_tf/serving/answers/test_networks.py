@@ -30,13 +30,16 @@ def batch_of(vocab_size, kind):
 
 def make(model, kind, vocab_size=50, metadata=None, **settings):
     """Returns the network of a kind, whose vocabulary has fewer entries."""
-    kind = kinds.by_name(kind)
+    kind, metadata = (
+        kinds.by_name(kind),
+        {"labels": exports.LABELS} | (metadata or {}),
+    )
     with open(exports.VOCAB_FILE, encoding="utf-8") as file:
         entries = file.read().split("\n")[:vocab_size]
     words = tokenizer.BertTokenizer(entries, kept_tokens=kind.kept_tokens)
     options = kinds.AnswerOptions(**settings)
     return export_network.make_network(
-        kind(model, words, exports.MAX_SEQ_LENGTH, metadata or {}, options)
+        kind(model, words, exports.MAX_SEQ_LENGTH, metadata, options)
     )
 
 
