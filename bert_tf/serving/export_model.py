@@ -20,9 +20,6 @@ from bert_tf.serving.answers.kind import Kind
 from tfrecords.io import stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 
-# Tasks whose model.json must name the labels.
-_NEED_LABELS = ("classification", "tagging")
-
 
 def export(config: kinds.ExportConfig) -> None:
     """Writes the SavedModel of a run, model folder or converted checkpoint.
@@ -65,7 +62,7 @@ def export(config: kinds.ExportConfig) -> None:
         "vocab_sha256": tokenizer.sha256,
         **answers.settings(),
     }
-    if metadata["task"] in _NEED_LABELS:
+    if metadata["task"] in contents.WITH_LABELS:
         settings["num_classes"] = len(metadata["labels"])
     if config.weights_dtype:
         settings["weights_dtype"] = config.weights_dtype

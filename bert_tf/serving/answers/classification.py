@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+from bert_tf.serving.answers.kind import ExplainedKind, plain
 
 
 class Label(NamedTuple):
@@ -26,7 +26,7 @@ class Label(NamedTuple):
     probabilities: dict[str, float]
 
 
-class Classification(Kind):
+class Classification(ExplainedKind):
     """The class of a text or pair.
 
     Its signature `text` returns `label` [N] string, and `probabilities` and
@@ -37,14 +37,8 @@ class Classification(Kind):
     name = task = "classification"
     weights = "classification/"
     title, hub_task = "text classification", "text-classification"
-    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
-    expected = "a str, or a pair (str, str)"
-    is_explained = True
     scored = ("logits",)
-    view = "classify"
     action = "Classify"
-    hint = "What each word adds to the answer is marked."
-    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
 
     def set_options(self, options):
         """Raises ValueError if the model has no names of classes."""

@@ -324,6 +324,17 @@ class Kind:
         return answers
 
 
+class ExplainedKind(Kind):
+    """Base class of answers to a text or pair, to which each word adds."""
+
+    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
+    expected = "a str, or a pair (str, str)"
+    is_explained = True
+    view = "classify"
+    hint = "What each word adds to the answer is marked."
+    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
+
+
 def _fits(text, rank: int) -> bool:
     """Returns whether an input is a str, or a list of str with letters."""
     if rank == 1:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+from bert_tf.serving.answers.kind import ExplainedKind, plain
 
 
 class Score(NamedTuple):
@@ -19,7 +19,7 @@ class Score(NamedTuple):
     score: float
 
 
-class Regression(Kind):
+class Regression(ExplainedKind):
     """The score of a text or pair.
 
     Its signature `text` returns `score` [N] float32, clipped to the range of
@@ -30,14 +30,8 @@ class Regression(Kind):
     name = task = "regression"
     weights = "regression/"
     title, hub_task = "a score for a text or a pair", "text-classification"
-    inputs = {TEXT: {"text_a": 1, "text_b": 1}}
-    expected = "a str, or a pair (str, str)"
-    is_explained = True
     scored = ("score",)
-    view = "classify"
     action = "Score"
-    hint = "What each word adds to the answer is marked."
-    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
 
     def network(self, batch):
         """Returns `score` [N] float32."""
