@@ -8,7 +8,7 @@ r"""Pre-training records -> a pre-trained model, held-out metrics.
 After an interruption, the same command resumes from the last checkpoint.
 """
 
-from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(PretrainingConfig)

@@ -145,14 +145,14 @@ class Options:
         """Raises ValueError if other options do not fit one that is given."""
         name, value = field.name, getattr(self, field.name)
         needed, other = field.metadata["needs"], field.metadata["instead_of"]
+        shown = ",".join(value) if isinstance(value, tuple) else value
         if needed and value != field.default and getattr(self, needed) is None:
-            shown = ",".join(value) if isinstance(value, tuple) else value
             raise ValueError(
                 f"--{name}={shown} needs --{needed}. Add it, or omit --{name}."
             )
         if other and getattr(self, other) is not None:
             raise ValueError(
-                f"--{name}={value} is given instead of --{other}, which is "
+                f"--{name}={shown} is given instead of --{other}, which is "
                 f"{getattr(self, other)}. Omit one of the two."
             )
 

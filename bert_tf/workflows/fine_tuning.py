@@ -212,6 +212,8 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             config,
             bert_config,
             strategy,
+            precision=config.precision,
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
             max_seq_length=config.max_seq_length,
             vocabulary=vocabulary,
             rules=tokenizer.rules,

@@ -13,7 +13,7 @@ from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import POLICIES, BertConfig
 from bert_tf.tasks.distillation import DistilledTask
 from bert_tf.tasks.task import Task
-from bert_tf.workflows.configs import DistillationConfig
+from bert_tf.workflows.configs import TeacherOptions
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -32,11 +32,15 @@ class Teacher:
     """
 
     model: keras.Model
-    config: DistillationConfig
+    config: TeacherOptions
 
-    def settings(self) -> dict[str, str]:
-        """Returns the entry of run.json."""
-        return {"teacher_sha256": tensor_files.digest_of(self._weights())}
+    def settings(self) -> dict:
+        """Returns the entries of run.json, besides those of the options."""
+        return {
+            "teacher_sha256": tensor_files.digest_of(self._weights()),
+            # Their order has no effect.
+            "distillation_losses": sorted(set(self.config.distillation_losses)),
+        }
 
     def _weights(self) -> dict[str, keras.Variable]:
         """Returns name -> weight, without those that are newly initialized."""
@@ -101,10 +105,12 @@ class Teacher:
 
 def load(
     task: Task,
-    config: DistillationConfig,
+    config: TeacherOptions,
     student: BertConfig,
     strategy: tf.distribute.Strategy,
     *,
+    precision: str | None,
+    accept_tokenizer_differences: bool,
     max_seq_length: int,
     vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
@@ -116,9 +122,11 @@ def load(
 
     Args:
       task: task of the student, prepared.
-      config: settings of the run.
+      config: the teacher, and what to learn from it.
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
+      precision: that of the run; None for float32.
+      accept_tokenizer_differences: as in `Checkpoint.open`.
       max_seq_length: tokens in the longest examples.
       vocabulary: vocabulary of the student, if known.
       rules: those of the student's tokenizer, see `vocab.rules_of`.
@@ -129,11 +137,11 @@ def load(
         sizes of the teacher do not fit the student.
     """
     path = config.teacher
-    dtype = POLICIES[config.precision or "float32"]
+    dtype = POLICIES[precision or "float32"]
     try:
         given = Checkpoint.open(
             path,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
+            accept_tokenizer_differences=accept_tokenizer_differences,
         )
         tokenizer = given.tokenizer()
         with strategy.scope():
@@ -198,7 +206,7 @@ def _check_vocabulary(
 
 def _check_sizes(
     teacher: BertConfig,
-    config: DistillationConfig,
+    config: TeacherOptions,
     student: BertConfig,
     max_seq_length: int,
 ) -> None:

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 from bert_tf.checkpoint import run_models
 from bert_tf.training import checkpoints, stopping
 from bert_tf.workflows import run_history
-from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import time_budget
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from bert_tf.workflows.pretraining.run import pretrain
 from run_scripts import make_pretraining_records, run_pretraining
 from run_scripts.flags import common_flags

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
-from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from tfrecords.io import records as records_lib
 from tfrecords.io import stored_folders
 from tfrecords.reading import batches

@@ -20,7 +20,7 @@ from bert_tf.training import (
     strategies,
 )
 from bert_tf.workflows import dev_results
-from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from bert_tf.workflows.pretraining.data import PretrainingData
 from tfrecords.io import json_files
 from tfrecords.reading import batches

@@ -25,9 +25,9 @@ from bert_tf.workflows import (
     run_history,
     training_phases,
 )
-from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import data as data_lib
 from bert_tf.workflows.pretraining import time_budget
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from bert_tf.workflows.pretraining.data import PretrainingData
 from bert_tf.workflows.pretraining.held_out import (
     EarlyStopping,
@@ -98,6 +98,8 @@ def _train_and_evaluate(
             config,
             bert_config,
             strategy,
+            precision=config.precision,
+            accept_tokenizer_differences=config.accept_tokenizer_differences,
             max_seq_length=_max_length(phases),
             vocabulary=vocabulary,
             vocabulary_sha256=sha256,
@@ -315,9 +317,8 @@ def _run_settings(
         settings["batch_sizes"] = [phase.batch_size for phase in phases]
     if train_hours is not None:
         settings["train_hours"] = train_hours
-    if teacher:
-        settings |= teacher.settings()
-    return settings | config.decisive_settings()
+    settings |= config.decisive_settings()
+    return settings | (teacher.settings() if teacher else {})
 
 
 def _check_folder(

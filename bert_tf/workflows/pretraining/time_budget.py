@@ -9,7 +9,7 @@ from absl import logging
 from bert_tf.checkpoint import run_models
 from bert_tf.config import BertConfig
 from bert_tf.training import loop, optimizers, run_folder, strategies
-from bert_tf.workflows.configs import PretrainingConfig
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 # The first calls of a step compile it, and fill caches.
 _UNTIMED_CALLS = 3

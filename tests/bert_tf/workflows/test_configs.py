@@ -5,16 +5,16 @@ import dataclasses
 import pytest
 
 from bert_tf.workflows import configs
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 
 @pytest.mark.parametrize(
     "config",
     [
-        configs.DistillationConfig,
         configs.FineTuningConfig,
         configs.TrialsConfig,
         configs.NerConfig,
-        configs.PretrainingConfig,
+        PretrainingConfig,
     ],
 )
 def test_an_option_that_is_declared_again_decides_as_before(config):

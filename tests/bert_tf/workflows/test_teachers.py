@@ -40,6 +40,8 @@ def load(path, task=None, student=None, max_seq_length=16, **changes):
         config_of(path, **changes),
         student,
         strategies.make_strategy("one_device"),
+        precision=None,
+        accept_tokenizer_differences=False,
         max_seq_length=max_seq_length,
         vocabulary=vocab.Vocabulary.open(vocab_file),
         rules={"do_lower_case": lower},
@@ -74,7 +76,10 @@ def test_a_teacher_of_any_format_is_the_same(tmp_path, classifier, name):
     checkpoint_folders.assert_same_bits(weights_of(model), given.tensors)
     assert not model.trainable_weights
     digest = model_folders.digest(model)
-    assert teacher.settings() == {"teacher_sha256": digest}
+    assert teacher.settings() == {
+        "teacher_sha256": digest,
+        "distillation_losses": ["soft_targets"],
+    }
 
 
 def test_classes_are_brought_into_the_order_of_the_task(classifier, make_batch):
@@ -328,7 +333,8 @@ def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
                 "init_from_teacher_layers": ("1",),
                 "init_checkpoint": "m",
             },
-            "--init_checkpoint=m and --init_from_teacher_layers=1",
+            "--init_from_teacher_layers=1 is given instead of "
+            "--init_checkpoint, which is m",
         ),
         (
             {"teacher": "t", "feature_layers": ("last",)},

@@ -8,8 +8,8 @@ import pytest
 
 from bert_tf import config
 from bert_tf.checkpoint import run_models
-from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.doctor import checks, estimates
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from run_scripts import run_glue, run_pretraining
 from tfrecords.io import records
 from tfrecords.pretraining import packing

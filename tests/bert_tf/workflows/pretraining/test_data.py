@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bert_tf.workflows import training_phases
-from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import data
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 from tfrecords import schema
 from tfrecords.io import records
 

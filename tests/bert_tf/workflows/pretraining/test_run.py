@@ -2,8 +2,8 @@
 
 import pytest
 
-from bert_tf.workflows.configs import PretrainingConfig
 from bert_tf.workflows.pretraining import run
+from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 
 def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
