@@ -137,8 +137,8 @@ class Lowered:
 
         def gradients(batch):
             weights = task.loss_weights(batch)
-            gradients, totals = step.gradients(batch, 0, weights, 1.0)
-            return [totals, *gradients]
+            gradients, _, means = step.gradients(batch, 0, weights, 1.0)
+            return [means.totals(), *gradients]
 
         update = lower(step.update, batch, tf.zeros(2))
         estimate = estimates.Step(

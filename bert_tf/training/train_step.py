@@ -1,7 +1,7 @@
 """Global batch -> updated weights: a training step on all replicas.
 
 Shapes: B rows, n steps of one call, k micro-batches of one step, M means (one
-for each loss and accuracy), N values to log.
+for each loss and accuracy).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from bert_tf.model import dropout
-from bert_tf.tasks import losses
+from bert_tf.tasks import losses as losses_lib
 from bert_tf.training import optimizers, strategies
 from bert_tf.training.config import TrainingConfig
 
@@ -90,7 +90,7 @@ def all_reduce_sum(tensors):
     return replica.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
 
 
-def sum_and_clip(gradients, clip_norm, scale):
+def sum_and_clip(gradients, clip_norm, loss_scale):
     """Returns gradients summed over replicas, their norm, and a factor.
 
     The optimizer multiplies gradients by the factor, which clips them and
@@ -98,11 +98,11 @@ def sum_and_clip(gradients, clip_norm, scale):
     update does not depend on the number of replicas.
     """
     gradients = all_reduce_sum(gradients)
-    norm = global_norm(gradients) / scale
-    return gradients, norm, clip_norm / tf.maximum(norm, clip_norm) / scale
+    norm = global_norm(gradients) / loss_scale
+    return gradients, norm, clip_norm / tf.maximum(norm, clip_norm) / loss_scale
 
 
-def clip_and_sum(gradients, clip_norm, scale):
+def clip_and_sum(gradients, clip_norm, loss_scale):
     """Returns the same, but clips before the sum, as the original does.
 
     optimization.py: create_optimizer. There each replica clips the gradients of
@@ -112,18 +112,42 @@ def clip_and_sum(gradients, clip_norm, scale):
     of the replicas' norms, which is not finite if one of them is not.
     """
     replica = tf.distribute.get_replica_context()
-    own_norm = global_norm(gradients) / scale
+    own_norm = global_norm(gradients) / loss_scale
     limit = clip_norm / replica.num_replicas_in_sync
     factor = limit / tf.maximum(own_norm, limit)
     gradients = all_reduce_sum([gradient * factor for gradient in gradients])
-    return gradients, all_reduce_sum(own_norm), 1.0 / scale
+    return gradients, all_reduce_sum(own_norm), 1.0 / loss_scale
 
 
-class _MeanNames(NamedTuple):
-    """Names of losses and accuracies, in the order of `totals`."""
+class Means(NamedTuple):
+    """Losses and accuracies of rows, by name."""
 
-    losses: tuple[str, ...]
-    epsilons: dict[str, float]  # Of losses and accuracies, by name.
+    losses: dict[str, losses_lib.WeightedMean]
+    accuracies: dict[str, losses_lib.WeightedMean]
+
+    def totals(self) -> tf.Tensor:
+        """Returns total and weight of each mean: [M, 2] float32."""
+        means = (self.losses | self.accuracies).values()
+        return tf.stack([tf.stack([m.total, m.weight]) for m in means])
+
+    def with_totals(self, totals: tf.Tensor) -> "Means":
+        """Returns the same means with other totals and weights, [M, 2]."""
+        means = self.losses | self.accuracies
+        summed = {
+            name: losses_lib.WeightedMean(pair[0], pair[1], mean.epsilon)
+            for (name, mean), pair in zip(
+                means.items(), tf.unstack(totals), strict=True
+            )
+        }
+        return Means(*({name: summed[name] for name in part} for part in self))
+
+    def values(self) -> dict[str, tf.Tensor]:
+        """Returns `loss`, the sum of the losses, and all means by name."""
+        values = {
+            n: m.value() for n, m in (self.losses | self.accuracies).items()
+        }
+        loss = tf.add_n([values[name] for name in self.losses])
+        return {"loss": loss} | values
 
 
 class TrainStep:
@@ -180,10 +204,6 @@ class TrainStep:
             self._update = tf.function(
                 self.update, autograph=False, jit_compile=True
             )
-        # Set while tracing, since loops in a graph return only tensors.
-        self._means: _MeanNames | None = None
-        self._without_gradient: set[int] = set()
-        self._names: list[str] = []
 
     def __call__(self, batches: Batch | Iterator, num_steps: int = 1):
         """Runs up to `num_steps` updates; see the class."""
@@ -204,22 +224,23 @@ class TrainStep:
 
     def one_step(self, batch):
         """Runs an update, in cross-replica context."""
-        return self._by_name(self._step(batch, self.requests())[None])
+        values = self._step(batch, self.requests())
+        return {name: value[None] for name, value in values.items()}
 
     def several_steps(self, batches, num_steps):
         """Runs up to `num_steps` updates, in cross-replica context."""
         is_alone = strategies.num_workers(self.strategy) == 1
+        names = []  # Of the values, as a loop in a graph returns only tensors.
 
         # The loop is outside `strategy.run`, since all-reduce is not allowed in
         # a loop inside it.
         def body(i, stop, logged):
             requests = self.requests()
             values = self._step(batches.get_next(), requests)
+            names[:] = values
             # Without other processes, the host need not wait for the device.
-            stop = (
-                requests[0] if is_alone else values[self._names.index("stop")]
-            )
-            return i + 1, stop, logged.write(i, values)
+            stop = requests[0] if is_alone else values["stop"]
+            return i + 1, stop, logged.write(i, tf.stack(list(values.values())))
 
         steps, _, logged = tf.while_loop(
             lambda i, stop, _: (i < num_steps) & (stop == 0.0),
@@ -231,22 +252,20 @@ class TrainStep:
             ],
             parallel_iterations=1,
         )
-        return self._by_name(logged.gather(tf.range(steps)))
+        columns = tf.unstack(logged.gather(tf.range(steps)), len(names), axis=1)
+        return dict(zip(names, columns, strict=True))
 
     def requests(self) -> tf.Tensor:
         """Returns [2] float32: `stop` and `save`."""
         return tf.stack([self.stop.read_value(), self.save.read_value()])
 
     def _step(self, batch, requests):
+        """Returns name -> scalar float32, of an update on all replicas."""
         values = self.strategy.run(self._update, args=(batch, requests))
-        return self.strategy.experimental_local_results(values)[0]  # [N]
+        local = self.strategy.experimental_local_results
+        return {name: local(value)[0] for name, value in values.items()}
 
-    def _by_name(self, logged):
-        """Returns the columns of logged values [n, N] by name."""
-        columns = tf.unstack(logged, len(self._names), axis=1)
-        return dict(zip(self._names, columns, strict=True))
-
-    def update(self, batch: Batch, requests: tf.Tensor) -> tf.Tensor:
+    def update(self, batch: Batch, requests: tf.Tensor) -> dict[str, tf.Tensor]:
         """Updates the weights once, in replica context.
 
         Args:
@@ -254,46 +273,47 @@ class TrainStep:
           requests: [2] float32, `stop` and `save` of this process.
 
         Returns:
-          [N] float32, the same on every replica.
+          Name -> scalar float32, the same on every replica.
         """
         # 1. Divisors of the losses: weights of the global batch, so that every
         # masked token counts the same on all replicas.
-        loss_weights = all_reduce_sum(self.task.loss_weights(batch))
-        scale = self.loss_scale.value if self.loss_scale else 1.0
+        normalizers = all_reduce_sum(self.task.loss_weights(batch))
+        loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         # 2. Forward and backward.
         with dropout.generator(self.config.dropout):
-            gradients, totals = self._gradients_of_rows(
-                batch, loss_weights, scale
+            gradients, is_read, means = self._gradients_of_rows(
+                batch, normalizers, loss_scale
             )
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
-        gradients, norm, factor = clip(gradients, self.config.clip_norm, scale)
+        gradients, norm, factor = clip(
+            gradients, self.config.clip_norm, loss_scale
+        )
         # As in the original, weights that no loss reads do not decay.
-        of_weights = [
-            None if i in self._without_gradient else gradient
-            for i, gradient in enumerate(gradients)
+        gradients_or_none = [
+            gradient if reads else None
+            for reads, gradient in zip(is_read, gradients, strict=True)
         ]
-        totals = all_reduce_sum(tf.concat([totals, requests[None]], axis=0))
+        totals = tf.concat([means.totals(), requests[None]], axis=0)
+        totals = all_reduce_sum(totals)  # [M + 1, 2]
         # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)
         tf.cond(
             is_finite,
-            lambda: self.optimizer.apply(of_weights, factor),
+            lambda: self.optimizer.apply(gradients_or_none, factor),
             self.optimizer.skip,
         )
         # 5. Values to log.
-        values = self._named(totals[:-1])
+        values = means.with_totals(totals[:-1]).values()
         values |= {"gradient_norm": norm, "learning_rate": rate}
         if self.loss_scale:
-            values["loss_scale"] = tf.identity(scale)
+            values["loss_scale"] = tf.identity(loss_scale)
             self.loss_scale.update(is_finite)
-        values |= {"stop": totals[-1, 0], "save": totals[-1, 1]}
-        self._names = list(values)
-        return tf.stack(list(values.values()))
+        return values | {"stop": totals[-1, 0], "save": totals[-1, 1]}
 
-    def _gradients_of_rows(self, batch, loss_weights, scale):
-        """Returns gradients and totals of a replica's rows, in k micro-batches.
+    def _gradients_of_rows(self, batch, normalizers, loss_scale):
+        """Returns `gradients` of a replica's rows, in k micro-batches.
 
         They run one after the other: activations of only one are in memory.
         """
@@ -302,19 +322,21 @@ class TrainStep:
         num_rows = batch["is_real_example"].shape[0]
         first = replica.replica_id_in_sync_group * tf.constant(num_rows)
         if k == 1:
-            return self.gradients(batch, first, loss_weights, scale)
+            return self.gradients(batch, first, normalizers, loss_scale)
         rows = num_rows // k
         parts = {
             name: tf.reshape(value, [k, rows, *value.shape[1:]])
             for name, value in batch.items()
         }
+        noted = []  # `is_read` and means, as a loop returns only tensors.
 
         def body(i, sums, totals):
-            gradients, values = self.gradients(
-                _batch_of(parts, i), first + i * rows, loss_weights, scale
+            gradients, is_read, means = self.gradients(
+                _batch_of(parts, i), first + i * rows, normalizers, loss_scale
             )
+            noted[:] = is_read, means
             sums = [a + b for a, b in zip(sums, gradients, strict=True)]
-            return i + 1, sums, totals.write(i, values)
+            return i + 1, sums, totals.write(i, means.totals())
 
         shapes = [weight.shape for weight in self.model.trainable_weights]
         _, gradients, totals = tf.while_loop(
@@ -327,44 +349,45 @@ class TrainStep:
             ],
             parallel_iterations=1,  # To save memory.
         )
-        return gradients, tf.reduce_sum(totals.stack(), axis=0)
+        is_read, means = noted
+        totals = tf.reduce_sum(totals.stack(), axis=0)
+        return gradients, is_read, means.with_totals(totals)
 
-    def gradients(self, batch, first_row, loss_weights, scale):
-        """Returns the contribution of rows to the gradients and the totals.
+    def gradients(
+        self, batch, first_row, normalizers, loss_scale
+    ) -> tuple[list[tf.Tensor], list[bool], Means]:
+        """Returns the contribution of rows to the gradients, and their means.
 
         Args:
           batch: rows of the global batch.
           first_row: index of the first row in the global batch.
-          loss_weights: weight of each loss, over the global batch.
-          scale: loss scale; 1 unless float16.
+          normalizers: loss -> its weight over the global batch, which divides
+            its total.
+          loss_scale: factor on the loss; 1 unless float16.
 
         Returns:
-          A dense gradient for each trainable weight, zeros for those in
-          `_without_gradient`, which this sets; and [M, 2] float32: total
-          and weight of each loss and accuracy.
+          A dense gradient for each trainable weight; whether a loss reads the
+          weight, which otherwise has zeros: the pooler of a tagger; with single
+          segments, pooler and next-sentence head; and the means of the rows.
         """
         dropout_key = dropout.make_key(
             self.config.seed, self.optimizer.step, first_row
         )
         with tf.GradientTape() as tape:
             outputs = self.task.outputs(self.model, batch, dropout_key)
-            task_losses = self.task.losses(outputs, batch)
+            losses = self.task.losses(outputs, batch)
             shares = [
                 tf.math.divide_no_nan(
-                    mean.total, loss_weights[name] + mean.epsilon
+                    mean.total, normalizers[name] + mean.epsilon
                 )
-                for name, mean in task_losses.items()
+                for name, mean in losses.items()
             ]
-            scaled = tf.add_n(shares) * scale
+            scaled = tf.add_n(shares) * loss_scale
         gradients = tape.gradient(
             scaled,
             [weight.value for weight in self.model.trainable_weights],
         )
-        # Weights that no loss reads: the pooler of a tagger; with single
-        # segments, pooler and next-sentence head.
-        self._without_gradient = {
-            i for i, gradient in enumerate(gradients) if gradient is None
-        }
+        is_read = [gradient is not None for gradient in gradients]
         # Embedding gradients are IndexedSlices whose rows may repeat: they are
         # summed to dense tensors, whose norm is the correct one. Keeping slices
         # would save only 0.4 % of a step.
@@ -376,23 +399,8 @@ class TrainStep:
                 gradients, self.model.trainable_weights, strict=True
             )
         ]
-        means = task_losses | self.task.accuracies(outputs, batch)
-        self._means = _MeanNames(
-            tuple(task_losses), {n: mean.epsilon for n, mean in means.items()}
-        )
-        totals = [tf.stack([m.total, m.weight]) for m in means.values()]
-        return gradients, tf.stack(totals)
-
-    def _named(self, totals) -> dict[str, tf.Tensor]:
-        """Returns `loss`, the sum of the losses, and all means by name."""
-        values = {
-            name: losses.WeightedMean(pair[0], pair[1], epsilon).value()
-            for (name, epsilon), pair in zip(
-                self._means.epsilons.items(), tf.unstack(totals), strict=True
-            )
-        }
-        loss = tf.add_n([values[name] for name in self._means.losses])
-        return {"loss": loss} | values
+        means = Means(losses, self.task.accuracies(outputs, batch))
+        return gradients, is_read, means
 
 
 def _batch_of(batches: Batch, i: tf.Tensor) -> Batch:

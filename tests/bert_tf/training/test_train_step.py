@@ -301,7 +301,7 @@ class TwoEqualReplicas:
 def test_replicas_that_clip_before_the_sum_share_the_norm(monkeypatch):
     monkeypatch.setattr(tf.distribute, "get_replica_context", TwoEqualReplicas)
     (gradient,), norm, factor = train_step.clip_and_sum(
-        [tf.constant([6.0, 8.0])], clip_norm=1.0, scale=2.0
+        [tf.constant([6.0, 8.0])], clip_norm=1.0, loss_scale=2.0
     )
     np.testing.assert_allclose(gradient * factor, [0.6, 0.8], rtol=1e-6)
     assert float(norm) == 10.0  # The sum of both, without the loss scale.
