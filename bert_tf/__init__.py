@@ -1,15 +1,18 @@
 """Batches -> served model: BERT in Keras 3, its training and its export.
 
-`import bert_tf` registers the models with Keras, so that
-`keras.models.load_model` finds them. If `run_scripts` was imported first,
-Keras is imported lazily, when a model is first needed, so that `--help`, flag
-errors and the scoring scripts start quickly.
+`import bert_tf` imports neither TensorFlow nor Keras: they are imported when a
+model is first needed, so that commands and their errors come quickly. After it,
+`keras.models.load_model` finds the classes of `.keras` files, whichever of the
+two was imported first.
 """
 
 import importlib
 import sys
 
-from tfrecords import libraries  # noqa: F401  Checked before the rest.
+from tfrecords import (
+    import_hooks,
+    libraries,  # noqa: F401  Checked before the rest.
+)
 
 __version__ = "0.2.0.dev0"
 
@@ -58,5 +61,48 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-if "run_scripts" not in sys.modules or "keras" in sys.modules:
-    __getattr__("BertEncoder")
+# Name in .keras files, without "bert_tf>" -> module and name of the class.
+_OF_KERAS_FILES = {
+    name: (module, name)
+    for module in ("model.encoder", "model.models", "text_preprocessor")
+    for name in _MODULES[module]
+    if name != "EncoderOutputs"
+} | {
+    "FeatureTagger": ("model.feature_tagger", "FeatureTagger"),
+    "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
+}
+
+
+class _OnDemand:
+    """A class that Keras finds by name, imported when a file has it.
+
+    The import registers the class itself in its place.
+    """
+
+    def __init__(self, module: str, name: str):
+        self.module = module
+        self.name = name
+
+    def from_config(self, config: dict):
+        """Returns an instance of the class, which Keras asks for."""
+        __getattr__("BertEncoder")
+        module = importlib.import_module(f"bert_tf.{self.module}")
+        return getattr(module, self.name).from_config(config)
+
+
+def _register(keras) -> None:
+    """Adds the classes to those that Keras knows, unless they are there."""
+    known = keras.saving.get_custom_objects()
+    for name, (module, attribute) in _OF_KERAS_FILES.items():
+        known.setdefault(f"bert_tf>{name}", _OnDemand(module, attribute))
+
+
+def _load_and_register(load, keras) -> None:
+    load(keras)
+    _register(keras)
+
+
+if "keras" in sys.modules:
+    _register(sys.modules["keras"])
+else:
+    sys.meta_path.insert(0, import_hooks.Hook("keras", _load_and_register))

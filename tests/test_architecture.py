@@ -25,7 +25,7 @@ MAX_SCRIPTS = 20
 # A module may import modules of its own folder and of the folders listed above
 # it.
 TFRECORDS_ORDER = (
-    ("libraries", "quiet_import", "options", "schema", "random_numbers"),
+    ("libraries", "import_hooks", "options", "schema", "random_numbers"),
     ("io",),
     ("text", "engines"),
     ("tasks", "pretraining"),
@@ -108,7 +108,7 @@ def allowed_imports(path):
         return PACKAGES
     order = TFRECORDS_ORDER if package == "tfrecords" else BERT_TF_ORDER
     if folder == "__init__":
-        return (package, "tfrecords.libraries")
+        return (package, "tfrecords.libraries", "tfrecords.import_hooks")
     allowed = []
     for folders in order:
         if folder in folders:
@@ -120,7 +120,7 @@ def allowed_imports(path):
     for_all = (
         "tfrecords.options",
         "tfrecords.libraries",
-        "tfrecords.quiet_import",
+        "tfrecords.import_hooks",
     )
     return (own, *allowed, *for_all, *TFRECORDS_IMPORTS.get(folder, ()))
 

@@ -1,6 +1,8 @@
 """Effects of `import bert_tf`, in fresh processes."""
 
+import itertools
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import bert_tf
+from bert_tf.training import optimizers
 
 ROOT = pathlib.Path(__file__).parents[2]
 
@@ -24,7 +27,13 @@ def run(code, *arguments):
 
 
 @pytest.mark.slow
-def test_a_keras_file_loads_after_import_bert_tf(tiny_config, tmp_path):
+@pytest.mark.parametrize(
+    "imports",
+    ["bert_tf, keras", "keras, bert_tf", "run_scripts, bert_tf, keras"],
+)
+def test_a_keras_file_loads_after_import_bert_tf(
+    tiny_config, tmp_path, imports
+):
     inputs = {
         name: keras.Input((8,), dtype="int32", name=name)
         for name in ("input_word_ids", "input_mask", "input_type_ids")
@@ -32,23 +41,42 @@ def test_a_keras_file_loads_after_import_bert_tf(tiny_config, tmp_path):
     outputs = bert_tf.BertEncoder(tiny_config)(inputs)
     model = keras.Model(inputs, keras.layers.Dense(3)(outputs.pooled_output))
     batch = {name: np.ones((2, 8), "int32") for name in inputs}
+    rate = optimizers.WarmupDecay(0.1, 9, 3)
+    model.compile(keras.optimizers.SGD(rate), "mse")
     model.save(tmp_path / "mine.keras")
-    code = """
-import sys, bert_tf, keras, numpy as np
+    code = f"""
+import sys, {imports}, numpy as np
+assert "bert_tf.model.encoder" not in sys.modules
 model = keras.models.load_model(sys.argv[1])
 names = ("input_word_ids", "input_mask", "input_type_ids")
-batch = {name: np.ones((2, 8), "int32") for name in names}
+batch = {{name: np.ones((2, 8), "int32") for name in names}}
 print(np.array2string(model(batch).numpy(), precision=9))
+print(float(model.optimizer.learning_rate))
 """
+    *found, learning_rate = run(code, tmp_path / "mine.keras").splitlines()
     expected = np.array2string(model(batch).numpy(), precision=9)
-    assert run(code, tmp_path / "mine.keras").strip() == expected
+    assert "\n".join(found) == expected
+    assert float(learning_rate) == float(rate(0))
+
+
+def test_every_class_of_keras_files_is_known_before_its_import():
+    names = {}
+    for path in sorted((ROOT / "bert_tf").rglob("*.py")):
+        lines = path.read_text().splitlines()
+        for line, following in itertools.pairwise(lines):
+            if line.startswith("@keras.saving.register_keras_serializable"):
+                own = re.findall(r"class (\w+)", following)[0]
+                module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+                (name,) = re.findall(r'"bert_tf", "(\w+)"', line) or [own]
+                names[name] = (module.removeprefix("bert_tf."), own)
+    assert names == bert_tf._OF_KERAS_FILES
 
 
 @pytest.mark.slow
-def test_a_script_imports_keras_only_when_a_model_is_needed():
-    code = """
-import sys
-import run_scripts
+@pytest.mark.parametrize("first", ["sys", "run_scripts"])
+def test_keras_is_imported_only_when_a_model_is_needed(first):
+    code = f"""
+import sys, {first}
 import bert_tf
 print("keras" in sys.modules, "BertEncoder" in dir(bert_tf))
 print(bert_tf.BertConfig.__name__, hasattr(bert_tf, "BertCar"))

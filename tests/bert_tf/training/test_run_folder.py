@@ -15,7 +15,6 @@ from bert_tf.training import run_folder, stopping, strategies
 # A process, without TensorFlow, that holds the lock until it is killed.
 _HOLDER = """
 import sys, time
-import run_scripts  # So that bert_tf imports Keras lazily.
 from bert_tf.training import run_folder
 assert "tensorflow" not in sys.modules
 with run_folder.lock(sys.argv[1]):

@@ -1,4 +1,4 @@
-"""quiet_import.py: which lines of an import reach stderr."""
+"""import_hooks.py: which lines of an import reach stderr."""
 
 import os
 import pathlib
@@ -18,13 +18,13 @@ KEPT = [
 ]
 PROGRAM = """
 import sys
-from tfrecords import quiet_import
+from tfrecords import import_hooks
 
-quiet_import.begin()
+import_hooks.quiet_tensorflow()
 import tensorflow
 import tensorflow
 sys.stderr.write("after")
-print(tensorflow.VALUE, len([x for x in sys.meta_path if "quiet" in repr(x)]))
+print(tensorflow.VALUE, len([x for x in sys.meta_path if "Hook" in repr(x)]))
 """
 
 

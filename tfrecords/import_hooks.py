@@ -1,8 +1,4 @@
-"""Import of TensorFlow -> the same, without its notes to stderr.
-
-TensorFlow 2.21 writes notes that no GPU was found, and that oneDNN is used,
-before it reads TF_CPP_MIN_LOG_LEVEL (tensorflow#100442).
-"""
+"""Next import of a library -> the same, with something before or after it."""
 
 import functools
 import importlib.abc
@@ -10,32 +6,50 @@ import importlib.util
 import os
 import subprocess
 import sys
+import types
+from collections.abc import Callable
 
 # Lines of the C++ logger at level INFO, and its warning about itself.
 _NOTES = r"^(I[0-9]{4} [0-9:.]+ |WARNING: All log messages before absl::Init)"
 
 
-def begin() -> None:
-    """Lets the next import of TensorFlow, if it is the first, be quiet."""
-    sys.meta_path.insert(0, _Finder())
+def quiet_tensorflow() -> None:
+    """Lets the next import of TensorFlow, if it is the first, be quiet.
+
+    TensorFlow 2.21 writes notes that no GPU was found, and that oneDNN is used,
+    before it reads TF_CPP_MIN_LOG_LEVEL (tensorflow#100442).
+    """
+    sys.meta_path.insert(0, Hook("tensorflow", _load_quietly))
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    """Finds TensorFlow, once."""
+class Hook(importlib.abc.MetaPathFinder):
+    """Finds a library in `sys.meta_path`, once.
+
+    Args:
+      name: name of the library.
+      execute: called with the loader's `exec_module` and the module, to call
+        the one with the other.
+    """
+
+    def __init__(
+        self, name: str, execute: Callable[[Callable, types.ModuleType], None]
+    ):
+        self.name = name
+        self.execute = execute
 
     def find_spec(self, name, path=None, target=None):
-        """Returns TensorFlow's spec; None for every other module."""
-        if name != "tensorflow":
+        """Returns the library's spec; None for every other module."""
+        if name != self.name:
             return None
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec and spec.loader:
             load = spec.loader.exec_module
-            spec.loader.exec_module = functools.partial(_load, load)
+            spec.loader.exec_module = functools.partial(self.execute, load)
         return spec
 
 
-def _load(load, module) -> None:
+def _load_quietly(load, module) -> None:
     """Executes a module while another process filters stderr.
 
     Another process, since the import can abort this one: its reason still has
