@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfrecords.io import json_files
+from bert_tf.checkpoint import run_models
 
 RESULTS = "eval_results.json"
 # The official scores of SQuAD are in percent, all others are fractions.
@@ -68,12 +68,12 @@ def of_run(folder: str, kind: str) -> Score | None:
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):
         return None
-    results = json_files.read(path)
+    results = run_models.read_results(path)
     dev = next(name for name in results if name.startswith("dev"))
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:
         metric = "accuracy"
-    baseline = results.get("trivial", {}).get(dev, {}).get(metric)
+    baseline = results.get(run_models.BASELINE, {}).get(dev, {}).get(metric)
     factor = _FACTORS.get(kind, 1.0)
     if baseline is not None:
         baseline *= factor

@@ -14,6 +14,7 @@ import statistics
 
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.training import run_folder
 from bert_tf.workflows import trial_results
 from run_scripts.flags import common_flags
@@ -93,7 +94,7 @@ def read(run_dir: str) -> Rows:
         column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
         rows[_BEST][column] = _percent(results[split][metric])
-        baseline = results["trivial"].get(split, {})
+        baseline = results[run_models.BASELINE].get(split, {})
         if metric in baseline:
             rows[_BASELINE][column] = _percent(baseline[metric])
         if spread := _spread(run_dir, split):

@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     config = common_flags.config(RecordsConfig, FLAGS)
     with run_folder.lock_records(config.output_dir):
         folders = glue_examples.make_records(
-            glue_rows.find_task(data),
+            glue_rows.choose_task(data),
             data.data_dir or "",
             config.output_dir,
             split_records.open_tokenizer(config),

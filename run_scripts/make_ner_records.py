@@ -32,7 +32,7 @@ def main(argv: list[str]) -> None:
     data = common_flags.config(NerData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
     files = data.find_files()
-    labels = data.find_labels(files)
+    labels = data.collect_labels(files)
     types = ner_files.types_of(*labels)
     with run_folder.lock_records(config.output_dir):
         folders = ner_examples.make_records(

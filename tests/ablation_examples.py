@@ -59,7 +59,7 @@ def write_result(settings, row, task, value, index=0):
     metric = "accuracy" if task.kind == "glue" else "f1"
     content = {"task_name": task.name, "step": 9, "best_metric": metric}
     content |= {"dev": {"loss": 1.0, metric: value}}
-    content |= {"trivial": {"dev": {metric: 0.5}}}
+    content |= {"majority_baseline": {"dev": {metric: 0.5}}}
     with open(os.path.join(folder, "eval_results.json"), "w") as file:
         json.dump(content, file)
 

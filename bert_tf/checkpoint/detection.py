@@ -70,7 +70,7 @@ def is_keras_hub(path: str) -> bool:
     return "registered_name" in (_read_config(path) or {})
 
 
-def find_all(path: str) -> list[str]:
+def detect_all(path: str) -> list[str]:
     """Returns the names of all formats that the files at `path` match.
 
     Raises:
@@ -97,7 +97,7 @@ def detect(path: str) -> str:
       ValueError: if there is no checkpoint of a known format, or there are
         checkpoints of several formats.
     """
-    found = find_all(path)
+    found = detect_all(path)
     if found[1:] and found[0] == "google" and not _has_weights(path):
         found = found[:1]  # The config.json is of another release of it.
     if len(found) > 1:
@@ -154,7 +154,7 @@ def _raise_no_model(path: str) -> NoReturn:
 
 def _is_model(folder: str) -> bool:
     try:
-        return os.path.isdir(folder) and bool(find_all(folder))
+        return os.path.isdir(folder) and bool(detect_all(folder))
     except checksums.DamagedError:
         return False
 

@@ -23,6 +23,7 @@ WEIGHTS = "model.safetensors"  # Of a model folder.
 BEST = "best"
 SETTINGS = "run.json"  # Of a run.
 RESULTS = "eval_results.json"
+BASELINE = "majority_baseline"  # Its entry with the baseline's scores.
 # Why a score in it is null; the log says whether of predictions or labels.
 UNDEFINED = "all predictions, or all labels, are the same"
 STEP_PREFIX = "step-"  # Of the names of checkpoints.
@@ -133,6 +134,20 @@ def step_of(folder: str) -> int:
     return checksums.read_state(folder).get("step", 0)
 
 
+def read_results(path: str) -> dict:
+    """Returns the content of an eval_results.json, with the names of today.
+
+    Version 0.1 called `majority_baseline` `trivial`.
+
+    Raises:
+      ValueError: if it is not a JSON object.
+    """
+    results = json_files.read(path)
+    if "trivial" in results:
+        results.setdefault(BASELINE, results.pop("trivial"))
+    return results
+
+
 def read_run(folder: str) -> dict[str, dict]:
     """Returns `run` and `results` of the run that a model folder is in.
 
@@ -150,15 +165,19 @@ def read_run(folder: str) -> dict[str, dict]:
         above = os.path.dirname(above)
     elif name != BEST:
         return {}
-    files = {"run": SETTINGS, "results": RESULTS}
-    paths = {n: os.path.join(above, file) for n, file in files.items()}
+    paths = {
+        "run": (os.path.join(above, SETTINGS), json_files.read),
+        "results": (os.path.join(above, RESULTS), read_results),
+    }
     found = {
-        n: json_files.read(x) for n, x in paths.items() if os.path.isfile(x)
+        n: read(path)
+        for n, (path, read) in paths.items()
+        if os.path.isfile(path)
     }
     results = found.get("results", {})
     if results.get("step") != step_of(folder):
         found.pop("results", None)
-    _check_results(results, paths["results"])
+    _check_results(results, paths["results"][0])
     return found
 
 
@@ -183,7 +202,7 @@ def scores(
             for name, value in results.items()
             if value is not None and name not in _NOT_SCORES
         ]
-    baselines = results.get("trivial", {})
+    baselines = results.get(BASELINE, {})
     return [
         (split, name, value, baselines.get(split, {}).get(name))
         for split, of_split in results.items()
@@ -194,10 +213,10 @@ def scores(
 
 def _check_results(results: Mapping, path: str) -> None:
     """Raises ValueError unless scores and baselines are numbers."""
-    trivial = results.get("trivial", {})
-    json_files.check(trivial, dict, path, "trivial")
+    baselines = results.get(BASELINE, {})
+    json_files.check(baselines, dict, path, BASELINE)
     dev = {n: x for n, x in results.items() if n.startswith("dev")}
-    for split, of_split in (*dev.items(), *trivial.items()):
+    for split, of_split in (*dev.items(), *baselines.items()):
         json_files.check(of_split, dict, path, split)
     for split, name, *values in scores(results):
         for value in values:

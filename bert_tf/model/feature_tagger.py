@@ -42,7 +42,7 @@ CHOICES: dict[str, Choice] = {
 }
 
 
-def find_layers(choice: str, num_hidden_layers: int) -> list[int]:
+def resolve_layers(choice: str, num_hidden_layers: int) -> list[int]:
     """Returns the layers of a choice, for an encoder of L layers.
 
     Raises:
@@ -114,7 +114,7 @@ class FeatureTagger(encoder.ConfiguredModel):
       `logits` [B, W, C] float32.
 
     Raises:
-      ValueError: as in `find_layers`, or if `num_classes` is below 2.
+      ValueError: as in `resolve_layers`, or if `num_classes` is below 2.
     """
 
     reads_ids = False
@@ -135,7 +135,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         self.num_classes = num_classes
         self.choice = choice
         self.lstm_units = lstm_units
-        num_layers = len(find_layers(choice, self.config.num_hidden_layers))
+        num_layers = len(resolve_layers(choice, self.config.num_hidden_layers))
         self.weighted_sum, self.width = None, self.config.hidden_size
         if CHOICES[choice].is_sum:
             self.weighted_sum = WeightedSum(num_layers, name="weighted_sum")

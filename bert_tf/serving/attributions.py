@@ -175,13 +175,15 @@ class Explainer:
             target = list(answer.probabilities).index(answer.label)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets = self._encode(tf.constant([*texts.values()]))
-        pieces, num_cut = _find_pieces(
+        pieces, num_cut = _read_pieces(
             offsets,
             batch["input_type_ids"].numpy()[0],
             source.tokenizer.vocab,
         )
         positions = [piece.position for piece in pieces]
-        start, end = self._find_line(batch["input_word_ids"], positions)
+        start, end = self._embed_baseline_and_text(
+            batch["input_word_ids"], positions
+        )
 
         def slopes(points):
             return self._run(points, batch, start, end, target)
@@ -214,7 +216,9 @@ class Explainer:
             num_cut,
         )
 
-    def _find_line(self, word_ids: tf.Tensor, positions: Sequence[int]):
+    def _embed_baseline_and_text(
+        self, word_ids: tf.Tensor, positions: Sequence[int]
+    ):
         """Returns the word embeddings of baseline and text, [S, H] each."""
         embeddings = self._model.encoder.embeddings
         baseline = word_ids.numpy()[0]
@@ -292,7 +296,7 @@ class _Piece(NamedTuple):
     continues_word: bool  # Begins with ##.
 
 
-def _find_pieces(
+def _read_pieces(
     offsets: Sequence[tf.RaggedTensor],
     type_ids: np.ndarray,
     vocabulary: Sequence[str],

@@ -41,8 +41,8 @@ def export(config: kinds.ExportConfig) -> None:
     if config.kind != "auto" and not kinds.by_name(config.kind).weights:
         _export_preprocessor(config, given, metadata)
         return
-    precision = _find_precision(config, given, metadata)
-    model = load_model(given, _find_policy(precision, config.weights_dtype))
+    precision = _choose_precision(config, given, metadata)
+    model = load_model(given, _make_policy(precision, config.weights_dtype))
     kind = kinds.choose(config, metadata, model)
     is_pooler_trained = contents.is_pooler_trained(metadata, model.config)
     if not is_pooler_trained:
@@ -51,7 +51,7 @@ def export(config: kinds.ExportConfig) -> None:
             config.model_dir,
         )
     tokenizer = load_tokenizer(given, kind.kept_tokens)
-    length = find_length(config, metadata, model.config)
+    length = choose_length(config, metadata, model.config)
     answers = kind(model, tokenizer, length, metadata, config)
     signatures, parts = answers.make_signatures()
     settings = {
@@ -110,7 +110,7 @@ def _export_preprocessor(
                 "flag."
             )
     tokenizer = load_tokenizer(given)
-    length = find_length(config, metadata, given.config)
+    length = choose_length(config, metadata, given.config)
     settings = {
         "kind": kind.name,
         **tokenizer.rules,
@@ -170,7 +170,7 @@ def make_card(
     return model_card.text(facts)
 
 
-def _find_precision(config, given: Checkpoint, metadata: Mapping) -> str:
+def _choose_precision(config, given: Checkpoint, metadata: Mapping) -> str:
     """Returns the configured precision; by default, that of training."""
     precision = config.precision or metadata.get("precision", "float32")
     if precision not in POLICIES:
@@ -182,7 +182,7 @@ def _find_precision(config, given: Checkpoint, metadata: Mapping) -> str:
     return precision
 
 
-def _find_policy(precision: str, weights_dtype: str | None):
+def _make_policy(precision: str, weights_dtype: str | None):
     """Returns the dtype policy of a model that computes in `precision`."""
     policy = inference_policy(precision)
     if weights_dtype == "bfloat16":
@@ -217,7 +217,7 @@ def load_tokenizer(
     return tokenizer
 
 
-def find_length(config, metadata: Mapping, model_config: BertConfig) -> int:
+def choose_length(config, metadata: Mapping, model_config: BertConfig) -> int:
     """Returns the configured sequence length; by default, that of training."""
     limit = model_config.max_position_embeddings
     length = config.max_seq_length or metadata.get("max_seq_length", limit)

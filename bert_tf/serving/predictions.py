@@ -142,7 +142,7 @@ def predict(config: PredictConfig) -> int:
     model = open_model(config)
     ranks = model.ranks
     check_columns(config, model)
-    outputs = find_outputs(config, model)
+    outputs = choose_outputs(config, model)
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
@@ -375,7 +375,7 @@ def check_columns(config: PredictConfig, model: Model) -> None:
         )
 
 
-def find_outputs(config: PredictConfig, model: Model) -> set[str]:
+def choose_outputs(config: PredictConfig, model: Model) -> set[str]:
     """Returns the names of the outputs to write.
 
     Raises:

@@ -107,10 +107,10 @@ class Predictor:
         options = _options(settings, max_seq_length)
         kind = _choose(options, metadata, model)
         self.model, self.kind, self.batch_size = model, kind.name, batch_size
-        self.max_seq_length = export_model.find_length(
+        self.max_seq_length = export_model.choose_length(
             options, metadata, model.config
         )
-        self.tokenizer = _find_tokenizer(model, tokenizer, kind, source)
+        self.tokenizer = _choose_tokenizer(model, tokenizer, kind, source)
         self.answers = kind(
             model, self.tokenizer, self.max_seq_length, metadata, options
         )
@@ -201,7 +201,7 @@ def _choose(
     return kinds.choose(options, metadata, model)  # Raises.
 
 
-def _find_tokenizer(
+def _choose_tokenizer(
     model: keras.Model,
     tokenizer: BertTokenizer | None,
     kind: type[Kind],

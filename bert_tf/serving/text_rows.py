@@ -225,7 +225,7 @@ def _parse_csv(
             yield row
 
 
-def find_columns(
+def read_columns(
     config: InputConfig, ranks: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Returns pairs of a model input and its column; empty without columns.
@@ -261,7 +261,7 @@ def find_columns(
     return columns
 
 
-def find_format(
+def choose_format(
     config: InputConfig, ranks: Mapping[str, int], has_columns: bool
 ) -> str:
     """Returns "text", "tsv", "csv" or "jsonl", as given or inferred.
@@ -271,7 +271,7 @@ def find_format(
     """
     needed = [name for name in ranks if name not in OPTIONAL]
     given, path = config.input_format, config.input_file
-    input_format = tokenizer_lib.find_format(path, len(needed), given)
+    input_format = tokenizer_lib.choose_format(path, len(needed), given)
     is_table = input_format in ("tsv", "csv")
     if given == "auto" and has_columns and not is_table:
         input_format, is_table = "tsv", True
@@ -306,10 +306,10 @@ def make_parser(
       ranks: ranks of the inputs of the model.
 
     Raises:
-      ValueError: as in `find_columns` and `find_format`.
+      ValueError: as in `read_columns` and `choose_format`.
     """
-    columns = find_columns(config, ranks)
-    input_format = find_format(config, ranks, bool(columns))
+    columns = read_columns(config, ranks)
+    input_format = choose_format(config, ranks, bool(columns))
     if input_format in ("tsv", "csv"):
         return ColumnParser(source, columns, ranks, input_format == "csv")
     if input_format == "jsonl":
@@ -364,7 +364,7 @@ class ColumnParser:
         """Returns the row of the cells of a line; None for the header."""
         where = f"{self.source}:{number}"
         if self.indices is None:
-            self.indices = self._find_indices(cells, where)
+            self.indices = self._resolve_columns(cells, where)
             self.width = len(cells)
             return None
         if len(cells) <= max(self.indices):
@@ -388,7 +388,7 @@ class ColumnParser:
                 fields.setdefault(name, []).append(cells[index])
         return Row(number, fields)
 
-    def _find_indices(self, names: list[str], where: str) -> list[int]:
+    def _resolve_columns(self, names: list[str], where: str) -> list[int]:
         for column in self.columns:
             if column not in names:
                 raise ValueError(

@@ -59,9 +59,9 @@ class Glue(FineTuningTask):
         """Returns the task that the options select.
 
         Raises:
-          ValueError: as in `glue_rows.find_task`.
+          ValueError: as in `glue_rows.choose_task`.
         """
-        return cls(glue_rows.find_task(data), data)
+        return cls(glue_rows.choose_task(data), data)
 
     def build_model(self, config, dtype=None):
         """Returns a BertRegressor or a BertClassifier."""

@@ -90,7 +90,7 @@ class Ner(FineTuningTask):
         self.splits = list(self.files)
         if not model_dir:
             if self.labels is None:
-                self.labels, self.scheme = self.data.find_labels(self.files)
+                self.labels, self.scheme = self.data.collect_labels(self.files)
             return
         self.splits = [split for split in self.files if split != "train"]
         task = model_metadata.get("task")

@@ -17,7 +17,7 @@ import sklearn.metrics
 from tfrecords.tasks.ner_files import OUTSIDE
 
 
-def find_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
+def extract_entities(tags: Sequence[str]) -> set[tuple[int, int, str]]:
     """Returns (first word, exclusive end, type) of a sentence's entities.
 
     Args:
@@ -50,7 +50,7 @@ def count(
     _check_lengths(gold, predicted)
     counts = np.zeros(3, int)
     for pair in zip(gold, predicted, strict=True):
-        wanted, found = map(find_entities, pair)
+        wanted, found = map(extract_entities, pair)
         counts += len(wanted), len(found), len(wanted & found)
     return tuple(counts.tolist())
 

@@ -298,12 +298,12 @@ def score(
     if not is_version_2:
         return squad_scores.score("1.1", answers, answered.best)
     if threshold is None:
-        threshold = find_threshold(answers, answered)
+        threshold = tune_threshold(answers, answered)
     scores = squad_scores.score("2.0", answers, decide(answered, threshold))
     return scores | {_THRESHOLD: threshold}
 
 
-def find_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
+def tune_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
     """Returns the threshold of null odds that gives the best F1.
 
     It is midway between the odds of two questions, so that rounding errors,

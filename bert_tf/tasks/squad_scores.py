@@ -57,7 +57,7 @@ def read_answers(
             f"{error} The layout is that of SQuAD's files, such as "
             "dev-v1.1.json."
         ) from None
-    version = _find_version(path, content.get("version"), version)
+    version = _choose_version(path, content.get("version"), version)
     answers: dict[str, list[str]] = {}
     questions = [
         question
@@ -82,7 +82,7 @@ def read_answers(
     return version, answers
 
 
-def _find_version(path: str, stated: object, wanted: str | None) -> str:
+def _choose_version(path: str, stated: object, wanted: str | None) -> str:
     known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
     if known is None and not wanted:
         raise ValueError(

@@ -196,7 +196,7 @@ class FineTuningTask(Task):
         raise NotImplementedError
 
     def majority_baseline(self) -> Scores:
-        """Returns the scores of a trivial baseline, by dev split.
+        """Returns the scores of the majority-class baseline, by dev split.
 
         Empty if the task has none.
         """

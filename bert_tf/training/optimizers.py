@@ -178,8 +178,8 @@ def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
     return [decay ** depth(path, match) for path, match in pairs]
 
 
-def _kernel_scale(beta_2: float) -> float:
-    """Returns a factor for gradients that makes TensorFlow's kernel exact.
+def _kernel_factor(beta_2: float) -> float:
+    """Returns a gradient factor that makes TensorFlow's kernel exact.
 
     The kernel computes 1 - beta_2 in float32, 0.00099998713 for 0.999, so its
     second moments would be slightly too small. The factor corrects this. It
@@ -242,7 +242,7 @@ class AdamW(tf.Module):
         self.beta_1, self.beta_2 = beta_1, beta_2
         self.epsilon = epsilon
         self.correct_bias = correct_bias
-        self._kernel_scale = _kernel_scale(beta_2)
+        self._kernel_factor = _kernel_factor(beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
         self.first_moments = [self._slot(v, "m") for v in variables]
         self.second_moments = [
@@ -308,7 +308,7 @@ class AdamW(tf.Module):
     def apply(
         self,
         gradients: Sequence[tf.Tensor | None],
-        scale: tf.Tensor | None = None,
+        gradient_factor: tf.Tensor | None = None,
     ) -> None:
         """Updates every variable once; called in replica context.
 
@@ -316,7 +316,7 @@ class AdamW(tf.Module):
           gradients: dense, in the order of `variables`, already summed over
             replicas. A variable with None stays as it is, without weight decay
             (optimization.py: apply_gradients).
-          scale: scalar float32 to multiply them by, such as the factor of
+          gradient_factor: scalar float32 to multiply them by, such as that of
             gradient clipping; None for 1.
 
         Raises:
@@ -332,11 +332,13 @@ class AdamW(tf.Module):
             )
         rate = self.learning_rate(self.step)
         adam_op = self._adam_op()
-        scale = self._kernel_scale * (1.0 if scale is None else scale)
+        if gradient_factor is None:
+            gradient_factor = 1.0
+        gradient_factor = self._kernel_factor * gradient_factor
         for i, gradient in enumerate(gradients):
             if gradient is not None:
-                factor = self.rate_factors[i]
-                self._update(i, gradient * scale, rate * factor, adam_op)
+                own_rate = rate * self.rate_factors[i]
+                self._update(i, gradient * gradient_factor, own_rate, adam_op)
         self._average()
         self.step.assign_add(1)
 
@@ -363,16 +365,16 @@ class AdamW(tf.Module):
         bias correction if configured, from the variable. This takes one pass
         over memory; separate TensorFlow operations take a dozen.
         """
-        factor, root = 1.0, 1.0
+        correction, root = 1.0, 1.0
         if self.correct_bias:
             updates = tf.cast(self.step + 1, tf.float32)
             # 1 - beta^t, without cancellation at small t.
-            factor, squares = (
+            correction, squares = (
                 -tf.math.expm1(updates * math.log(beta)) if beta else 1.0
                 for beta in (self.beta_1, self.beta_2)
             )
             root = tf.sqrt(squares)
-        factor *= self._kernel_scale
+        correction *= self._kernel_factor
 
         def adam_op(variable, m, v, rate, gradient):
             tf.raw_ops.ResourceApplyAdam(
@@ -381,7 +383,7 @@ class AdamW(tf.Module):
                 v=v.handle,
                 beta1_power=0.0,  # Rate and epsilon correct the bias.
                 beta2_power=0.0,
-                lr=rate * (root / factor),
+                lr=rate * (root / correction),
                 beta1=self.beta_1,
                 beta2=self.beta_2,
                 epsilon=self.epsilon * root,

@@ -218,7 +218,7 @@ def num_workers(strategy: tf.distribute.Strategy) -> int:
     return sum(len(jobs.get(job, ())) for job in ("chief", "worker"))
 
 
-def find_input_mode(
+def choose_input_mode(
     strategy: tf.distribute.Strategy, input_mode: str | None
 ) -> str:
     """Returns how records are read: "python" or "stream".

@@ -91,9 +91,9 @@ def all_reduce_sum(tensors):
 
 
 def sum_and_clip(gradients, clip_norm, loss_scale):
-    """Returns gradients summed over replicas, their norm, and a factor.
+    """Returns gradients summed over replicas, their norm, a gradient factor.
 
-    The optimizer multiplies gradients by the factor, which clips them and
+    The optimizer multiplies gradients by this factor, which clips them and
     removes the loss scale. It is computed from the norm after the sum, so the
     update does not depend on the number of replicas.
     """
@@ -114,8 +114,8 @@ def clip_and_sum(gradients, clip_norm, loss_scale):
     replica = tf.distribute.get_replica_context()
     own_norm = global_norm(gradients) / loss_scale
     limit = clip_norm / replica.num_replicas_in_sync
-    factor = limit / tf.maximum(own_norm, limit)
-    gradients = all_reduce_sum([gradient * factor for gradient in gradients])
+    clipping = limit / tf.maximum(own_norm, limit)
+    gradients = all_reduce_sum([gradient * clipping for gradient in gradients])
     return gradients, all_reduce_sum(own_norm), 1.0 / loss_scale
 
 
@@ -286,7 +286,7 @@ class TrainStep:
             )
         # 3. Sum over all replicas, clip.
         clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
-        gradients, norm, factor = clip(
+        gradients, norm, gradient_factor = clip(
             gradients, self.config.clip_norm, loss_scale
         )
         # As in the original, weights that no loss reads do not decay.
@@ -301,7 +301,7 @@ class TrainStep:
         is_finite = tf.math.is_finite(norm)
         tf.cond(
             is_finite,
-            lambda: self.optimizer.apply(gradients_or_none, factor),
+            lambda: self.optimizer.apply(gradients_or_none, gradient_factor),
             self.optimizer.skip,
         )
         # 5. Values to log.

@@ -118,7 +118,7 @@ def read_best(best_dir: str) -> dict:
 
 def write(
     results: Scores,
-    trivial: Scores,
+    baseline: Scores,
     step: int,
     output_dir: str,
     *,
@@ -127,7 +127,8 @@ def write(
 ) -> None:
     """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
-    The majority-class baseline is written under "trivial". A score that is
+    The majority-class baseline is written under
+    "majority_baseline". A score that is
     undefined is null, and "undefined" says why.
     """
     content = {
@@ -138,10 +139,13 @@ def write(
     os.makedirs(output_dir, exist_ok=True)
     json_files.write(
         os.path.join(output_dir, run_folder.RESULTS),
-        content | results | {"trivial": trivial} | _undefined(results),
+        content
+        | results
+        | {run_models.BASELINE: baseline}
+        | _undefined(results),
     )
     _log(results, step)
-    for split, values in trivial.items():
+    for split, values in baseline.items():
         logging.info(
             "%s, majority-class baseline  %s",
             split,

@@ -196,11 +196,11 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         max_seq_length=config.max_seq_length
         or metadata.get("max_seq_length", task.max_seq_length),
         precision=config.precision or metadata.get("precision", "float32"),
-        input_mode=strategies.find_input_mode(strategy, config.input_mode),
+        input_mode=strategies.choose_input_mode(strategy, config.input_mode),
     )
     task.prepare(trained, metadata)
     tokenizer, vocabulary = initial_model.make_tokenizer(config, source)
-    bert_config = find_config(config, tokenizer.vocab_size, source)
+    bert_config = choose_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
     teacher = None
     # Before records are made, which takes longer.
@@ -287,7 +287,7 @@ def _check_records(records, config, bert_config, vocabulary) -> None:
     checks.refuse_bad_records(config, [records], bert_config, vocabulary)
 
 
-def find_config(config, vocab_size: int, source: Checkpoint | None):
+def choose_config(config, vocab_size: int, source: Checkpoint | None):
     """Returns the BertConfig of encoder and head.
 
     Raises:
@@ -360,7 +360,7 @@ def check_splits(task, config, splits: list[str]) -> None:
             )
 
 
-def find_steps(config: FineTuningConfig, num_examples: int) -> Steps:
+def compute_steps(config: FineTuningConfig, num_examples: int) -> Steps:
     """Returns numbers of steps, for `num_train_epochs` and other settings."""
     # run_classifier.py: main.
     steps_per_epoch = num_examples / config.train_batch_size
@@ -515,7 +515,7 @@ def _train(
     split, task, teacher = run.splits["train"], run.task, {}
     if run.teacher:
         task, teacher = run.teacher.with_losses(task), run.teacher.settings()
-    steps = find_steps(config, len(split))
+    steps = compute_steps(config, len(split))
     settings = (
         {
             "task": run.task.name,

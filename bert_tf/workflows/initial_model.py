@@ -170,7 +170,7 @@ def _check_vocabulary(given: vocab.Vocabulary, own: vocab.Vocabulary) -> None:
     """
     # Entries, since a converted vocabulary always ends with a newline.
     old, new = own.entries(), given.entries()
-    replaced, others = vocab.find_changes(old, new)
+    replaced, others = vocab.list_changes(old, new)
     if others:
         number = others[0]
         entries = [

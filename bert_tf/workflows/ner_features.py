@@ -139,7 +139,7 @@ def fine_tune(
     command_config, config = config, config.with_defaults()
     _check(config)
     strategy = loop.open_strategy(config, config.do_train)
-    if strategies.find_input_mode(strategy, config.input_mode) != "python":
+    if strategies.choose_input_mode(strategy, config.input_mode) != "python":
         raise ValueError(
             "--input_mode=stream: with --feature_layers the features of words "
             "are read by Python, so that a TPU on other hosts cannot be used. "
@@ -196,13 +196,15 @@ def _train_choices(
     data, config, strategy, command, command_config
 ) -> dict[str, Scores]:
     files = data.find_files()
-    labels, scheme = data.find_labels(files)
+    labels, scheme = data.collect_labels(files)
     # Checked before features are extracted, which is slow.
     fine_tuning.check_splits(NerFeatures, config, list(files))
     types = ner_files.types_of(labels, scheme)
     source = _open_source(data, config)
     bert_config = source.encoder.config
-    choices = find_choices(config.feature_layers, bert_config.num_hidden_layers)
+    choices = resolve_choices(
+        config.feature_layers, bert_config.num_hidden_layers
+    )
     corpora = {
         split: data.read(split, path, types, scheme)
         for split, path in files.items()
@@ -254,18 +256,18 @@ def _train_choices(
     return table
 
 
-def find_choices(
+def resolve_choices(
     names: Sequence[str], num_hidden_layers: int
 ) -> dict[str, list[int]]:
     """Returns the layers of each choice; `all` means all six choices.
 
     Raises:
-      ValueError: as in `feature_tagger.find_layers`.
+      ValueError: as in `feature_tagger.resolve_layers`.
     """
     if tuple(names) == ("all",):
         names = list(feature_tagger.CHOICES)
     return {
-        name: feature_tagger.find_layers(name, num_hidden_layers)
+        name: feature_tagger.resolve_layers(name, num_hidden_layers)
         for name in names
     }
 
@@ -320,12 +322,12 @@ def _make_features(
     # Other runs may share the folder.
     with run_folder.lock(folder, strategies.is_chief(strategy)):
         return {
-            split: find_or_make(source, corpus, split, needed, folder)
+            split: open_or_make(source, corpus, split, needed, folder)
             for split, corpus in corpora.items()
         }
 
 
-def find_or_make(
+def open_or_make(
     source: Source,
     corpus: ner_files.Corpus,
     split: str,

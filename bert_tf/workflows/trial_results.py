@@ -18,7 +18,7 @@ _EVALUATION = {
     "task_name": str,
     "step": int,
     "best_metric": str,
-    "trivial": dict,
+    run_models.BASELINE: dict,
 }
 _TRIALS = {
     "flags?": dict,
@@ -46,27 +46,27 @@ def read(folder: str) -> dict:
       folder: folder of an evaluated run.
 
     Returns:
-      `score`, the `metric` on `split`, the first dev set; `trivial_score`, that
-      of the majority-class baseline; `is_degenerate`, whether the run is not
-      better than the baseline (Mosbach et al. 2021, section 3); `step` of the
-      best model. A score that is undefined is None, and degenerate; then
+      `score`, the `metric` on `split`, the first dev set; `majority_baseline`,
+      that of the majority-class baseline; `is_degenerate`, whether the run is
+      not better than the baseline (Mosbach et al. 2021, section 3); `step` of
+      the best model. A score that is undefined is None, and degenerate; then
       `undefined` has the reason.
     """
     results = read_evaluation(folder)
     metric = results["best_metric"]
     split = next(name for name in results if name.startswith("dev"))
-    baseline = results["trivial"].get(split, {})
-    score, trivial = results[split][metric], baseline.get(metric)
+    of_split = results[run_models.BASELINE].get(split, {})
+    score, baseline = results[split][metric], of_split.get(metric)
     # A constant, which has no correlation with anything, is as good as 0.
     is_degenerate = score is None or (
-        metric in baseline and score <= (trivial or 0.0)
+        metric in of_split and score <= (baseline or 0.0)
     )
     result = {
         "has_failed": False,
         "split": split,
         "metric": metric,
         "score": score,
-        "trivial_score": trivial,
+        run_models.BASELINE: baseline,
         "is_degenerate": is_degenerate,
         "step": results["step"],
     }
@@ -82,7 +82,7 @@ def read_evaluation(folder: str) -> dict:
       ValueError: if it is not that of a fine-tuning run.
     """
     path = os.path.join(folder, run_folder.RESULTS)
-    results = json_files.read(path)
+    results = run_models.read_results(path)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "
@@ -99,10 +99,10 @@ def read_evaluation(folder: str) -> dict:
     for name, scores in dev.items():
         json_files.check(scores, dict, path, name)
         _check_score(scores, metric, path, name)
-    for name, scores in results["trivial"].items():
-        json_files.check(scores, dict, path, f"trivial.{name}")
+    for name, scores in results[run_models.BASELINE].items():
+        json_files.check(scores, dict, path, f"{run_models.BASELINE}.{name}")
         if metric in scores:
-            _check_score(scores, metric, path, f"trivial.{name}")
+            _check_score(scores, metric, path, f"{run_models.BASELINE}.{name}")
     return results
 
 
@@ -187,7 +187,7 @@ def report(results: list[dict]) -> None:
         )
     degenerate = [r for r in results if r.get("is_degenerate")]
     if degenerate:
-        trivial = degenerate[0]["trivial_score"]
+        baseline = degenerate[0][run_models.BASELINE]
         logging.warning(
             "%d of %d runs are degenerate, not better than the majority-class "
             "baseline (%s %s): %s. Raise --num_restarts or "
@@ -195,6 +195,6 @@ def report(results: list[dict]) -> None:
             len(degenerate),
             len(results),
             degenerate[0]["metric"],
-            "undefined" if trivial is None else f"{trivial:.4f}",
+            "undefined" if baseline is None else f"{baseline:.4f}",
             ", ".join(result["name"] for result in degenerate),
         )

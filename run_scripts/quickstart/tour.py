@@ -79,7 +79,7 @@ class TourConfig(Options):
         """Returns a path in `output_dir`."""
         return os.path.join(self.output_dir, *names)
 
-    def find_task(self) -> glue_tables.GlueTask:
+    def choose_task(self) -> glue_tables.GlueTask:
         """Returns the task to fine-tune on."""
         return quickstart_task.find(
             self.output_dir, self.glue_dir, self.task_name
@@ -202,7 +202,7 @@ def fine_tune(config: TourConfig, pretrained: str = "pretrained") -> None:
     if config.glue_dir:
         data = {"task_name": config.task_name, "data_dir": config.glue_dir}
     else:
-        task = config.find_task()
+        task = config.choose_task()
         data = {
             "task_name": task.name,
             "train_file": task.files["train"],
@@ -244,7 +244,7 @@ def export_both(config: TourConfig) -> None:
 
 def predict(config: TourConfig) -> None:
     """Predicts dev texts and fills masks, in fresh processes."""
-    task = config.find_task()
+    task = config.choose_task()
     quickstart_task.write_texts(task, config.glue_dir, config.path("texts.tsv"))
     is_pair = len(task.text_columns) == 2
     call_fresh(
@@ -331,7 +331,7 @@ def main(argv: list[str]) -> None:
 
         from run_scripts.quickstart import page
 
-    task = config.find_task()  # Fails now, not after hours of pre-training.
+    task = config.choose_task()  # Fails now, not after hours of pre-training.
     if config.corpus:
         text_files.expand_inputs(config.corpus)
     settings = dataclasses.asdict(config)

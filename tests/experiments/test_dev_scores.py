@@ -8,7 +8,11 @@ from experiments.dev_scores import Score
 
 def write_scores(folder, best_metric, **scores):
     content = {"best_metric": best_metric, "dev": {"loss": 1.0} | scores}
-    content |= {"trivial": {"dev": {name: x / 2 for name, x in scores.items()}}}
+    content |= {
+        "majority_baseline": {
+            "dev": {name: x / 2 for name, x in scores.items()}
+        }
+    }
     (folder / "eval_results.json").write_text(json.dumps(content))
 
 
@@ -30,7 +34,7 @@ def test_an_undefined_score_is_nan_and_below_the_baseline(tmp_path):
     content = {
         "best_metric": "spearman",
         "dev": {"loss": 1.0, "spearman": None},
-        "trivial": {"dev": {"spearman": None}},
+        "majority_baseline": {"dev": {"spearman": None}},
     }
     (tmp_path / "eval_results.json").write_text(json.dumps(content))
     score = dev_scores.of_run(str(tmp_path), "glue")

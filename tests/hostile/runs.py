@@ -67,7 +67,7 @@ _EVALUATED = {
     "step": 3,
     "best_metric": "matthews_correlation",
     "dev": {"matthews_correlation": 0.5},
-    "trivial": {"dev": {"matthews_correlation": 0.0}},
+    "majority_baseline": {"dev": {"matthews_correlation": 0.0}},
 }
 _TABLE = "--run_dirs=run"
 _MANY = {"flags": {}, "settings": [], "trials": []}
@@ -181,7 +181,10 @@ CASES = [
     _table("dev.f1 is missing or null", _EVALUATED | {"best_metric": "f1"}),
     _table("dev is 0.5; it should be an object", _EVALUATED | {"dev": 0.5}),
     _table("dev.matthews_correlation is missing", _EVALUATED | {"dev": {}}),
-    _table("trivial is []; it should be an", _EVALUATED | {"trivial": []}),
+    _table(
+        "majority_baseline is []; it should be an",
+        _EVALUATED | {"majority_baseline": []},
+    ),
     _table("step is missing or null; it should be", {"task_name": "CoLA"}),
     Case(
         "glue_table",

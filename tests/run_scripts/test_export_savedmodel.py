@@ -332,7 +332,7 @@ def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
     save_model(make_model("classification"), "classification", best)
     checksums.write_checksums(str(best), {"step": 3})
     results = {"task_name": "MRPC", "step": 3, "dev": {"f1": 0.8}}
-    results |= {"trivial": {"dev": {"f1": 0.5}}}
+    results |= {"majority_baseline": {"dev": {"f1": 0.5}}}
     json_files.write(str(tmp_path / "run" / "eval_results.json"), results)
     export(tmp_path / "run", tmp_path / "out", "--license=mit")
     card = card_of(tmp_path / "out")

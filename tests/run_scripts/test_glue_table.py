@@ -16,7 +16,7 @@ def write_run(folder, task="SST-2", metric="accuracy", **more):
         "step": 9,
         "best_metric": metric,
         "dev": {"loss": 1.0, "accuracy": 0.8, metric: 0.75},
-        "trivial": {"dev": {metric: 0.5}},
+        "majority_baseline": {"dev": {metric: 0.5}},
     }
     (folder / "eval_results.json").write_text(json.dumps(content | more))
     return folder
@@ -25,7 +25,7 @@ def write_run(folder, task="SST-2", metric="accuracy", **more):
 def write_mnli(folder):
     scores = {"dev_matched": {"accuracy": 0.5}}
     scores["dev_mismatched"] = {"accuracy": 0.25}
-    write_run(folder, "MNLI", trivial={}, **scores)
+    write_run(folder, "MNLI", majority_baseline={}, **scores)
     content = json.loads((folder / "eval_results.json").read_text())
     del content["dev"]
     (folder / "eval_results.json").write_text(json.dumps(content))
@@ -62,7 +62,7 @@ def test_an_undefined_correlation_has_no_number(tmp_path, capsys):
         tmp_path / "sts-b",
         "STS-B",
         "spearman",
-        trivial={"dev": {"spearman": None}},
+        majority_baseline={"dev": {"spearman": None}},
         **none,
     )
     setting = {"num_runs": 2, "mean": None, "standard_deviation": None}

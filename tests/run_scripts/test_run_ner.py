@@ -58,7 +58,7 @@ def test_ner_end_to_end(ner_run):
     assert results["best_metric"] == "entity_f1"
     assert results["dev"]["entity_f1"] > 0.9
     # The second word of a name is equally often the first word of another.
-    assert 0.3 < results["trivial"]["dev"]["entity_f1"] < 0.9
+    assert 0.3 < results["majority_baseline"]["dev"]["entity_f1"] < 0.9
     description = json_files.read(output / "best/model.json")
     assert description["task"] == "tagging"
     assert description["labels"] == ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
@@ -93,7 +93,7 @@ def test_ner_end_to_end(ner_run):
     run(*[f for f in flags if f != "--do_train" and not f.startswith(windows)])
     again = json_files.read(output / "eval_results.json")
     assert again["dev"] == pytest.approx(results["dev"])
-    assert again["trivial"] == results["trivial"]
+    assert again["majority_baseline"] == results["majority_baseline"]
     assert (output / "predictions/dev.txt").read_text() == before
 
 

@@ -75,7 +75,10 @@ def test_one_choice_end_to_end(base_flags, tmp_path):
     path = output / "weighted_sum_last_four"
     results = json_files.read(path / "eval_results.json")
     assert results["best_metric"] == "entity_f1"
-    assert results["dev"]["entity_f1"] > results["trivial"]["dev"]["entity_f1"]
+    assert (
+        results["dev"]["entity_f1"]
+        > results["majority_baseline"]["dev"]["entity_f1"]
+    )
     description = json_files.read(path / "best/model.json")
     assert description["feature_layers"] == "weighted_sum_last_four"
     # As --flagfile it repeats the command.

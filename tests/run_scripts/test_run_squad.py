@@ -119,7 +119,7 @@ def test_squad_end_to_end(squad_run, tmp_path):
         *squad_scores.read_answers(str(dev)), predictions
     )
     assert scores.items() <= results["dev"].items()
-    assert results["trivial"]["dev"].keys() == scores.keys()
+    assert results["majority_baseline"]["dev"].keys() == scores.keys()
     for row in rows:
         assert predictions[row["id"]] in row["context"]
     assert (folder / "null_odds.json").exists() == is_version_2

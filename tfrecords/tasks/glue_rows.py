@@ -39,8 +39,8 @@ class ReadStatistics:
     lines_with_invalid_utf8: int = 0
 
 
-def find_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
-    """Returns `GlueData.find_task`.
+def choose_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
+    """Returns `GlueData.choose_task`.
 
     Raises:
       ValueError: likewise; if text columns or labels are omitted, the message
@@ -60,7 +60,7 @@ def find_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
             f"--{labelled[0]}_file needs --labels, in the order of their ids: "
             + _describe_labels(files[labelled[0]], data.label_column)
         )
-    return data.find_task()
+    return data.choose_task()
 
 
 def _read_header(path: str) -> list[str]:

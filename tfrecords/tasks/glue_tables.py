@@ -271,7 +271,7 @@ class GlueData(Options):
         # Absolute, so that they are not joined with --data_dir again.
         return {split: os.path.abspath(path) for split, path in paths.items()}
 
-    def find_task(self) -> GlueTask:
+    def choose_task(self) -> GlueTask:
         """Returns the task that the options select.
 
         Raises:

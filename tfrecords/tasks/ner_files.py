@@ -170,7 +170,7 @@ class NerData(Options):
             **self.columns(),
         )
 
-    def find_labels(self, files: dict[str, str]) -> "Labels":
+    def collect_labels(self, files: dict[str, str]) -> "Labels":
         """Returns the tags of a tagger to train.
 
         Raises:
@@ -515,7 +515,7 @@ def _converted(corpus: Corpus, entity_types, schemes) -> Corpus:
     _check_tags(corpus, schemes[0], entity_types)
     scheme = schemes[0]
     if scheme in _LETTERS:
-        scheme = _find_scheme(corpus, schemes)
+        scheme = _detect_scheme(corpus, schemes)
     documents = []
     for document in corpus.documents:
         rewritten = (
@@ -589,7 +589,7 @@ def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
                 )
 
 
-def _find_scheme(corpus: Corpus, schemes: Sequence[str]) -> str:
+def _detect_scheme(corpus: Corpus, schemes: Sequence[str]) -> str:
     """Returns the first scheme that all tags follow."""
     wrong = []  # First violation of each scheme: line, text.
     for scheme in schemes:

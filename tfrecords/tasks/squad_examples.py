@@ -270,7 +270,7 @@ def _labels(
                 counts["answers_not_found"].append(question.id)
                 labels += [None] * len(rows)
                 continue
-            positions = [find_place(span, chunk.windows, row) for row in rows]
+            positions = [locate(span, chunk.windows, row) for row in rows]
             if not any(map(any, positions)):
                 counts["answers_in_no_window"].append(question.id)
         labels += [
@@ -372,7 +372,7 @@ def find_span(
     return first, last
 
 
-def find_place(
+def locate(
     span: tuple[int, int], windows: question_windows.Windows, window: int
 ) -> tuple[int, int]:
     """Returns the positions of a span in a window; 0, 0 if not all is inside.

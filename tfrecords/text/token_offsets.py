@@ -42,7 +42,7 @@ def _count_cleaned(
     return tf.gather(counts, index), tf.gather(is_accent, index)
 
 
-def _find_ends(
+def _compute_ends(
     row: tf.Tensor, counts: tf.Tensor, is_accent: tf.Tensor
 ) -> tf.Tensor:
     """Returns the end of each character, including dropped accents, [T]."""
@@ -80,7 +80,7 @@ def in_characters(
     points = tf.strings.unicode_decode(raw, "UTF-8")  # [N, (characters)]
     row = tf.cast(points.value_rowids(), tf.int32)
     counts, is_accent = _count_cleaned(points.flat_values, drop, clean)
-    character_ends = _find_ends(row, counts, is_accent)
+    character_ends = _compute_ends(row, counts, is_accent)
 
     # For each byte of the cleaned strings, the raw character it comes from.
     origins = tf.repeat(tf.range(tf.size(counts)), counts)

@@ -253,7 +253,7 @@ def _warn_of_unmatched(entries: Sequence[str], path: str) -> None:
     )
 
 
-def find_changes(
+def list_changes(
     old: Sequence[str], new: Sequence[str]
 ) -> tuple[list[int], list[int]]:
     """Returns the ids of replaced [unused] entries, and of other changes.

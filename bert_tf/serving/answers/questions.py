@@ -73,7 +73,7 @@ class Settings:
     null_score_diff_threshold: float = 0.0
 
 
-def find_settings(max_seq_length: int, *sources: Mapping) -> Settings:
+def resolve_settings(max_seq_length: int, *sources: Mapping) -> Settings:
     """Returns settings, each taken from the first of `sources` that has it.
 
     Raises:
@@ -141,7 +141,7 @@ class QuestionAnswering(Kind):
 
     def set_options(self, options):
         """Sets `windows`, the Settings."""
-        self.windows = find_settings(
+        self.windows = resolve_settings(
             self.max_seq_length,
             {name: getattr(options, name) for name in self.options},
             self.metadata,

@@ -137,7 +137,7 @@ class Tagging(WordKind):
             found = [Tag(**x) for x in columns_to_records(outputs, _WORD)]
         if not has_entities(labels):
             return Tagged(tuple(found), ())
-        entities = find_entities(found, fields.get("text"), labels)
+        entities = extract_entities(found, fields.get("text"), labels)
         return Tagged(tuple(found), tuple(entities))
 
 
@@ -146,7 +146,7 @@ def has_entities(labels: Sequence[str]) -> bool:
     return all(map(ner_files.TAG.fullmatch, labels))
 
 
-def find_entities(
+def extract_entities(
     tags: Sequence[Tag], text: str | None, labels: Sequence[str]
 ) -> list[Entity]:
     """Returns the entities of a text; of words if there is no text."""
@@ -154,7 +154,7 @@ def find_entities(
 
     entities = []
     names = ner_files.entity_tags([tag.tag for tag in tags], labels)
-    for first, last, label in sorted(ner_scores.find_entities(names)):
+    for first, last, label in sorted(ner_scores.extract_entities(names)):
         inside = tags[first:last]
         start, end = inside[0].start, inside[-1].end
         words = " ".join(tag.word for tag in inside)

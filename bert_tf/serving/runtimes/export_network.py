@@ -82,9 +82,9 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     kind = kinds.choose(config, metadata, model)
     _check_lstm(config, kind, model.config.bilstm_units)
     words = export_model.load_tokenizer(given, kind.kept_tokens)
-    length = export_model.find_length(config, metadata, model.config)
+    length = export_model.choose_length(config, metadata, model.config)
     answers = kind(model, words, length, metadata, config)
-    settings = find_settings(config, answers)
+    settings = make_settings(config, answers)
     calibration, texts = _read_texts(config, kind, settings)
     network = make_network(answers)
     in_card = {name: settings[name] for name in _IN_CARD}
@@ -174,7 +174,7 @@ def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):
     return calibration, texts
 
 
-def find_settings(config: RuntimeConfig, answers: Kind) -> dict:
+def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
     """Returns the content of model.json: what tokenizer and answers need."""
     settings = {
         "kind": answers.name,

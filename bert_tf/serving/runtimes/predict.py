@@ -681,7 +681,7 @@ def parse(line, kind, input_format="text"):
     return fields
 
 
-def find_columns(words, kind):
+def read_columns(words, kind):
     """Returns pairs of a field and its column.
 
     Args:
@@ -707,7 +707,7 @@ def find_columns(words, kind):
     return columns
 
 
-def _find_indices(columns, header):
+def _resolve_columns(columns, header):
     """Returns the index of each column in the header.
 
     Raises:
@@ -757,7 +757,7 @@ def parse_table(lines, columns, is_csv):
 
     Args:
       lines: lines with their ends.
-      columns: from `find_columns`: names in the header line, or indices from 0
+      columns: from `read_columns`: names in the header line, or indices from 0
         in a table without one.
       is_csv: whether there are commas and quotes; otherwise there are tabs, and
         quotes are text.
@@ -776,7 +776,7 @@ def parse_table(lines, columns, is_csv):
             yield number, cells
             continue
         if indices is None:
-            indices, width = _find_indices(columns, cells), len(cells)
+            indices, width = _resolve_columns(columns, cells), len(cells)
             continue
         is_other = is_csv and len(cells) != (width or len(cells))
         if is_other or len(cells) <= max(indices):
@@ -803,7 +803,7 @@ def parse_lines(lines, kind, input_format):
                 yield number, error
 
 
-def _find_flags(words):
+def _read_flags(words):
     flags = argparse.ArgumentParser(
         # Without docstrings with -OO.
         description=(__doc__ or "").partition("\n")[0],
@@ -897,7 +897,7 @@ def read(flags, kind):
     """
     num_needed = len(needed_of(kind))
     path, given = flags.input_file, flags.input_format
-    input_format = tokenizer_lib.find_format(path, num_needed, given)
+    input_format = tokenizer_lib.choose_format(path, num_needed, given)
     words = flags.columns.split(",") if flags.columns else []
     if given == "auto" and words and input_format not in ("csv", "tsv"):
         input_format = "tsv"
@@ -922,7 +922,7 @@ def read(flags, kind):
     with file as content:
         lines = _decoded(_lines(content, name), name)
         if is_table:
-            columns = find_columns(words, kind)
+            columns = read_columns(words, kind)
             yield from parse_table(lines, columns, input_format == "csv")
         else:
             if given == "auto" and input_format == "text":
@@ -970,7 +970,7 @@ def main(words=None):
       words: flags; None for those of the command line.
     """
     _open_closed()
-    flags = _find_flags(words)
+    flags = _read_flags(words)
     if sys.stdout is None:
         sys.exit("error: stdout is closed. Redirect it, such as with > FILE.")
     try:

@@ -18,8 +18,8 @@ def read(path: str, kind: type[Kind], most: int | None = None) -> list[dict]:
 
     Args:
       path: file with a text on each line; JSON objects, as
-        `tokenizer.find_format` decides; or .tsv or .csv, whose header names the
-        columns; each perhaps with .gz or .zst. Other columns and keys are
+        `tokenizer.choose_format` decides; or .tsv or .csv, whose header names
+        the columns; each perhaps with .gz or .zst. Other columns and keys are
         ignored, but for `label`.
       kind: kind of the answers, which decides on the fields.
       most: maximum number of texts.
@@ -82,7 +82,7 @@ def _format(path: str, kind: type[Kind]) -> str:
     """Returns the format of the decompressed file."""
     needed = set(tokenizer_lib.FIELDS[kind.name]) - set(tokenizer_lib.OPTIONAL)
     name = path.removesuffix(".gz").removesuffix(".zst")
-    return tokenizer_lib.find_format(name, len(needed))
+    return tokenizer_lib.choose_format(name, len(needed))
 
 
 def _fields(values: Mapping, kind: type[Kind], where: str) -> dict:

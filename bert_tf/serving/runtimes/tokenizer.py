@@ -359,12 +359,12 @@ class Tokenizer:
         before = [0]  # Pieces before each word, and in total.
         for ids in pieces:
             before.append(before[-1] + len(ids))
-        spans = _find_spans(before, most, stride)
+        spans = _make_spans(before, most, stride)
         rows = [
             self._join(sum(pieces[first:last], []), [], max_seq_length)
             for first, last in spans
         ]
-        return rows, _find_positions(spans, before)
+        return rows, _place_words(spans, before)
 
 
 def _row(first, second):
@@ -391,7 +391,7 @@ def _best_windows(spans, num_tokens):
     return best
 
 
-def _find_spans(before, most, stride):
+def _make_spans(before, most, stride):
     """Returns (first word, end) of each window of at most `most` pieces."""
     num_words, spans, first = len(before) - 1, [], 0
     while first < num_words:
@@ -405,7 +405,7 @@ def _find_spans(before, most, stride):
     return spans
 
 
-def _find_positions(spans, before):
+def _place_words(spans, before):
     """Returns (window, position) of each word; [CLS] is at position 0.
 
     The window changes in the middle of the pieces that two windows share.
@@ -454,7 +454,7 @@ def split_words(text):
 _RUN = "[^\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
-def find_format(path, num_needed, given="auto"):
+def choose_format(path, num_needed, given="auto"):
     """Returns the format of a file of texts: "text", "jsonl", "csv" or "tsv".
 
     This is the rule of `predict`, predict.py and --report_file. The content

@@ -186,7 +186,7 @@ def check_memory(step: estimates.Step) -> list[Diagnostic]:
     It is an error only if it needs more than there is: other processes may end.
     """
     needed = sum(estimates.memory(step).values())
-    memory = estimates.find_memory()
+    memory = estimates.read_memory()
     if not memory.total or needed <= memory.free:
         return []
     text = (

@@ -45,7 +45,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         )
         diagnostics += unread
     bert_config, unread = attempt(
-        "config", _find_config, config, checkpoint, records, vocabulary
+        "config", _choose_config, config, checkpoint, records, vocabulary
     )
     diagnostics += unread
     lines = _not_checked(config, bert_config, vocabulary)
@@ -101,7 +101,7 @@ def _open_checkpoint(config: DoctorConfig) -> Checkpoint:
     return given
 
 
-def _find_config(
+def _choose_config(
     config: DoctorConfig,
     checkpoint: Contents | None,
     records: records_lib.Records | None,
@@ -179,7 +179,7 @@ def _estimate(
       num_train_steps: steps of the run, if known.
     """
     parts = estimates.memory(step)
-    available = estimates.find_memory()
+    available = estimates.read_memory()
     words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
     if step.task != "pretraining":
         length = _POSITIONS_PER_TOKEN * mean_tokens
@@ -276,4 +276,4 @@ def _replaces_unused(
     if not vocabulary or vocabulary.sha256() != sha256:
         return False
     old = vocab.parse(checkpoint.vocabulary, checkpoint.source)
-    return not vocab.find_changes(old, vocabulary.entries())[1]
+    return not vocab.list_changes(old, vocabulary.entries())[1]

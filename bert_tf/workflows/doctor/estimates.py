@@ -206,7 +206,7 @@ class Memory(NamedTuple):
     total: int
 
 
-def find_memory() -> Memory:
+def read_memory() -> Memory:
     """Returns the available memory.
 
     With a GPU it is the GPU's total memory according to nvidia-smi, since

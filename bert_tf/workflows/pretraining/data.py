@@ -72,7 +72,7 @@ class RecordsVocabulary(NamedTuple):
     rules: Mapping[str, bool] = types.MappingProxyType({})
 
 
-def find_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
+def read_vocabulary_of_records(config: PretrainingConfig) -> RecordsVocabulary:
     """Returns the vocabulary of the first records, and the rules of all.
 
     Args:

@@ -62,7 +62,7 @@ def pretrain(config: PretrainingConfig) -> None:
     config = dataclasses.replace(
         config,
         do_train=do_train,  # Not without records to train on.
-        input_mode=strategies.find_input_mode(strategy, config.input_mode),
+        input_mode=strategies.choose_input_mode(strategy, config.input_mode),
     )
     # Locked until the end: a second run would truncate the logs of this one.
     with run_folder.open_run(config.output_dir, strategy):
@@ -76,12 +76,12 @@ def _train_and_evaluate(
     given: PretrainingConfig, strategy, source: Checkpoint | None
 ) -> None:
     """Trains from a model or from scratch, or only evaluates a model."""
-    made_with = data_lib.find_vocabulary_of_records(given)
+    made_with = data_lib.read_vocabulary_of_records(given)
     vocabulary, rules = initial_model.choose_vocabulary(
         given, source, made_with.rules
     )
     sha256 = vocabulary.sha256() if vocabulary else made_with.sha256
-    bert_config = _find_config(given, source, vocabulary, made_with.size)
+    bert_config = _choose_config(given, source, vocabulary, made_with.size)
     # All records are opened and checked before the model is built.
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     phases, held_out = _open_records(config, bert_config, sha256, strategy)
@@ -233,7 +233,7 @@ def _fit_steps(
       strategy: strategy of the run.
     """
     task = phases[0].task
-    steps = time_budget.steps_of_begun_run(given) or time_budget.find_steps(
+    steps = time_budget.steps_of_begun_run(given) or time_budget.measure_steps(
         teacher.with_losses(task) if teacher else task,
         _loop_phases(phases, bert_config, given),
         bert_config,
@@ -243,7 +243,7 @@ def _fit_steps(
     return given.with_steps(steps)
 
 
-def _find_config(
+def _choose_config(
     config: PretrainingConfig,
     source: Checkpoint | None,
     vocabulary: vocab.Vocabulary | None,

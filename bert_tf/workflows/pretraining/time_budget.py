@@ -30,7 +30,7 @@ def steps_of_begun_run(config: PretrainingConfig) -> int | None:
     return run_folder.read_settings(config.output_dir)["num_train_steps"]
 
 
-def find_steps(
+def measure_steps(
     task,
     phases: list[loop.Phase],
     bert_config: BertConfig,

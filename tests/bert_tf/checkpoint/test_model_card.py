@@ -37,7 +37,7 @@ RESULTS = {
     "step": 7,
     "best_metric": "accuracy",
     "dev": {"loss": 0.25, "accuracy": 0.9128},
-    "trivial": {"dev": {"accuracy": 0.5092}},
+    "majority_baseline": {"dev": {"accuracy": 0.5092}},
 }
 OF_PRETRAINING = {
     "step": 7,
@@ -271,8 +271,8 @@ def test_an_undefined_score_is_in_the_text_with_the_reason(
     tiny_config, tmp_path
 ):
     scores = {"loss": 0.5, "pearson": None, "spearman": 0.25}
-    trivial = {"dev": {"pearson": None, "spearman": None}}
-    results = RESULTS | {"dev": scores, "trivial": trivial}
+    baseline = {"dev": {"pearson": None, "spearman": None}}
+    results = RESULTS | {"dev": scores, "majority_baseline": baseline}
     text = model_card.text(facts_of(tiny_config, results=results))
     metrics = [x.metric_type for x in data_of(text).eval_results]
     assert metrics == ["loss", "spearman"]
@@ -316,14 +316,16 @@ def test_a_model_folder_alone_has_no_run(tmp_path):
     [
         {"dev": {"accuracy": "high"}},
         {"dev": 0.5},
-        {"trivial": [0.5]},
-        {"trivial": {"dev": 0.5}},
-        {"trivial": {"dev": {"accuracy": "low"}}},
+        {"majority_baseline": [0.5]},
+        {"majority_baseline": {"dev": 0.5}},
+        {"majority_baseline": {"dev": {"accuracy": "low"}}},
     ],
 )
 def test_damaged_scores_are_refused(tmp_path, changes):
     folder = make_run(tmp_path, run=RUN, eval_results=RESULTS | changes)
-    with pytest.raises(ValueError, match="eval_results.json.*(dev|trivial)"):
+    with pytest.raises(
+        ValueError, match="eval_results.json.*(dev|majority_baseline)"
+    ):
         run_models.read_run(folder)
 
 

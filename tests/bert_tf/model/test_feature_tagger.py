@@ -29,7 +29,7 @@ def batch_of(num_layers, words=5):
 
 def test_the_six_choices_are_the_rows_of_table_7():
     layers = {
-        name: feature_tagger.find_layers(name, 12)
+        name: feature_tagger.resolve_layers(name, 12)
         for name in feature_tagger.CHOICES
     }
     assert layers == {
@@ -46,14 +46,14 @@ def test_choices_that_need_more_layers_are_rejected():
     for choice, layers in (("concat_last_four", 3), ("second_to_last", 1)):
         message = f"{choice}' needs more layers than the {layers} of this"
         with pytest.raises(ValueError, match=message):
-            feature_tagger.find_layers(choice, layers)
-    assert feature_tagger.find_layers("embeddings", 1) == [0]
+            feature_tagger.resolve_layers(choice, layers)
+    assert feature_tagger.resolve_layers("embeddings", 1) == [0]
 
 
 @pytest.mark.parametrize("choice", feature_tagger.CHOICES)
 def test_every_choice_has_logits_for_each_word(config, choice):
     model = feature_tagger.FeatureTagger(config, 3, choice, lstm_units=2)
-    layers = feature_tagger.find_layers(choice, 6)
+    layers = feature_tagger.resolve_layers(choice, 6)
     logits = model(batch_of(len(layers)))["logits"]
     assert logits.shape == (2, 5, 3)
     kernel = model.bilstms[0].forward.cell.kernel

@@ -55,6 +55,6 @@ def test_a_model_without_outputs_to_write_is_refused():
     )
     config = predictions.PredictConfig(export_dir="served")
     with pytest.raises(ValueError, match="served has only outputs with values"):
-        predictions.find_outputs(config, model)
+        predictions.choose_outputs(config, model)
     config = dataclasses.replace(config, outputs=("sequence_output",))
-    assert predictions.find_outputs(config, model) == {"sequence_output"}
+    assert predictions.choose_outputs(config, model) == {"sequence_output"}

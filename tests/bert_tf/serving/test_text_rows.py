@@ -262,18 +262,18 @@ def parse(*words):
 )
 def test_the_format_is_inferred(ranks, words, expected):
     config = parse(*words)
-    columns = text_rows.find_columns(config, ranks)
-    assert text_rows.find_format(config, ranks, bool(columns)) == expected
+    columns = text_rows.read_columns(config, ranks)
+    assert text_rows.choose_format(config, ranks, bool(columns)) == expected
 
 
 def test_both_kinds_of_column_flags_can_be_combined():
     config = parse("--text_a_column=first", "--columns=text_b=second")
-    assert text_rows.find_columns(config, PAIR) == [
+    assert text_rows.read_columns(config, PAIR) == [
         ("text_a", "first"),
         ("text_b", "second"),
     ]
     config = parse("--columns=endings=a,context=b,endings=c=d")
-    assert text_rows.find_columns(config, CHOICE) == [
+    assert text_rows.read_columns(config, CHOICE) == [
         ("endings", "a"),
         ("context", "b"),
         ("endings", "c=d"),
@@ -290,24 +290,24 @@ def test_both_kinds_of_column_flags_can_be_combined():
 )
 def test_invalid_columns_are_refused(words, message):
     with pytest.raises(ValueError, match=message):
-        text_rows.find_columns(parse(*words), CHOICE)
+        text_rows.read_columns(parse(*words), CHOICE)
 
 
 def test_formats_that_do_not_suit_the_inputs_are_refused():
     with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
-        text_rows.find_format(parse("--input_format=text"), CHOICE, False)
+        text_rows.choose_format(parse("--input_format=text"), CHOICE, False)
     with pytest.raises(ValueError, match="=tsv without columns. tsv and csv"):
-        text_rows.find_format(parse("--input_format=tsv"), PAIR, False)
+        text_rows.choose_format(parse("--input_format=tsv"), PAIR, False)
     for name in ("rows.csv", "rows.tsv"):
         with pytest.raises(ValueError, match=f"{name} is a table: name its co"):
-            text_rows.find_format(parse(f"--input_file={name}"), PAIR, False)
+            text_rows.choose_format(parse(f"--input_file={name}"), PAIR, False)
     with pytest.raises(ValueError, match="=jsonl with columns"):
-        text_rows.find_format(parse("--input_format=jsonl"), PAIR, True)
+        text_rows.choose_format(parse("--input_format=jsonl"), PAIR, True)
 
 
 def test_a_tsv_without_a_required_input_is_refused():
     with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
-        text_rows.find_columns(parse("--columns=context=0"), CHOICE)
+        text_rows.read_columns(parse("--columns=context=0"), CHOICE)
 
 
 @pytest.mark.parametrize(

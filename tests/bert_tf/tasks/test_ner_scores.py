@@ -65,7 +65,7 @@ def test_counts_are_those_of_conlleval_on_2000_files():
     ],
 )
 def test_entities_begin_at_b_and_where_the_type_is_new(tags, entities):
-    assert ner_scores.find_entities(tags.split()) == entities
+    assert ner_scores.extract_entities(tags.split()) == entities
 
 
 def test_scores_of_an_example():

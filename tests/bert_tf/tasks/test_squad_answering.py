@@ -88,7 +88,7 @@ def test_the_threshold_may_be_below_all_null_odds(path):
         {"who": -3.0, "in": -1.0, "when": -2.0},
     )
     _, answers = squad_scores.read_answers(path, "2.0")
-    threshold = squad.find_threshold(answers, found)
+    threshold = squad.tune_threshold(answers, found)
     assert threshold < -3
     assert set(squad.decide(found, threshold).values()) == {""}
 

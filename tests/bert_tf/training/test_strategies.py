@@ -60,16 +60,16 @@ class _Tpu(tf.distribute.TPUStrategy):
 def test_records_are_read_in_python_unless_the_flag_says_otherwise(own):
     here = _Tpu("/job:localhost/replica:0/task:0/device:TPU:0")
     for strategy in (here, strategies.make_strategy("one_device")):
-        found = strategies.find_input_mode(strategy, own)
+        found = strategies.choose_input_mode(strategy, own)
         assert found == (own or "python")
 
 
 def test_the_hosts_of_a_tpu_read_records_without_python():
     hosts = [f"/job:worker/replica:0/task:{n}/device:TPU:0" for n in (0, 1)]
-    assert strategies.find_input_mode(_Tpu(*hosts), None) == "stream"
-    assert strategies.find_input_mode(_Tpu(*hosts), "stream") == "stream"
+    assert strategies.choose_input_mode(_Tpu(*hosts), None) == "stream"
+    assert strategies.choose_input_mode(_Tpu(*hosts), "stream") == "stream"
     with pytest.raises(ValueError, match="--input_mode=python .*mode=stream"):
-        strategies.find_input_mode(_Tpu(*hosts), "python")
+        strategies.choose_input_mode(_Tpu(*hosts), "python")
 
 
 # Errors.

@@ -74,14 +74,14 @@ def no_constants(name):
 
 def test_an_undefined_score_is_null_with_the_reason(tmp_path, caplog):
     results = {"dev": {"loss": 0.5, "pearson": None, "spearman": 0.25}}
-    trivial = {"dev": {"pearson": None, "spearman": None}}
+    baseline = {"dev": {"pearson": None, "spearman": None}}
     names = {"task_name": "STS-B", "best_metric": "spearman"}
     with caplog.at_level("INFO", logger="absl"):
-        dev_results.write(results, trivial, 7, str(tmp_path), **names)
+        dev_results.write(results, baseline, 7, str(tmp_path), **names)
     text = (tmp_path / "eval_results.json").read_text()
     content = json.loads(text, parse_constant=no_constants)
     assert content == {
-        **{"step": 7, "trivial": trivial, **names, **results},
+        **{"step": 7, "majority_baseline": baseline, **names, **results},
         "undefined": {
             "dev.pearson": "all predictions, or all labels, are the same"
         },

@@ -45,15 +45,15 @@ def find(sets, *lengths, hidden_size=100_000, **changes):
 
 
 def test_steps_follow_from_epochs_and_complete_calls():
-    def find_steps(num_examples, **changes):
+    def steps_of(num_examples, **changes):
         config = FineTuningConfig(output_dir="x", train_batch_size=4, **changes)
-        return fine_tuning.find_steps(config, num_examples)
+        return fine_tuning.compute_steps(config, num_examples)
 
     # 10.5 batches per epoch.
-    assert find_steps(42) == (31, 3, 11)
-    assert find_steps(42, steps_per_loop=4) == (31, 3, 12)
-    assert find_steps(42, save_checkpoints_steps=5) == (31, 3, 5)
-    steps = find_steps(2, num_train_epochs=0, warmup_proportion=0)
+    assert steps_of(42) == (31, 3, 11)
+    assert steps_of(42, steps_per_loop=4) == (31, 3, 12)
+    assert steps_of(42, save_checkpoints_steps=5) == (31, 3, 5)
+    steps = steps_of(2, num_train_epochs=0, warmup_proportion=0)
     assert steps == (1, 0, 1)
 
 

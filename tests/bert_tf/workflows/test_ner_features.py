@@ -39,7 +39,7 @@ def corpus(tmp_path):
 def test_features_of_a_word_are_the_hidden_states_of_its_first_piece(
     source, corpus, tmp_path
 ):
-    path, layers = ner_features.find_or_make(
+    path, layers = ner_features.open_or_make(
         source, corpus, "dev", [2, 0], str(tmp_path / "features")
     )
     assert layers == [0, 2]
@@ -68,7 +68,7 @@ def test_a_file_is_reused_for_its_layers_and_settings(source, corpus, tmp_path):
     folder = str(tmp_path / "features [of mine]")  # Not a glob pattern.
 
     def find(layers, **changes):
-        return ner_features.find_or_make(
+        return ner_features.open_or_make(
             source._replace(**changes), corpus, "dev", layers, folder
         )
 

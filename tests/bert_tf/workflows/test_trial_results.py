@@ -8,7 +8,7 @@ import pytest
 from bert_tf.workflows import trial_results
 
 
-def write(folder, score, trivial_score=0.5, **more):
+def write(folder, score, baseline=0.5, **more):
     folder.mkdir(parents=True)
     content = {
         "task_name": "MNLI",
@@ -16,7 +16,7 @@ def write(folder, score, trivial_score=0.5, **more):
         "best_metric": "accuracy",
         "dev_matched": {"loss": 1.0, "accuracy": score},
         "dev_mismatched": {"loss": 1.0, "accuracy": 0.99},
-        "trivial": {"dev_matched": {"accuracy": trivial_score}},
+        "majority_baseline": {"dev_matched": {"accuracy": baseline}},
     }
     (folder / "eval_results.json").write_text(json.dumps(content | more))
     return str(folder)
@@ -31,25 +31,25 @@ def test_the_first_dev_set_decides(tmp_path):
         "split": "dev_matched",
         "metric": "accuracy",
         "score": 0.75,
-        "trivial_score": 0.5,
+        "majority_baseline": 0.5,
         "is_degenerate": False,
         "step": 7,
     }
 
 
 @pytest.mark.parametrize(
-    ("score", "trivial", "is_degenerate"),
+    ("score", "baseline", "is_degenerate"),
     [(0.5, 0.5, True), (0.4, 0.5, True), (0.51, 0.5, False), (0.0, 0.0, True)],
 )
 def test_a_run_not_better_than_the_baseline_is_degenerate(
-    tmp_path, score, trivial, is_degenerate
+    tmp_path, score, baseline, is_degenerate
 ):
-    result = trial_results.read(write(tmp_path / "a", score, trivial))
+    result = trial_results.read(write(tmp_path / "a", score, baseline))
     assert result["is_degenerate"] is is_degenerate
 
 
 @pytest.mark.parametrize(
-    ("score", "trivial", "is_degenerate"),
+    ("score", "baseline", "is_degenerate"),
     [
         (None, None, True),
         (None, 0.0, True),  # The baseline of an earlier version.
@@ -59,12 +59,22 @@ def test_a_run_not_better_than_the_baseline_is_degenerate(
     ],
 )
 def test_an_undefined_score_is_degenerate_and_has_a_reason(
-    tmp_path, score, trivial, is_degenerate
+    tmp_path, score, baseline, is_degenerate
 ):
-    result = trial_results.read(write(tmp_path / "a", score, trivial))
+    result = trial_results.read(write(tmp_path / "a", score, baseline))
     assert result["is_degenerate"] is is_degenerate
     reason = "all predictions, or all labels, are the same"
     assert result.get("undefined") == (reason if score is None else None)
+
+
+def test_the_baseline_has_another_name_in_files_of_version_0_1(tmp_path):
+    folder = write(tmp_path / "a", 0.75)
+    expected = trial_results.read(folder)
+    path = tmp_path / "a" / "eval_results.json"
+    text = path.read_text()
+    path.write_text(text.replace("majority_baseline", "trivial"))
+    assert path.read_text() != text
+    assert trial_results.read(folder) == expected
 
 
 def test_a_score_that_is_missing_is_an_error(tmp_path):
@@ -74,8 +84,10 @@ def test_a_score_that_is_missing_is_an_error(tmp_path):
 
 
 def test_without_a_baseline_no_run_is_degenerate(tmp_path):
-    result = trial_results.read(write(tmp_path / "a", 0.0, trivial={}))
-    assert result["trivial_score"] is None
+    result = trial_results.read(
+        write(tmp_path / "a", 0.0, majority_baseline={})
+    )
+    assert result["majority_baseline"] is None
     assert not result["is_degenerate"]
 
 
@@ -92,7 +104,7 @@ def make_result(score, **setting):
         "split": "dev",
         "metric": "accuracy",
         "score": score,
-        "trivial_score": 0.5,
+        "majority_baseline": 0.5,
         "is_degenerate": score <= 0.5,
     } | setting
 

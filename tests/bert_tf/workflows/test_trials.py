@@ -106,7 +106,7 @@ def test_a_run_with_an_undefined_score_is_not_the_best(
                 "step": 1,
                 "best_metric": "spearman",
                 "dev": {"spearman": scores[folder.name]},
-                "trivial": {"dev": {"spearman": None}},
+                "majority_baseline": {"dev": {"spearman": None}},
             }
             json_files.write(folder / "eval_results.json", results)
 
@@ -148,8 +148,8 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     )
     results = json_files.read(output / "eval_results.json")
     assert results["dev"]["matthews_correlation"] == best["score"]
-    assert results["trivial"]["dev"]["matthews_correlation"] == 0.0
-    assert best["trivial_score"] == 0.0
+    assert results["majority_baseline"]["dev"]["matthews_correlation"] == 0.0
+    assert best["majority_baseline"] == 0.0
     assert (output / "predictions/CoLA.tsv").exists()
     # Two runs with shared records, then the best is evaluated and predicts.
     assert len(started) == 3
@@ -180,7 +180,7 @@ def write_result(folder, score):
         "step": 1,
         "best_metric": "matthews_correlation",
         "dev": {"matthews_correlation": score},
-        "trivial": {"dev": {"matthews_correlation": 0.0}},
+        "majority_baseline": {"dev": {"matthews_correlation": 0.0}},
     }
     (folder / "eval_results.json").write_text(json.dumps(content))
 

@@ -34,20 +34,20 @@ def test_labels_come_from_the_option_or_the_training_file(tmp_path):
     path = tmp_path / "f"
     path.write_text("sea B-SEA\n")
     files = {"train": str(path)}
-    assert NerData().find_labels(files).tags == ["O", "B-SEA", "I-SEA"]
-    labels = NerData(entity_types=("X", "SEA")).find_labels(files)
+    assert NerData().collect_labels(files).tags == ["O", "B-SEA", "I-SEA"]
+    labels = NerData(entity_types=("X", "SEA")).collect_labels(files)
     assert labels.tags == ["O", "B-SEA", "I-SEA", "B-X", "I-X"]
     path.write_text("the DET\ncat NOUN\n")
-    assert NerData().find_labels(files) == (["DET", "NOUN"], "plain")
-    labels = NerData(entity_types=("NOUN", "DET", "X")).find_labels(files)
+    assert NerData().collect_labels(files) == (["DET", "NOUN"], "plain")
+    labels = NerData(entity_types=("NOUN", "DET", "X")).collect_labels(files)
     assert labels == (["DET", "NOUN", "X"], "plain")
-    labels = NerData(entity_types=("A",), tag_scheme="IO").find_labels({})
+    labels = NerData(entity_types=("A",), tag_scheme="IO").collect_labels({})
     assert labels == (["O", "I-A"], "IO")
     path.write_text("the DET\n")
     with pytest.raises(ValueError, match="every tag is DET.*--tag_column"):
-        NerData().find_labels(files)
+        NerData().collect_labels(files)
     with pytest.raises(ValueError, match="--entity_types=LOC,MISC,ORG,PER"):
-        NerData().find_labels({"dev": "f"})
+        NerData().collect_labels({"dev": "f"})
 
 
 @pytest.fixture

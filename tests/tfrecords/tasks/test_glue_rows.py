@@ -237,7 +237,7 @@ def own(tmp_path, content, **options):
 
 def test_columns_are_named_where_text_columns_are_omitted(tmp_path):
     with pytest.raises(ValueError, match=r"--train_file needs --text_column, "):
-        glue_rows.find_task(own(tmp_path, "a,label\nx,no\n"))
+        glue_rows.choose_task(own(tmp_path, "a,label\nx,no\n"))
 
 
 @pytest.mark.parametrize(
@@ -258,9 +258,9 @@ def test_labels_are_proposed_where_they_are_omitted(tmp_path, values, message):
     rows = "".join(f"x,{value}\n" for value in values)
     data = own(tmp_path, f"text,y\n{rows}", text_column=("text",))
     with pytest.raises(ValueError, match="no column 'label'; there are 'text'"):
-        glue_rows.find_task(data)
+        glue_rows.choose_task(data)
     data = dataclasses.replace(data, label_column="y")
     where = "--train_file needs --labels, in the order of their ids: column 'y'"
     with pytest.raises(ValueError, match=where) as raised:
-        glue_rows.find_task(data)
+        glue_rows.choose_task(data)
     assert message in str(raised.value)

@@ -185,7 +185,7 @@ def test_a_span_has_positions_only_in_windows_that_hold_all_of_it(
     # [CLS] who ? [SEP], then five tokens of the passage from 0, 2 and 4.
     assert chunk.windows.first.tolist() == [0, 2, 4]
     positions = [
-        squad_examples.find_place((3, 5), chunk.windows, window)
+        squad_examples.locate((3, 5), chunk.windows, window)
         for window in range(3)
     ]
     assert positions == [(0, 0), (5, 7), (0, 0)]

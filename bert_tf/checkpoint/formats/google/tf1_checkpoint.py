@@ -124,7 +124,7 @@ def write_tensors(tensors: Mapping[str, np.ndarray], folder: str) -> None:
         )
 
 
-def _find_task(
+def _detect_task(
     tensors: Mapping[str, tensor_files.StoredTensor],
 ) -> tuple[str, tuple[str, ...], list[str]]:
     """Returns the task and labels implied by the head, and notes."""
@@ -165,7 +165,7 @@ def read(path: str) -> contents.Contents:
         )
     config = bert_config.BertConfig.from_json_file(config_path)
     renaming.refuse_norm_first(config, config_path)
-    task, labels, notes = _find_task(tensors)
+    task, labels, notes = _detect_task(tensors)
     source, step = f"google {prefix}", int(np.asarray(tensors.pop(_STEP, 0)))
     weights, slots, unused = renaming.to_ours(
         renaming.with_slots(table(config, task), _SLOTS),

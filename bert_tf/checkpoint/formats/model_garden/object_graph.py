@@ -141,7 +141,7 @@ def find_heads(objects: tf2_files.Objects) -> dict[str, dict[str, int]]:
     return heads
 
 
-def find_step(objects: tf2_files.Objects) -> int:
+def read_step(objects: tf2_files.Objects) -> int:
     """Returns the number of updates applied, 0 if unknown."""
     # tf_keras's legacy optimizers and those since 2.11.
     counters = (("optimizer", "iter"), ("optimizer", "_iterations"))

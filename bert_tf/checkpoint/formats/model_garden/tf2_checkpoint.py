@@ -210,7 +210,7 @@ def read(path: str) -> contents.Contents:
         task="pretraining",
         tensors=weights,
         slots=slots,
-        step=object_graph.find_step(objects),
+        step=object_graph.read_step(objects),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,

@@ -190,7 +190,7 @@ def test_the_c_loader_gives_the_same_answers(exported, c_program):
 
 
 def test_flags_override_the_settings_of_the_model():
-    found = questions.find_settings(
+    found = questions.resolve_settings(
         128,
         {"doc_stride": None, "n_best_size": 5, "max_seq_length": None},
         {
@@ -215,6 +215,6 @@ def test_a_max_query_length_without_room_for_a_passage_is_refused():
     message = "--max_query_length={} leaves .* in --max_seq_length=16"
     for settings, length in (({}, 64), ({"max_query_length": 13}, 13)):
         with pytest.raises(ValueError, match=message.format(length)):
-            questions.find_settings(16, settings, {})
-    found = questions.find_settings(16, {"max_query_length": 12})
+            questions.resolve_settings(16, settings, {})
+    found = questions.resolve_settings(16, {"max_query_length": 12})
     assert found.max_query_length == 12

@@ -50,7 +50,7 @@ def test_predict_reads_what_the_export_writes(name, predict, tmp_path):
     options = kinds.AnswerOptions()
     answers = kind(model, words, exports.MAX_SEQ_LENGTH, metadata, options)
     config = RuntimeConfig(model_dir="m", export_dir="e", format="onnx")
-    written = export_network.find_settings(config, answers)
+    written = export_network.make_settings(config, answers)
     network = export_network.make_network(answers)
     outputs = network.get_concrete_function().structured_outputs
     assert set(predict._READS[name]) <= set(outputs)

@@ -128,7 +128,7 @@ def test_memory_that_is_in_use_is_a_warning_and_too_little_an_error(
     step = checks.step_of(training_of(), SIZES, sound[0])
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
     memory = estimates.Memory("memory of this host", free, total)
-    monkeypatch.setattr(estimates, "find_memory", lambda: memory)
+    monkeypatch.setattr(estimates, "read_memory", lambda: memory)
     diagnostics = checks.check_memory(step)
     assert [diagnostic.severity for diagnostic in diagnostics] == severities
     for diagnostic in diagnostics:

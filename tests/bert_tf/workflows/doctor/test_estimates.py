@@ -128,7 +128,7 @@ def test_a_gpu_may_share_the_memory_of_the_host(monkeypatch, printed, name):
     monkeypatch.setattr(estimates.shutil, "which", lambda name: name)
     result = types.SimpleNamespace(stdout=printed, returncode=0)
     monkeypatch.setattr(estimates.subprocess, "run", lambda *a, **k: result)
-    assert estimates.find_memory().name.endswith(name)
+    assert estimates.read_memory().name.endswith(name)
 
 
 def test_remat_needs_a_third_more_flops():
@@ -164,7 +164,7 @@ def test_narrow_models_use_a_smaller_fraction_of_the_rate():
 
 
 def test_the_available_memory_is_plausible():
-    name, free, total = estimates.find_memory()
+    name, free, total = estimates.read_memory()
     assert name.endswith(("of this host", "of the GPU"))
     assert total == 0 or 1e7 < free <= total < 1e14
 

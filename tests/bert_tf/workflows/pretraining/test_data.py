@@ -238,7 +238,7 @@ def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
             open_phases(folders, lengths)
     config = config_of(f"{folders[8]},{typo}")
     with pytest.raises(ValueError, match="are folders, but not [^ ]*of_61"):
-        data.find_vocabulary_of_records(config)
+        data.read_vocabulary_of_records(config)
     # A single missing path has its own message.
     with pytest.raises(ValueError, match="No records at '.*of_61'"):
         open_phases(folders, [typo])
@@ -256,13 +256,13 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
 def test_records_of_both_cases_are_rejected(folders, tmp_path):
     cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
     config = config_of(cased)
-    made_with = data.find_vocabulary_of_records(config)
+    made_with = data.read_vocabulary_of_records(config)
     rules = {"strip_accents": False, "tokenize_chinese_chars": True}
     assert made_with == (100, SHA256, {"do_lower_case": False} | rules)
     config = config_of(cased, eval_input_file=folders[8])
     message = "differ in do_lower_case .*cased: False; .*of_8: True"
     with pytest.raises(ValueError, match=message):
-        data.find_vocabulary_of_records(config)
+        data.read_vocabulary_of_records(config)
 
 
 def test_the_case_of_held_out_records_is_that_of_files_without_manifest(
@@ -270,6 +270,6 @@ def test_the_case_of_held_out_records_is_that_of_files_without_manifest(
 ):
     cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
     config = config_of(f"{folders[8]}/*.tfrecord", eval_input_file=cased)
-    made_with = data.find_vocabulary_of_records(config)
+    made_with = data.read_vocabulary_of_records(config)
     assert made_with[:2] == (None, None)
     assert made_with.rules["do_lower_case"] is False

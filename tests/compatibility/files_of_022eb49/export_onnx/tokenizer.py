@@ -341,7 +341,7 @@ class Tokenizer:
             self._join(sum(pieces[first:last], []), [], max_seq_length)
             for first, last in spans
         ]
-        return rows, _find_positions(spans, before)
+        return rows, _place_words(spans, before)
 
 
 def _row(first, second):
@@ -382,7 +382,7 @@ def _find_spans(before, most, stride):
     return spans
 
 
-def _find_positions(spans, before):
+def _place_words(spans, before):
     """Returns (window, position) of each word; [CLS] is at position 0.
 
     The window changes in the middle of the pieces that two windows share.
