@@ -108,7 +108,8 @@ class Model(NamedTuple):
       max_seq_length: longer texts are cut; None if that is unknown, or they are
         read in windows.
       num_tokens: function of the same inputs -> the lengths of texts before
-        they are cut; None in exports of version 0.1.
+        they are cut; None if they are read in windows, and in exports of
+        version 0.1.
     """
 
     path: str

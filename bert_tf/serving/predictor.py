@@ -1,6 +1,7 @@
 """Model, or its folder, and texts -> typed answers, in this process.
 
-The computation is that of the SavedModel which `export_savedmodel` writes.
+The computation is that of the SavedModel which `export_savedmodel` writes, but
+in the dtype policy of the model that is given.
 """
 
 import dataclasses
@@ -38,7 +39,8 @@ class Predictor:
     Args:
       model: a model from `bert_tf.load`, or a path for it.
       tokenizer: a BertTokenizer. Default: the model's.
-      batch_size: maximum number of texts in one call of the model.
+      batch_size: maximum number of texts answered together; long passages and
+        texts of words are several windows, 32 in one call of the model.
       max_seq_length: maximum tokens of a text. Longer texts are cut, with a
         warning; passages and texts of words are read in windows of it. Default:
         as in training, otherwise all positions of the model.

@@ -32,11 +32,12 @@ class Kind:
 
     A kind is from strings to strings:
 
-        fields of a row -> encode -> network -> decode -> to_json -> typed
+        fields of a row -> encode -> network -> decode -> to_json, or typed
 
     `encode` and `decode` are graphs with strings, which a SavedModel has and
     other runtimes do not: there predict.py, beside the model, does the same.
-    Only `network` calls the model. The rest is of one row, with NumPy.
+    Kinds that read windows have the three in their own `make_signatures`. Only
+    `network` calls the model. The rest is of one row, with NumPy.
 
     The SavedModel, Predictor, `predict`, the page and the exports for other
     runtimes ask this class, and compare no names of kinds. A new kind is a file
