@@ -120,6 +120,22 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
         assert path.is_dir() or path.with_suffix(".py").exists(), name
 
 
+def test_contributing_has_the_decision_of_every_command_for_developers():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = "".join(re.findall(r"^\| `.*\..*` \| .*\|$", text, re.MULTILINE))
+    listed = re.findall(r"`((?:benchmarks|tools|experiments)\.[\w.]+)`", rows)
+    # Other benchmarks start these.
+    inner = ("benchmarks.peers", "benchmarks.worker")
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for folder in ("benchmarks", "tools", "experiments")
+        for path in (ROOT / folder).rglob("*.py")
+        if "__main__" in path.read_text("utf-8")
+    ]
+    commands = [name for name in names if not name.startswith(inner)]
+    assert sorted(listed) == sorted(commands)
+
+
 def test_every_recipe_is_in_the_results():
     text = (ROOT / "docs" / "results.md").read_text("utf-8")
     for path in (ROOT / "run_scripts" / "recipes").glob("*.flags"):
