@@ -92,7 +92,7 @@ format: $(INSTALLED)
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/serving/test_serving_goldens.py \
-	  tests/bert_tf/serving/runtimes tests/benchmarks/test_export_formats.py \
+	  tests/bert_tf/serving/runtimes \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_peer.py \
 	  tests/bert_tf/checkpoint/formats/hugging_face/test_pickles.py $(ARGS)
 

@@ -60,7 +60,6 @@ def run_groups(
     names: list[str],
     *,
     options: dict | None = None,
-    batches: dict[str, list] | None = None,
 ) -> tuple[list[dict[str, turns.Times]], list[str]]:
     """Times ours with each group of peers, and the machine's matrix products.
 
@@ -69,8 +68,6 @@ def run_groups(
       setting: the same for all implementations.
       names: ours, then peers.
       options: keyword arguments for ours.
-      batches: name -> batches that make up one round. Default: one random
-        batch, repeated for about `values.seconds`.
 
     Returns:
       For each group the times by name; and a line for each failure.
@@ -87,9 +84,7 @@ def run_groups(
             workers[name].wait()
 
         def warm_up(name, workers=workers, warm=warm):
-            given = (batches or {}).get(name)
-            count = workers[name].ask(given) if given else None
-            warm[name] = turns.warm_up(workers[name], values.seconds, count)
+            warm[name] = turns.warm_up(workers[name], values.seconds)
 
         try:
             # All are ready before the first one runs a step.

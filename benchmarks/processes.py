@@ -56,11 +56,7 @@ def run(name: str, command: list[str]) -> Ended:
       RuntimeError: if it fails, with `name` and the end of its output.
     """
     ended = measure(command)
-    check(name, ended.status, ended.output)
+    if ended.status:
+        end = ended.output[-2000:]
+        raise RuntimeError(f"{name}: exit code {ended.status}\n{end}")
     return ended
-
-
-def check(name: str, status: int, output: str) -> None:
-    """Raises RuntimeError, with the end of the output, if a status is not 0."""
-    if status:
-        raise RuntimeError(f"{name}: exit code {status}\n{output[-2000:]}")

@@ -152,23 +152,17 @@ def steps_a_round(seconds_of_a_step: float, seconds: float) -> int:
     return min(_MAX_STEPS, max(1, math.ceil(seconds / seconds_of_a_step)))
 
 
-def warm_up(
-    worker: Worker, seconds: float, num_steps: int | None = None
-) -> tuple[int, float]:
+def warm_up(worker: Worker, seconds: float) -> tuple[int, float]:
     """Runs the first steps of a worker, which trace and compile.
 
     Args:
       worker: a worker whose `wait` has returned.
       seconds: approximate duration of its turn in a round.
-      num_steps: steps of a round, if fixed. The warm-up then has the same
-        number, since each step may have another shape.
 
     Returns:
       Number of steps in a round, and the loss of the first step.
     """
-    _, losses = worker.ask(num_steps or _WARM_UP_STEPS)
-    if num_steps:
-        return num_steps, losses[0]
+    _, losses = worker.ask(_WARM_UP_STEPS)
     (once,), _ = worker.ask(1)
     return steps_a_round(once, seconds), losses[0]
 

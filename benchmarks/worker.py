@@ -4,7 +4,6 @@
 threads, memory and version of Keras.
 """
 
-import itertools
 import os
 import sys
 import time
@@ -21,19 +20,19 @@ def peak_bytes() -> int:
     return 1024 * int(fields["VmHWM"].split()[0])
 
 
-def answer(step: work.Step, batches, num_steps: int):
-    """Runs steps on successive batches.
+def answer(step: work.Step, batch, num_steps: int):
+    """Runs steps on one batch.
 
     Args:
       step: step of the implementation.
-      batches: infinite iterator over prepared batches.
+      batch: a prepared batch.
       num_steps: number of steps.
 
     Returns:
       Seconds of each step, and their losses.
     """
     seconds, losses = [], []
-    for batch in itertools.islice(batches, num_steps):
+    for _ in range(num_steps):
         begin = time.perf_counter()
         losses.append(step.run(batch))
         seconds.append(time.perf_counter() - begin)
@@ -44,17 +43,13 @@ def serve(pipe: connection.Connection) -> None:
     """Answers requests until it receives None."""
     name, setting, options = pipe.recv()
     step = peers.make(name, setting, options)
-    batches = itertools.repeat(step.prepare(work.random_batch(setting)))
+    batch = step.prepare(work.random_batch(setting))
     pipe.send(step.num_parameters)
     while (question := pipe.recv()) is not None:
         if question == "peak":
             pipe.send(peak_bytes())
-        elif isinstance(question, list):
-            prepared = [step.prepare(batch) for batch in question]
-            batches = itertools.cycle(prepared)
-            pipe.send(len(prepared))
         else:
-            pipe.send(answer(step, batches, question))
+            pipe.send(answer(step, batch, question))
 
 
 def main() -> None:

@@ -82,8 +82,17 @@ def of_run(folder: str, kind: str) -> Score | None:
     return Score((value,), metric, baseline)
 
 
-def over_seeds(runs: Iterable[Score | None]) -> Score | None:
-    """Returns the scores of finished runs as one; None if none is finished."""
+def over_seeds(
+    output_dir: str, names: Iterable[str], kind: str
+) -> Score | None:
+    """Returns the scores of finished runs as one; None if none is finished.
+
+    Args:
+      output_dir: folder of all runs.
+      names: folders of the results in it, one for each seed.
+      kind: kind of the task.
+    """
+    runs = [of_run(os.path.join(output_dir, name), kind) for name in names]
     done = [run for run in runs if run]
     if not done:
         return None

@@ -1,6 +1,5 @@
 """Rows, scores, checks -> report.md: our numbers next to the paper's."""
 
-import os
 from collections.abc import Sequence
 
 from bert_tf.training import reporting
@@ -19,9 +18,8 @@ from experiments.ablations.settings import Settings
 from experiments.ablations.tables import PERPLEXITY, TABLES, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
-from tfrecords.io import atomic_files
 
-REPORT, FIGURE = "report.md", "report.png"
+FIGURE = "report.png"
 _METRICS = {
     "matthews_correlation": "Matthews correlation",
     "spearman": "Spearman correlation",
@@ -220,9 +218,3 @@ def text(
         "```",
     ]
     return "\n".join(lines) + "\n"
-
-
-def write(output_dir: str, content: str) -> None:
-    """Writes report.md atomically."""
-    with atomic_files.atomic_file(os.path.join(output_dir, REPORT)) as file:
-        file.write(content)

@@ -22,17 +22,11 @@ def of_row(
     scores: Scores = {}
     step = settings.step_of(row.share)
     for task in jobs.tasks_of(row, tasks):
-        runs = [
-            dev_scores.of_run(
-                os.path.join(
-                    settings.output_dir,
-                    jobs.result_folder(row, task, step, index),
-                ),
-                task.kind,
-            )
+        names = [
+            jobs.result_folder(row, task, step, index)
             for index in range(settings.num_seeds)
         ]
-        score = dev_scores.over_seeds(runs)
+        score = dev_scores.over_seeds(settings.output_dir, names, task.kind)
         if score:
             scores[task.name] = score
     if row.table == "6":

@@ -25,7 +25,7 @@ from absl import flags, logging
 
 from bert_tf.training import run_folder
 from bert_tf.workflows.doctor import estimates
-from experiments import commands, evaluation_tasks, recipes
+from experiments import commands, evaluation_tasks, recipes, reports
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import figure, report, results, tables
 from experiments.ablations import jobs as ablation_jobs
@@ -78,7 +78,7 @@ def write_report(
     content = report.text(
         rows, scores, checks, tasks, settings, seconds, command
     )
-    report.write(settings.output_dir, content)
+    reports.write(settings.output_dir, content)
     figure.draw(rows, scores, checks, tasks, settings)
     return checks
 
@@ -101,17 +101,14 @@ def main(argv: list[str]) -> None:
         return
     command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
     with run_folder.open_run(settings.output_dir):
-        recipes.write_configs(configs)
-        for job in commands.run(progress):
-            if job.name.startswith(("pretrained/", "fine_tuned/")):
-                write_report(rows, tasks, settings, progress, command)
-        checks = write_report(rows, tasks, settings, progress, command)
+        for _ in reports.after_runs(progress, configs):
+            checks = write_report(rows, tasks, settings, progress, command)
     answers = [check.answer for check in checks if check.is_from_paper]
     logging.info(
         "%d of %d claims of the paper hold here; see %s",
         answers.count(ablation_checks.YES),
         len(answers),
-        os.path.join(settings.output_dir, report.REPORT),
+        os.path.join(settings.output_dir, reports.REPORT),
     )
 
 

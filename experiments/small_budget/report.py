@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import dev_scores
+from experiments import dev_scores, reports
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import jobs as budget_jobs
 from experiments.small_budget.jobs import BUDGET, DEEP, PAPER, Settings
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import json_files
 
-REPORT, FIGURE = "report.md", "curves.png"
+FIGURE = "curves.png"
 _COLORS = {BUDGET: "#1f6fb4", PAPER: "#d9730d", DEEP: "#3a9a4c"}
 _NONE = "-"
 
@@ -103,16 +103,11 @@ def read_score(
     row: str, task: EvaluationTask, settings: Settings
 ) -> Score | None:
     """Returns the dev scores of a task's finished runs; None without any."""
-    return dev_scores.over_seeds(
-        dev_scores.of_run(
-            os.path.join(
-                settings.output_dir,
-                budget_jobs.fine_tuned_name(row, task, index),
-            ),
-            task.kind,
-        )
+    names = [
+        budget_jobs.fine_tuned_name(row, task, index)
         for index in range(settings.num_seeds)
-    )
+    ]
+    return dev_scores.over_seeds(settings.output_dir, names, task.kind)
 
 
 def _show(score: Score | None, form: str) -> str:
@@ -201,9 +196,7 @@ def write(
         command,
         "```",
     ]
-    path = os.path.join(settings.output_dir, REPORT)
-    with atomic_files.atomic_file(path) as file:
-        file.write("\n".join(lines) + "\n")
+    reports.write(settings.output_dir, "\n".join(lines) + "\n")
     _draw(curves, settings)
 
 
@@ -230,7 +223,4 @@ def _draw(curves: Mapping[str, Sequence[Curve]], settings: Settings) -> None:
         axes.spines[["top", "right"]].set_visible(False)
     if any(curves.values()):
         left.legend(frameon=False)
-    figure.tight_layout()
-    path = os.path.join(settings.output_dir, FIGURE)
-    with atomic_files.atomic_file(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=110)
+    reports.save_figure(figure, settings.output_dir, FIGURE)

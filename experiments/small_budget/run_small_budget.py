@@ -27,7 +27,7 @@ import numpy as np
 from absl import flags, logging
 
 from bert_tf.training import run_folder
-from experiments import commands, evaluation_tasks, recipes
+from experiments import commands, evaluation_tasks, recipes, reports
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import baselines, report
 from experiments.small_budget import jobs as budget_jobs
@@ -153,12 +153,9 @@ def main(argv: list[str]) -> None:
         return
     with run_folder.open_run(settings.output_dir):
         write_few_labels(tasks, settings)
-        recipes.write_configs(configs)
         tf_idf = score_baselines(tasks, settings)
-        for job in commands.run(progress):
-            if not job.name.startswith("records/"):
-                report.write(tasks, tf_idf, settings, command)
-        report.write(tasks, tf_idf, settings, command)
+        for _ in reports.after_runs(progress, configs):
+            report.write(tasks, tf_idf, settings, command)
 
 
 def run() -> None:

@@ -53,14 +53,6 @@ def test_each_turn_has_about_the_same_duration():
     assert found["a"].num_parameters == 7
 
 
-def test_a_fixed_number_of_steps_is_run_in_warm_up_and_each_round():
-    log = []
-    workers = {"a": Fake("a", log, 0.5)}
-    warm = {"a": turns.warm_up(workers["a"], seconds=1.5, num_steps=4)}
-    turns.take(workers, 2, warm)
-    assert log == [("a", 4)] * 3
-
-
 def test_ratios_are_computed_within_rounds():
     ratios = turns.ratios([2.0, 8.0, 4.0], [1.0, 2.0, 4.0])
     assert ratios == [2.0, 4.0, 1.0]

@@ -108,7 +108,9 @@ def test_every_section_of_results_names_how_to_repeat_it():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_recipes_and_modules_that_a_page_names_exist(page):
-    text = page.read_text("utf-8")
+    # A removed benchmark is at the commit that follows it.
+    removed = r"`benchmarks\.[^`]*` at\s+[0-9a-f]{8}\b"
+    text = re.sub(removed, "", page.read_text("utf-8"))
     for name in re.findall(r"`(\w+\.flags)`", text):
         if name != "run.flags":
             assert (ROOT / "run_scripts" / "recipes" / name).exists(), name
@@ -116,6 +118,22 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
     for name in re.findall(names, text):
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists(), name
+
+
+def test_contributing_has_the_decision_of_every_command_for_developers():
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    rows = "".join(re.findall(r"^\| `.*\..*` \| .*\|$", text, re.MULTILINE))
+    listed = re.findall(r"`((?:benchmarks|tools|experiments)\.[\w.]+)`", rows)
+    # Other benchmarks start these.
+    inner = ("benchmarks.peers", "benchmarks.worker")
+    names = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for folder in ("benchmarks", "tools", "experiments")
+        for path in (ROOT / folder).rglob("*.py")
+        if "__main__" in path.read_text("utf-8")
+    ]
+    commands = [name for name in names if not name.startswith(inner)]
+    assert sorted(listed) == sorted(commands)
 
 
 def test_every_recipe_is_in_the_results():

@@ -34,7 +34,7 @@ def is_control(character):
 
 
 def is_chinese(character):
-    # A fast path for most text, as the benchmark times this file.
+    # A fast path for most text.
     if character < "\u3400":
         return False
     return any(low <= ord(character) <= high for low, high in _CHINESE)

@@ -27,12 +27,12 @@ from bert_tf.config import BertConfig
 _RUNTIME_BYTES = 0.8e9
 # Gradient and AdamW's two moments of a weight that is trained, in float32.
 _BYTES_PER_TRAINED = 3 * 4
-# Time of a step in addition to its matrix products, fitted to
-# `benchmarks.scaling`: 63 settings from tiny to large, with 64 to 32,768 tokens
-# in bfloat16 on 2 cores. The estimates are within -31 % and +19 % of these, and
-# within 11 % of BERT-base in docs/results.md. It is a number of seconds per
-# layer, on a CPU, plus (_OTHER_PART + _OTHER_WIDTH / H) times the time of the
-# products.
+# Time of a step in addition to its matrix products, fitted to 63 settings from
+# tiny to large, with 64 to 32,768 tokens in bfloat16 on 2 cores ("Cost over
+# sizes, lengths and batches" in docs/results.md). The estimates are within
+# -31 % and +19 % of these, and within 11 % of BERT-base there. It is a number
+# of seconds per layer, on a CPU, plus (_OTHER_PART + _OTHER_WIDTH / H) times
+# the time of the products.
 _LAYER_SECONDS = 0.0163
 _OTHER_PART, _OTHER_WIDTH = 0.22, 175.0
 # In float32 matrix products take twice as long; the rest takes the same time.

@@ -131,8 +131,3 @@ def test_inconclusive_claims_are_neither_yes_nor_no():
         "2.0; no next sentence: 52.0 ± 2.0; within two standard errors |"
     ) in text
     assert "Claims of the paper that do not hold here:" not in text
-
-
-def test_the_report_is_written_atomically(tmp_path):
-    ablation_report.write(str(tmp_path), "# Ablations\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["report.md"]
