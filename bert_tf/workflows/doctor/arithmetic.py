@@ -1,17 +1,16 @@
-"""Name of an accelerator, step -> bytes and times of a run, by arithmetic.
+"""Name of an accelerator, step -> bytes and a time, by arithmetic.
 
 No accelerator is needed or asked.
 """
 
 import dataclasses
-import math
 
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.doctor import accelerators, estimates
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 
-# Parts of the peak rate for which times are given. The first is a lower bound.
-UTILIZATIONS = (1.0, 0.4)
+# Part of the published rate that a run is assumed to reach. Nobody measured it.
+_UTILIZATION = 0.4
 _GB = 1e9
 # Above this part of the memory, a step may not fit: estimates.memory is within
 # 15 % on CPUs, and what the runtime and the compiler reserve is not counted.
@@ -25,7 +24,7 @@ def calculate(
     num_rows: float,
     num_train_steps: int | None,
 ) -> tuple[list[Diagnostic], list[str]]:
-    """Returns diagnostics, and lines with bytes and times of a run.
+    """Returns diagnostics, and lines with the bytes and a time of a run.
 
     Args:
       name: a key of `accelerators.ACCELERATORS`.
@@ -57,16 +56,15 @@ def calculate(
     available = chip.memory / chip.replicas
     chips = f"{num_chips} chip{'s, each' * (num_chips > 1)}"
     lines = [
-        f"{name}: {chips} with {rate / 1e12:g} TFLOP/s in {step.precision} and "
-        f"{_gigabytes(chip.memory)}; replicas: {replicas}, each with "
-        f"{own.batch_size} of {step.batch_size} rows of "
+        f"{name}: {chips} with {_gigabytes(chip.memory)}; replicas: "
+        f"{replicas}, each with {own.batch_size} of {step.batch_size} rows of "
         f"{step.max_seq_length} tokens",
         f"arithmetic: {_gigabytes(sum(parts.values()))} of the "
         f"{_gigabytes(available)} of a replica ("
         + ", ".join(f"{n} {_gigabytes(x)}" for n, x in parts.items())
         + ")",
+        _time(step, num_chips, rate, num_rows, num_train_steps),
     ]
-    lines += _times(step, num_chips * rate, num_rows, num_train_steps)
     return _check_memory(name, sum(parts.values()), available), lines
 
 
@@ -95,46 +93,36 @@ def _check_memory(
     ]
 
 
-def _times(
+def _time(
     step: estimates.Step,
+    num_chips: int,
     rate: float,
     num_rows: float,
     num_train_steps: int | None,
-) -> list[str]:
-    """Returns lines with the time of a step, an epoch and the run.
+) -> str:
+    """Returns a line with the time of the run, or of an epoch.
 
     Args:
       step: batch and model of the global step.
-      rate: peak FLOP/s of all chips.
+      num_chips: number of chips.
+      rate: peak FLOP/s of a chip.
       num_rows: rows of the records.
       num_train_steps: steps of the run, if known.
     """
-    flops = estimates.products(step)
     steps = num_rows / step.batch_size
-
-    def times(count: float) -> str:
-        seconds = count * flops / rate
-        words = (
-            f"{estimates.duration(seconds / part)} at {100 * part:g} %"
-            for part in UTILIZATIONS
-        )
-        return ", ".join(words)
-
-    lines = [
-        f"arithmetic: {flops:.3g} FLOP per step, {times(1)}",
-        f"arithmetic: {math.ceil(steps):,} steps per epoch, {times(steps)}",
-    ]
+    count, words = steps, f"an epoch is {steps:,.1f} steps"
     if num_train_steps:
-        lines.append(
-            f"arithmetic: --num_train_steps={num_train_steps} is "
-            f"{num_train_steps / steps:.2f} epochs, {times(num_train_steps)}"
-        )
-    lines.append(
-        "arithmetic: from published rates, not measured; 100 % and 40 % of the "
-        "peak rate, for matrix products only: the first is a lower bound. "
-        "Input, sums over replicas, evaluation and checkpoints are not included"
+        count = num_train_steps
+        words = f"--num_train_steps={count} is {count / steps:.2f} epochs"
+    flops = count * estimates.products(step)
+    seconds = flops / (num_chips * rate * _UTILIZATION)
+    share = f"{100 * _UTILIZATION:g} %"
+    return (
+        f"arithmetic: {words}; {flops:.3g} FLOP / ({num_chips} x "
+        f"{rate / 1e12:g} TFLOP/s in {step.precision} x {share}) = "
+        f"{estimates.duration(seconds)}; {share} of the published rate is "
+        "assumed, nothing is measured"
     )
-    return lines
 
 
 def _gigabytes(size: float) -> str:

@@ -44,8 +44,9 @@ class DoctorConfig(TrainingConfig, ModelSource):
     )
     accelerator: str | None = option(
         None,
-        "Where the run is planned: its bytes and times are calculated from "
-        "published rates and memory, instead of estimated for this machine. "
-        "GPUs are the SXM models, where there are several.",
+        "Where the run is planned: whether a step fits is calculated from the "
+        "published memory, instead of estimated for this machine. Its time is "
+        "one division by an assumed part of the published rate. GPUs are the "
+        "SXM models, where there are several.",
         choices=accelerators.NAMES,
     )
