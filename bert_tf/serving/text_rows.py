@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
-from tfrecords.io import json_files, streams
+from tfrecords.io import json_files
 from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.tasks import glue_rows
 from tfrecords.text import text_files
@@ -161,7 +161,6 @@ def open_lines(path: str) -> Iterator[Lines]:
             )
         yield Lines(sys.stdin.buffer, "stdin")
         return
-    streams.check_has_end(path)
     with open(path, "rb") as file:
         yield Lines(file, path)
 

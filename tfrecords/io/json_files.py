@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfrecords.io import atomic_files, streams
+from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 
 _FIX = "Correct it, or copy or make the file again."
@@ -34,7 +34,6 @@ def read(path: str, kind: Any = dict) -> Any:
       OSError: if it cannot be read.
       ValueError: as in `parse`.
     """
-    streams.check_has_end(path)
     with open(path, "rb") as file:
         return parse(file.read(), path, kind)
 

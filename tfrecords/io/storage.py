@@ -21,7 +21,7 @@ from typing import IO
 import numpy as np
 
 from tfrecords import options
-from tfrecords.io import atomic_files, streams
+from tfrecords.io import atomic_files
 
 _BUFFER_BYTES = 1 << 20
 # Stores with atomic renames: objects of gs and s3 appear when they are
@@ -96,11 +96,9 @@ def open_bytes(path: str) -> io.BufferedReader:
 
     Raises:
       FileNotFoundError: if it does not exist; gs:// finds out when it is read.
-      ValueError: if it is a device without an end.
       OSError: if it cannot be read.
     """
     if is_local(path):
-        streams.check_has_end(path)
         return open(path, "rb")
     return io.BufferedReader(_StoredFile(path, "rb"), _BUFFER_BYTES)
 

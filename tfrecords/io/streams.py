@@ -203,19 +203,3 @@ def check_output(
                 f"--{name}={path} is the same file as --{flag}={given}, and "
                 "would destroy this input. Choose another file."
             )
-
-
-def check_has_end(path: str) -> None:
-    """Raises ValueError for an input without an end, such as /dev/zero."""
-    with contextlib.suppress(OSError):  # Opening it reports the error.
-        status = os.stat(path)
-        null = os.stat(os.devnull).st_rdev
-        if not stat.S_ISCHR(status.st_mode) or status.st_rdev == null:
-            return
-        with open(path, "rb", buffering=0) as file:
-            if file.isatty():
-                return
-        raise ValueError(
-            f"{path} is a device, which may have no end, and not a file. Give "
-            "a file."
-        )

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from tfrecords.io import atomic_files, json_files, streams
+from tfrecords.io import atomic_files, streams
 
 
 @pytest.mark.parametrize("mode", ["w", "wb"])
@@ -75,12 +75,3 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as raised:
         streams.check_output("out", "none/b", [])
     assert raised.value.filename == "none/b"
-
-
-@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="no /dev/zero")
-def test_an_input_without_an_end_is_refused(tmp_path):
-    for path in ("/dev/zero", "/dev/full"):
-        with pytest.raises(ValueError, match=f"{path} is a device"):
-            json_files.read(path)
-    for path in ("/dev/null", str(tmp_path), str(tmp_path / "none")):
-        streams.check_has_end(path)
