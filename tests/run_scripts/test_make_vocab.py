@@ -64,12 +64,11 @@ def test_a_different_vocabulary_is_replaced_only_with_overwrite(make, tmp_path):
     assert len(make("--vocab_size=140", "--overwrite")) == 140
 
 
-def test_a_redirected_stdout_is_written_to(make, tmp_path):
+def test_a_redirected_stdout_is_written_to(make, capfd):
     entries = make("--vocab_size=150")
-    path = tmp_path / "stdout"
-    with open(path, "wb") as file:  # As `> stdout` of a shell.
-        make("--vocab_size=150", f"--output_file=/dev/fd/{file.fileno()}")
-    assert vocab.read(str(path)) == entries
+    capfd.readouterr()  # A file, as `> stdout` of a shell.
+    make("--vocab_size=150", "--output_file=/dev/stdout")
+    assert capfd.readouterr().out.splitlines() == entries
 
 
 def test_bad_input_is_named_and_nothing_is_written(make, tmp_path):

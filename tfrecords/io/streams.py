@@ -7,7 +7,6 @@ import contextlib
 import errno
 import io
 import os
-import re
 import signal
 import stat
 import sys
@@ -17,7 +16,7 @@ from typing import IO
 _STDOUT = "<stdout>"  # Its name in errors.
 # Status of a process that writes to a closed pipe and does not handle SIGPIPE.
 _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
-_MAX_LINKS = 40  # Most symbolic links that Linux follows.
+_STDOUT_PATHS = ("-", "/dev/stdout")
 
 
 def open_closed() -> None:
@@ -112,15 +111,15 @@ def is_stream(path: str) -> bool:
     device for all programs of this machine.
 
     Args:
-      path: "-", which is stdout; or path of a named pipe, a character device, a
-        socket, an open file of this process (/dev/stdout, /dev/fd/3); or of a
-        regular file, which need not exist.
+      path: "-" or /dev/stdout, which may be redirected to a file; or path of a
+        named pipe, a device, a socket, or of a regular file, which need not
+        exist.
 
     Raises:
       ValueError: if it is a block device, a disk.
       OSError: naming `path`, if it is a folder or cannot be looked up.
     """
-    if path == "-":
+    if path in _STDOUT_PATHS:
         return True
     try:
         mode = os.stat(path).st_mode
@@ -133,7 +132,7 @@ def is_stream(path: str) -> bool:
             f"{path} is a block device, and writing would destroy the data on "
             "it. Give a file."
         )
-    return not stat.S_ISREG(mode) or _descriptor(path) is not None
+    return not stat.S_ISREG(mode)
 
 
 @contextlib.contextmanager
@@ -144,32 +143,15 @@ def open_output(path: str, mode: str) -> Iterator[IO]:
       path: as in `is_stream`.
       mode: "w" for UTF-8 text, "wb" for bytes.
     """
-    descriptor = _descriptor(path)
-    if descriptor == 1:
+    if path in _STDOUT_PATHS:
+        # Opening it again would truncate a file that it appends to.
         sys.stdout.reconfigure(encoding="utf-8")
         yield sys.stdout.buffer if "b" in mode else sys.stdout
         sys.stdout.flush()
         return
-    # Opening it again would truncate a file that it appends to.
-    opened = path if descriptor is None else os.dup(descriptor)
     encoding = None if "b" in mode else "utf-8"
-    with open(opened, mode, encoding=encoding) as file:
+    with open(path, mode, encoding=encoding) as file:
         yield file
-
-
-def _descriptor(path: str) -> int | None:
-    """Returns the number of the open file of this process that a path names."""
-    if path == "-":
-        return 1
-    own = re.compile(rf"/proc/{os.getpid()}(/task/\d+)?/fd")
-    for _ in range(_MAX_LINKS):
-        folder, name = os.path.split(path)
-        if own.fullmatch(os.path.realpath(folder)) and name.isdecimal():
-            return int(name)
-        if not os.path.islink(path):
-            break
-        path = os.path.join(folder, os.readlink(path))
-    return None
 
 
 def check_output(
