@@ -27,19 +27,16 @@ def open_closed() -> None:
     Python leaves it. Writing to stdout still fails, so that no output is lost
     silently.
     """
-    for number, name, flags in (
-        (0, "stdin", os.O_RDONLY),
-        (1, "stdout", os.O_RDONLY),
-        (2, "stderr", os.O_WRONLY),
+    for name, flags in (
+        ("stdin", os.O_RDONLY),
+        ("stdout", os.O_RDONLY),
+        ("stderr", os.O_WRONLY),
     ):
         if getattr(sys, name) is not None:
             continue
-        opened = os.open(os.devnull, flags)
-        if opened != number:
-            os.dup2(opened, number)
-            os.close(opened)
+        number = os.open(os.devnull, flags)  # The lowest free: its own.
         os.set_inheritable(number, True)
-        if number:
+        if name != "stdin":
             stream = open(number, "w", closefd=False)
             setattr(sys, name, stream)
             setattr(sys, f"__{name}__", stream)
@@ -53,8 +50,7 @@ def complete_stdout() -> Iterator[None]:
     a message.
 
     Raises:
-      ValueError: if stdout is closed.
-      OSError: naming it, for example if the disk is full.
+      OSError: naming stdout, if it is closed, or the disk is full.
     """
     _name_stdout()
     try:
@@ -71,11 +67,6 @@ def complete_stdout() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:
             raise SystemExit(_CLOSED_PIPE_EXIT_CODE) from None
-        if error.errno == errno.EBADF:
-            raise ValueError(
-                "stdout is closed, and the output is lost. Redirect it, such "
-                "as with > FILE."
-            ) from None
         raise
 
 
@@ -92,7 +83,7 @@ class _Stdout(io.FileIO):
 def _name_stdout() -> None:
     """Makes errors of `sys.stdout` name it; a test's own one is kept."""
     old = sys.stdout
-    if old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
+    if old is not sys.__stdout__:
         return
     # With `python -u`, too: an unbuffered write to a closed pipe may be cut.
     file = io.BufferedWriter(_Stdout(old.fileno(), "w", closefd=False))

@@ -301,7 +301,7 @@ def run_in_shell(redirection, code=_LOUD):
 
 def test_a_closed_or_full_stdout_is_named():
     for redirection, message in (
-        (">&-", "error: stdout is closed, and the output is lost. Redirect"),
+        (">&-", "error: [Errno 9] Bad file descriptor: '<stdout>'"),
         (
             "> /dev/full",
             "error: [Errno 28] No space left on device: '<stdout>'",
@@ -328,7 +328,7 @@ def test_stdout_as_an_output_has_the_errors_of_stdout(path):
     stopped = run_in_shell("| head -c 3; exit ${PIPESTATUS[0]}", code)
     assert stopped == (141, "xxx", "")
     status, _, shown = run_in_shell(">&-", code)
-    assert status == 1 and shown.startswith("error: stdout is closed, and")
+    assert status == 1 and "Bad file descriptor: '<stdout>'" in shown
 
 
 def test_an_interrupt_during_imports_is_one_line():
