@@ -4,6 +4,7 @@ No accelerator is needed or asked.
 """
 
 import dataclasses
+import math
 
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.doctor import accelerators, estimates
@@ -110,7 +111,7 @@ def _time(
       num_train_steps: steps of the run, if known.
     """
     steps = num_rows / step.batch_size
-    count, words = steps, f"an epoch is {steps:,.1f} steps"
+    count, words = steps, f"an epoch is {math.ceil(steps):,} steps"
     if num_train_steps:
         count = num_train_steps
         words = f"--num_train_steps={count} is {count / steps:.2f} epochs"

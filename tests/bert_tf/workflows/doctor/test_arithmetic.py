@@ -68,7 +68,7 @@ def test_bytes_and_the_time_on_four_chips():
 
 def test_without_steps_the_time_is_that_of_an_epoch():
     _, lines = calculate("v4-8", num_steps=None)
-    assert "an epoch is 100.0 steps; 1.79e+15 FLOP / (" in lines[2]
+    assert "an epoch is 100 steps; 1.79e+15 FLOP / (" in lines[2]
     assert ") = 4.1 s; 40 %" in lines[2]
 
 
