@@ -2,8 +2,8 @@
 # make test-engines | make test-explore | make parity | make benchmark
 # make kill-test
 # Each target sets up what it needs from a fresh clone: .venv; .venv-engines with
-# Spark, Beam and Parquet; .venv-explore with Gradio; or .venv-parity for parity
-# and benchmark, which need other implementations of BERT.
+# Spark, Beam and Parquet; or .venv-parity for parity and benchmark, which need
+# other implementations of BERT.
 
 # make test PYTHON=python3.13 | make test CONSTRAINTS=constraints/oldest.txt
 # Another Python or other constraints make .venv anew; VENV=DIR keeps both.
@@ -16,9 +16,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PARITY_VENV := .venv-parity
 ENGINES_VENV := .venv-engines
-EXPLORE_VENV := .venv-explore
 OUTPUT_DIR ?= runs/quickstart
 
+# Modules are compiled when they are first imported: an environment takes half
+# the time.
+PIP_FLAGS = --quiet --disable-pip-version-check --no-compile \
+  --constraint $(CONSTRAINTS)
 # Changes with what is installed.
 INSTALLED := $(VENV)/.installed-$(subst /,_,$(PYTHON))-$(basename $(notdir $(CONSTRAINTS)))
 
@@ -65,12 +68,12 @@ test-engines: $(ENGINES_VENV)/.installed
 
 # The page of bert-explore in a headless browser, which is installed on Debian
 # if the user is root.
-test-explore: $(EXPLORE_VENV)/.installed
+test-explore: $(VENV)/.explore
 	@command -v chromedriver >/dev/null || { [ "$$(id -u)" = 0 ] && \
 	  apt-get update -qq && \
 	  apt-get install -y -qq --no-install-recommends chromium chromium-driver; } || \
 	  echo "No Chromium, and it cannot be installed: its tests are skipped"
-	$(EXPLORE_VENV)/bin/python -m pytest tests/run_scripts/explore $(ARGS)
+	$(BIN)/python -m pytest tests/run_scripts/explore $(ARGS)
 
 # The site: warnings are errors, and so are links to pages that do not exist.
 docs: $(VENV)/.docs
@@ -135,23 +138,22 @@ constraints:
 	$(RESOLVE) constraints/oldest.txt --python 3.10 --extra pretraining \
 	  --extra plots --resolution lowest-direct
 
-$(VENV)/.docs: $(INSTALLED)
-	$(BIN)/pip install --quiet --disable-pip-version-check \
-	  --constraint $(CONSTRAINTS) --editable '.[docs]'
+$(VENV)/.docs: EXTRAS := docs
+$(VENV)/.explore: EXTRAS := explore,browser
+$(VENV)/.docs $(VENV)/.explore: $(INSTALLED)
+	$(BIN)/pip install $(PIP_FLAGS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 $(INSTALLED): EXTRAS := test,pretraining,plots
 $(ENGINES_VENV)/.installed: EXTRAS := test,pretraining,spark,beam,parquet
 $(ENGINES_VENV)/.installed: CONSTRAINTS := constraints/engines.txt
-$(EXPLORE_VENV)/.installed: EXTRAS := test,explore,browser
 $(PARITY_VENV)/.installed: EXTRAS := test,parity,export
 $(PARITY_VENV)/.installed: CONSTRAINTS := constraints/parity.txt
 # Its packages need Python 3.11.
 $(PARITY_VENV)/.installed: OLDEST := 11
 
 # On Debian, ensurepip is in a separate package, python3-venv.
-$(INSTALLED) $(ENGINES_VENV)/.installed $(EXPLORE_VENV)/.installed \
-  $(PARITY_VENV)/.installed: setup.py $(wildcard constraints/*.txt)
+$(INSTALLED) $(ENGINES_VENV)/.installed $(PARITY_VENV)/.installed: setup.py $(wildcard constraints/*.txt)
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, $(or $(OLDEST),10)) <= v < (3, 14) else f"Python {v[0]}.{v[1]} is not supported; use 3.$(or $(OLDEST),10) to 3.13: make PYTHON=python3.13")'
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 	  echo "This Python cannot make virtual environments: installing python3-venv"; \
@@ -159,10 +161,8 @@ $(INSTALLED) $(ENGINES_VENV)/.installed $(EXPLORE_VENV)/.installed \
 	    apt-get update -qq && apt-get install -y -qq python3-venv; } || \
 	  { echo "Please run: sudo apt-get install python3-venv"; exit 1; }; }
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/pip install --quiet --disable-pip-version-check \
-	  --constraint $(CONSTRAINTS) --editable '.[$(EXTRAS)]'
+	$(@D)/bin/pip install $(PIP_FLAGS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(ENGINES_VENV) $(EXPLORE_VENV) $(PARITY_VENV) build \
-	  dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES_VENV) $(PARITY_VENV) build dist *.egg-info .pytest_cache .ruff_cache
