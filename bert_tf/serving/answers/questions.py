@@ -140,8 +140,8 @@ class QuestionAnswering(Kind):
     )
 
     def set_options(self, options):
-        """Sets `settings`."""
-        self.settings = resolve_settings(
+        """Sets `windows`, the Settings."""
+        self.windows = resolve_settings(
             self.max_seq_length,
             {name: getattr(options, name) for name in self.options},
             self.metadata,
@@ -153,7 +153,7 @@ class QuestionAnswering(Kind):
 
     def make_signatures(self):
         """Returns `text`, see the class, and the tokenizer."""
-        length, settings = self.max_seq_length, self.settings
+        length, settings = self.max_seq_length, self.windows
 
         @tf.function(
             input_signature=[batches.STRINGS, batches.STRINGS],
@@ -198,7 +198,7 @@ class QuestionAnswering(Kind):
 
     def rows_settings(self):
         """Returns the settings of windows and answers."""
-        return dataclasses.asdict(self.settings)
+        return dataclasses.asdict(self.windows)
 
     @classmethod
     def count(cls, outputs, fields):
