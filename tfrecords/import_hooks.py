@@ -1,5 +1,6 @@
 """Next import of a library -> the same, with something before or after it."""
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
@@ -23,7 +24,7 @@ def quiet_tensorflow() -> None:
 
 
 class Hook(importlib.abc.MetaPathFinder):
-    """Finds a library in `sys.meta_path`, once.
+    """Finds a library in `sys.meta_path`, until it has been imported.
 
     Args:
       name: name of the library.
@@ -36,17 +37,30 @@ class Hook(importlib.abc.MetaPathFinder):
     ):
         self.name = name
         self.execute = execute
+        self.is_finding = False
 
     def find_spec(self, name, path=None, target=None):
-        """Returns the library's spec; None for every other module."""
-        if name != self.name:
+        """Returns the library's spec; None for every other module.
+
+        Others may ask for it to see whether the library is there.
+        """
+        if name != self.name or self.is_finding:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        self.is_finding = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.is_finding = False
         if spec and spec.loader:
             load = spec.loader.exec_module
-            spec.loader.exec_module = functools.partial(self.execute, load)
+            spec.loader.exec_module = functools.partial(self._execute, load)
         return spec
+
+    def _execute(self, load: Callable, module: types.ModuleType) -> None:
+        """Executes the module; the hook is no longer needed."""
+        with contextlib.suppress(ValueError):  # Another spec was executed.
+            sys.meta_path.remove(self)
+        self.execute(load, module)
 
 
 def _load_quietly(load, module) -> None:

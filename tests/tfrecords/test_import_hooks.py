@@ -17,10 +17,12 @@ KEPT = [
     "no notes: \N{LATIN SMALL LETTER U WITH DIAERESIS} I0000",
 ]
 PROGRAM = """
+import importlib.util
 import sys
 from tfrecords import import_hooks
 
 import_hooks.quiet_tensorflow()
+importlib.util.find_spec("tensorflow")  # As libraries see what is there.
 import tensorflow
 import tensorflow
 sys.stderr.write("after")
