@@ -1,11 +1,36 @@
-"""Checkpoints -> folders of each format, Adam's slots; equality of tensors."""
+"""Random Contents of any task -> folders of each format, Adam's moments."""
 
 import dataclasses
 
-from bert_tf.checkpoint import detection
+import numpy as np
+
+from bert_tf.checkpoint import contents, detection
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
+LABELS = ("no", "maybe", "yes")
+
+
+def contents_of(config, task, lacking=(), **settings):
+    """Returns Contents with random weights; `lacking` are their prefixes."""
+    labels = LABELS if task in contents.WITH_LABELS else ()
+    rng = np.random.default_rng(3)
+    tensors = {
+        name: rng.normal(0, 0.1, shape).astype(np.float32)
+        for name, shape in contents.shapes(config, task, len(labels)).items()
+    }
+    return contents.Contents(
+        source="test",
+        config=config,
+        task=task,
+        labels=labels,
+        tensors={
+            name: tensor
+            for name, tensor in tensors.items()
+            if not name.startswith(tuple(lacking))
+        },
+        **settings,
+    )
 
 
 def write(given, folder, name="bert_tf"):

@@ -121,7 +121,6 @@ NAN_WEIGHTS = [
         Case(script, flags, _NAN + _KERNEL, {_WEIGHTS: _weight(_KERNEL, value)})
         for script, flags, value in (
             ("convert_checkpoint", "", np.nan),
-            ("convert_checkpoint", "--to=keras_hub", -np.inf),
             ("export_savedmodel", "", np.nan),
             ("export_savedmodel", "--kind=encoder", np.inf),
             ("extract_features", "", np.nan),
@@ -145,11 +144,6 @@ NAN_WEIGHTS = [
             )
         },
         left=_OUT,
-    ),
-    _convert(
-        "keras_hub",
-        "keras_hub: 1 of 25 tensors have NaN",
-        {_H5: _replace(data=np.full((16, 16), np.nan, np.float32))},
     ),
 ]
 
@@ -314,8 +308,6 @@ WEIGHTS = [
     *(
         _convert("model", f"{_WEIGHTS} is missing or damaged (", {_WEIGHTS: x})
         for x in (
-            b"",
-            _cut(-4),
             _cut(100),
             lambda content: struct.pack("<Q", 1 << 62) + content[8:],
             lambda content: struct.pack("<Q", len(_DEEP)) + _DEEP + content,
@@ -338,9 +330,7 @@ WEIGHTS = [
             "keras_hub", f"{_H5} cannot be read ({message}", {_H5: content}
         )
         for content, message in (
-            (b"", "Unable to"),
             (_cut(1000), "Unable to"),
-            (_cut(-1), "Unable to"),
             (
                 _replace(shape=(10**6, 10**6), dtype="f4"),
                 "/layers/dense/vars/0 claims 4,000,000,000,000 bytes",
@@ -360,11 +350,8 @@ WEIGHTS = [
             {f"{source}/bert_model.ckpt.{name}": _cut(end)},
         )
         for source, name, end in (
-            ("google", "index", 0),
             ("google", "index", -1),
             ("google", _DATA, 0),
-            ("google", _DATA, -1),
-            ("model_garden", "index", 100),
             ("model_garden", _DATA, 100),
         )
     ),

@@ -6,7 +6,6 @@ import shutil
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from absl import flags
 
 from bert_tf.checkpoint import contents, detection, model_folders, run_models
@@ -15,7 +14,6 @@ from bert_tf.checkpoint.formats.google import tf1_checkpoint
 from bert_tf.model import models
 from run_scripts import (
     convert_checkpoint,
-    export_savedmodel,
     run_glue,
     run_pretraining,
 )
@@ -72,48 +70,17 @@ def read_files(folder):
     }
 
 
-def test_a_real_checkpoint_round_trip(shared_data, tmp_path, capsys):
-    source = shared_data / "golden" / "tiny_tf1_checkpoint"
-    convert(source, "bert_tf", tmp_path / "ours")
-    report = capsys.readouterr().out
-    assert "read back: 138 tensors equal bit for bit" in report
-    assert "unused in the source: 0\nmissing in the source: 0\n" in report
-    assert "source: google-research/bert, which needs TensorFlow 1" in report
-    convert(tmp_path / "ours", "google", tmp_path / "back")
-    for path in source.glob("bert_model.ckpt.*"):
-        assert (tmp_path / "back" / path.name).read_bytes() == path.read_bytes()
-    state = json.loads((tmp_path / "ours" / "state.json").read_text())
-    assert state["step"] == 20
-
-
-def test_hidden_act_changes_the_activation(pretrained, tmp_path):
-    convert(pretrained[0], "bert_tf", tmp_path / "o", "--hidden_act=gelu_erf")
-    config = json.loads((tmp_path / "o" / "bert_config.json").read_text())
-    assert config["hidden_act"] == "gelu_erf"
-    with pytest.raises(ValueError, match="original does not support.*=gelu"):
-        convert(tmp_path / "o", "google", tmp_path / "back")
-    assert not (tmp_path / "back").exists()
-    convert(tmp_path / "o", "google", tmp_path / "back", "--hidden_act=gelu")
-
-
-def test_an_existing_model_is_replaced_only_with_overwrite(
-    pretrained, tmp_path
-):
+def test_flags_are_those_of_the_conversion(pretrained, tmp_path, capsys):
     convert(pretrained[0], "bert_tf", tmp_path / "ours")
-    with pytest.raises(ValueError, match="pass --overwrite to replace it"):
-        convert(pretrained[0], "google", tmp_path / "ours")
-    convert(pretrained[0], "google", tmp_path / "ours", "--overwrite")
-    assert detection.detect(str(tmp_path / "ours")) == "google"
-
-
-def test_nocompare_skips_the_comparison_of_outputs(
-    pretrained, tmp_path, capsys
-):
-    convert(pretrained[0], "bert_tf", tmp_path / "a")
-    assert "outputs not compared with the source" in capsys.readouterr().out
-    convert(pretrained[0], "bert_tf", tmp_path / "b", "--nocompare")
+    report = capsys.readouterr().out
+    assert "hidden_act gelu\n" in report
+    assert "outputs not compared with the source" in report
+    more = ("--overwrite", "--nocompare", "--hidden_act=gelu_erf")
+    convert(pretrained[0], "hugging_face", tmp_path / "ours", *more)
     report = capsys.readouterr().out
     assert "equal bit for bit" in report and "not compared" not in report
+    assert detection.detect(str(tmp_path / "ours")) == "hugging_face"
+    assert Checkpoint.open(tmp_path / "ours").config.hidden_act == "gelu_erf"
 
 
 def test_required_flags(tmp_path):
@@ -239,22 +206,6 @@ def test_pre_training_starts_from_the_encoder_of_a_fine_tuned_model(
         pretrain(records, source, tmp_path / "alone", "--nodo_train")
 
 
-def test_metadata_without_a_task_is_refused(records, pretrained, tmp_path):
-    ours = tmp_path / "ours"
-    convert(pretrained[0], "bert_tf", ours)
-    metadata = json.loads((ours / "model.json").read_text())
-    del metadata["task"]
-    (ours / "model.json").write_text(json.dumps(metadata))
-    (ours / "state.json").unlink()  # It holds the checksum of model.json.
-    with pytest.raises(ValueError, match="ours/model.json has no task"):
-        pretrain(records, ours, tmp_path / "run", "--nodo_train")
-    with pytest.raises(ValueError, match="ours/model.json has no task"):
-        convert(ours, "google", tmp_path / "back")
-    words = [f"--model_dir={ours}", f"--export_dir={tmp_path / 'export'}"]
-    with pytest.raises(ValueError, match="ours/model.json has no task"):
-        export_savedmodel.main(["export_savedmodel", *words])
-
-
 def test_newly_initialized_heads_are_not_evaluated(
     pretrained, records, tmp_path
 ):
@@ -267,24 +218,3 @@ def test_newly_initialized_heads_are_not_evaluated(
     )
     with pytest.raises(ValueError, match="without masked_lm/bias, .*not train"):
         pretrain(records, folder, tmp_path / "run", "--nodo_train")
-
-
-@pytest.mark.slow
-def test_a_fine_tuned_tf1_model_can_be_exported(tmp_path, tiny_config):
-    source = tmp_path / "fine_tuned"
-    model = models.BertClassifier(tiny_config, 3)
-    write_google(model, "classification", source, ("a", "b", "c"))
-    export_savedmodel.main(
-        [
-            "export_savedmodel",
-            f"--model_dir={source}",
-            f"--export_dir={tmp_path / 'export'}",
-        ]
-    )
-    loaded = tf.saved_model.load(str(tmp_path / "export"))
-    answers = loaded.text(tf.constant(["The ship was lost"]))
-    assert answers["label"].numpy()[0] in (b"0", b"1", b"2")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "export",
-        "fine_tuned",
-    ]

@@ -5,11 +5,9 @@ import shutil
 
 import exports
 import hypothesis
-import numpy as np
 import pytest
 from hypothesis import strategies
 
-from bert_tf.checkpoint import tensor_files
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.workflows import conversion
 
@@ -113,24 +111,3 @@ def test_other_values_in_json_are_read_or_named(
         check(tmp_path / name)
 
     run()
-
-
-def test_nan_weights_are_converted_with_the_flag_only(originals, tmp_path):
-    given = str(tmp_path / "nan")
-    shutil.copytree(originals / "bert_tf", given)
-    path = f"{given}/model.safetensors"
-    tensors = {n: x.copy() for n, x in tensor_files.read_tensors(path).items()}
-    for i, name in enumerate(sorted(tensors)[:5]):
-        tensors[name][0] = (np.nan, np.inf)[i % 2]
-    tensor_files.write_tensors(tensors, path)
-    for name in ("bert_tf", "hugging_face"):
-        target = str(tmp_path / name)
-        with pytest.raises(
-            ValueError, match=rf"{path}: 5 of 30 .* and 2 more. .*damaged"
-        ):
-            conversion.convert(given, name, target, compare=False)
-        conversion.convert(
-            given, name, target, compare=False, allow_nan_weights=True
-        )
-        with pytest.raises(ValueError, match=f"{target}.*: 5 of 30 tensors"):
-            Checkpoint.open(target).build()

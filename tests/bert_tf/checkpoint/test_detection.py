@@ -1,41 +1,24 @@
 import pathlib
+import shutil
 import subprocess
 import sys
 
 import pytest
-from checkpoint_folders import assert_same_bits, pretraining, write
+from checkpoint_folders import assert_same_bits, write
 
 from bert_tf.checkpoint import detection, options
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.checkpoint.formats.google import tf_files
 
 # Detection.
-
-
-@pytest.mark.parametrize("name", options.FORMATS)
-def test_the_format_of_a_folder_is_detected(tmp_path, given, name):
-    if name in ("model_garden", "keras_hub"):
-        given = pretraining(given)
-    folder = write(given, tmp_path / "model", name)
-    assert detection.detect(folder) == name
-    assert Checkpoint.open(folder).source == f"{name} {folder}"
-    if name == "bert_tf":  # Its weight file is named like Hugging Face's.
-        return
-    detected = {
-        "bert_tf": detection.is_ours(folder),
-        "google": bool(tf_files.prefixes(folder, "TF1")),
-        "hugging_face": detection.is_hugging_face(folder),
-        "model_garden": bool(tf_files.prefixes(folder, "TF2")),
-        "keras_hub": detection.is_keras_hub(folder),
-    }
-    assert detected == {other: other == name for other in options.FORMATS}
 
 
 def test_the_model_in_a_run_folder_is_read(tmp_path, given):
     run = tmp_path / "run"
     write(given, run / "checkpoints" / "step-00000003")
     assert detection.detect(str(run)) == "bert_tf"
-    assert_same_bits(Checkpoint.open(str(run)).tensors, given.tensors)
+    found = Checkpoint.open(str(run))
+    assert_same_bits(found.tensors, given.tensors)
+    assert found.model_json()["source"] == "bert_tf run"
 
 
 def test_every_format_has_expected_files_and_a_peer():
@@ -46,28 +29,51 @@ def test_every_format_has_expected_files_and_a_peer():
             assert isinstance(peer, str) and peer
 
 
-def test_a_path_that_does_not_exist_is_refused():
-    with pytest.raises(ValueError, match="bert-base-uncased does not exist. G"):
-        Checkpoint.open("bert-base-uncased")
+def one_line(path):
+    """Returns the message of a refusal, which must be one line."""
+    with pytest.raises(ValueError) as error:
+        Checkpoint.open(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    (tmp_path / "notes.txt").write_text("none")
-    with pytest.raises(ValueError) as raised:
-        Checkpoint.open(str(tmp_path))
-    message = str(raised.value)
-    assert f"{tmp_path} contains no model; found: notes.txt. " in message
+def test_paths_without_one_model_say_what_was_found(tmp_path, given):
+    write(given, tmp_path / "model")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert "found: nothing" in one_line(empty)
+    (empty / "notes.txt").write_text("")
+    message = one_line(empty)
+    assert f"{empty} contains no model; found: notes.txt. " in message
     for name in options.FORMATS:
         assert f"{options.EXPECTED_FILES[name]} ({name})" in message
+    (empty / "saved_model.pb").write_text("")
+    assert "It is a SavedModel" in one_line(empty)
+    assert "Give one of the models in it: model" in one_line(tmp_path)
+    assert "not-there does not exist. Give" in one_line("not-there")
+    file = tmp_path / "model" / "model.safetensors"
+    assert "Give the folder of" in one_line(file)
 
 
-def test_a_folder_with_two_models_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    for suffix in ("index", "data-00000-of-00001"):
-        (tmp_path / f"bert_model.ckpt.{suffix}").write_bytes(b"")
-    with pytest.raises(ValueError, match="2 formats: google, hugging_face"):
-        Checkpoint.open(str(tmp_path))
+def test_two_models_in_a_folder_are_named(tmp_path, given):
+    google, other = tmp_path / "google", tmp_path / "other"
+    write(given, google, "google")
+    write(given, other, "hugging_face")
+    for file in google.glob("bert_model.ckpt.*"):
+        name = file.name.replace("bert_model", "second")
+        shutil.copy(file, google / name)
+        shutil.copy(file, other / file.name)
+    assert len(Checkpoint.open(google / "second.ckpt").labels) == 3
+    shutil.copy(google / "bert_config.json", other)
+    assert "2 formats: google, hugging_face" in one_line(other)
+    assert len(Checkpoint.open(other / "bert_model.ckpt").labels) == 3
+    # A config alone is no second model.
+    (google / "config.json").write_text((other / "config.json").read_text())
+    assert len(Checkpoint.open(google).labels) == 3
+    (google / "config.json").unlink()
+    # The file that names the newest one.
+    (google / "checkpoint").unlink()
+    assert "several checkpoints: bert_model.ckpt, second" in one_line(google)
 
 
 def test_a_model_that_is_not_bert_is_named(tmp_path):

@@ -1,23 +1,22 @@
 """model_card.py: cards that Hugging Face reads, of what is known and not."""
 
 import dataclasses
+import functools
 import json
 import math
 import os
 
 import exports
 import pytest
-from checkpoint_folders import VOCABULARY, write
+from checkpoint_folders import write
 
 import bert_tf
 from bert_tf.checkpoint import (
     checksums,
     model_card,
     model_folders,
-    options,
     run_models,
 )
-from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
 from bert_tf.serving import kinds
 from bert_tf.workflows import conversion
@@ -49,11 +48,14 @@ OF_PRETRAINING = {
 }
 
 
+model_of = functools.cache(exports.make_model)  # For tests that only save it.
+
+
 def make_run(folder, inside="best", task="classification", **files):
     """Writes a run folder with a model; returns the path of the model."""
     model = folder / inside
     more = {} if task in ("classification", "tagging") else {"labels": None}
-    exports.save_model(exports.make_model(task), task, model, **more)
+    exports.save_model(model_of(task), task, model, **more)
     checksums.write_checksums(str(model), {"step": 7})
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
@@ -330,25 +332,6 @@ def test_damaged_scores_are_refused(tmp_path, changes):
 
 
 # Conversions.
-
-
-@pytest.mark.parametrize("name", options.FORMATS)
-def test_every_format_gets_a_card_and_is_read_as_before(
-    tmp_path, make_checkpoint, name
-):
-    given = make_checkpoint(
-        "pretraining", vocabulary=VOCABULARY, do_lower_case=True
-    )
-    source, target = write(given, tmp_path / "source"), str(tmp_path / "target")
-    conversion.convert(source, name, target, compare=False, license="mit")
-    with open(os.path.join(target, "README.md"), encoding="utf-8") as file:
-        text = file.read()
-    assert data_of(text).license == "mit"
-    assert f"in files of the format {name}." in text
-    read = Checkpoint.open(target)
-    assert set(read.tensors) == set(given.tensors)
-    if name == "hugging_face":
-        assert data_of(text).library_name == "transformers"
 
 
 def test_a_conversion_of_a_run_has_its_scores(tmp_path):

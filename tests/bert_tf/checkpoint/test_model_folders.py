@@ -50,28 +50,6 @@ def test_a_model_folder_has_all_files_that_export_needs(tmp_path, model):
     ]
 
 
-def test_weights_survive_saving_and_loading(tmp_path, model, tiny_config):
-    save(model, tmp_path / "model")
-    other = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    Checkpoint.open(str(tmp_path / "model")).assign_to(other)
-    assert model_folders.digest(other) == model_folders.digest(model)
-
-
-def test_an_encoder_loads_into_a_model_of_another_task(tmp_path, tiny_config):
-    pretrainer = bert_tf.BertPretrainer(tiny_config)
-    with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-        model_folders.save_model(
-            folder, pretrainer, metadata={"task": "pretraining"}
-        )
-    classifier = bert_tf.BertClassifier(tiny_config, num_classes=2)
-    head = classifier.head.dense.kernel.numpy()
-    Checkpoint.open(str(tmp_path / "model")).assign_to(classifier.encoder)
-    assert model_folders.digest(classifier.encoder) == model_folders.digest(
-        pretrainer.encoder
-    )
-    np.testing.assert_array_equal(classifier.head.dense.kernel.numpy(), head)
-
-
 def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
     saved = bert_tf.BertPretrainer(tiny_config)
     missing = ["encoder/pooler/kernel", "next_sentence/dense/kernel"]

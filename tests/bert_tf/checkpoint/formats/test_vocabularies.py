@@ -3,7 +3,6 @@ import pytest
 from bert_tf.checkpoint import model_folders
 from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.checkpoint.formats.google import tf1_checkpoint
-from bert_tf.checkpoint.formats.hugging_face import pretrained
 from bert_tf.checkpoint.formats.keras_hub import preset
 from bert_tf.checkpoint.formats.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
@@ -12,13 +11,6 @@ from tfrecords.text import vocab
 SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
 CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
 # Path of the vocabulary, by converter.
-PATHS = {
-    tf1_checkpoint: "vocab.txt",
-    tf2_checkpoint: "vocab.txt",
-    pretrained: "vocab.txt",
-    preset: "assets/tokenizer/vocabulary.txt",
-    model_folders: "vocab.txt",
-}
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT.replace(b"\n", b"\r\n")])
@@ -50,23 +42,6 @@ def test_no_file_is_written_without_a_vocabulary(tmp_path):
 )
 def test_entries_are_counted_with_or_without_a_final_newline(content, count):
     assert vocabularies.count_entries(content) == count
-
-
-@pytest.mark.parametrize("source", PATHS)
-@pytest.mark.parametrize("target", PATHS)
-def test_a_vocabulary_without_a_final_newline_is_converted(
-    tmp_path, make_checkpoint, source, target
-):
-    given = make_checkpoint("pretraining", vocabulary=CONTENT)
-    with atomic_files.atomic_folder(str(tmp_path / "source")) as folder:
-        source.write(given, folder)
-    (tmp_path / "source" / PATHS[source]).write_bytes(CONTENT[:-1])
-    found = source.read(str(tmp_path / "source"))
-    with atomic_files.atomic_folder(str(tmp_path / "target")) as folder:
-        target.write(found, folder)
-    path = tmp_path / "target" / PATHS[target]
-    assert path.read_bytes() == CONTENT
-    assert vocab.read(str(path)) == [*SPECIAL, "the", "##s"]
 
 
 # Case.
@@ -138,15 +113,3 @@ def test_an_inferred_case_is_noted(
             other.write(found, folder)
         found = other.read(str(tmp_path / "next"))
         assert (found.do_lower_case, found.is_case_inferred) == (lower, True)
-
-
-def test_a_specified_case_is_not_inferred(tmp_path, make_checkpoint):
-    for i, module in enumerate((model_folders, preset, pretrained)):
-        given = make_checkpoint(
-            "pretraining", vocabulary=CONTENT, do_lower_case=False
-        )
-        with atomic_files.atomic_folder(str(tmp_path / str(i))) as folder:
-            module.write(given, folder)
-        found = module.read(str(tmp_path / str(i)))
-        assert (found.do_lower_case, found.is_case_inferred) == (False, False)
-        assert not any("inferred" in note for note in found.notes)

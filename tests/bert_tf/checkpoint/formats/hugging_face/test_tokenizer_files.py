@@ -114,17 +114,6 @@ def test_contradictory_vocabularies_are_refused(tmp_path, entries, message):
         put(tmp_path, content, tokenizer=tokenizer())
 
 
-def test_more_entries_than_the_model_has_are_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
-        put(tmp_path, CONTENT + b"more\n")
-    with pytest.raises(ValueError, match=r"has 8 entries.* vocab_size=7"):
-        put(tmp_path, CONTENT + b"more")
-
-
-def test_a_last_line_without_a_newline_is_an_entry(tmp_path):
-    assert put(tmp_path, CONTENT[:-1]).vocabulary == CONTENT
-
-
 def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
     found = put(tmp_path, CONTENT[: -len("##s\n")])
     assert found.notes == (

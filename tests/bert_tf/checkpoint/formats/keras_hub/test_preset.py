@@ -7,13 +7,12 @@ import h5py
 import ml_dtypes
 import numpy as np
 import pytest
-from checkpoint_folders import assert_same_bits, write
+from checkpoint_folders import assert_same_bits, moments, write
 
-from bert_tf.checkpoint import contents, detection, parity
+from bert_tf.checkpoint import detection
 from bert_tf.checkpoint.formats.keras_hub import preset, weight_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
-TASKS = ("pretraining", "classification", "regression")
 
 
 def change_json(folder, file, **values):
@@ -34,74 +33,21 @@ def masked_lm(tmp_path, make_checkpoint):
     return write(given, tmp_path / "preset", "keras_hub"), given
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_the_table_has_each_name_once(tiny_config, task):
-    rows = preset.table(tiny_config, task)
-    shapes = contents.shapes(tiny_config, task, 3)
-    assert sorted(row.ours for row in rows) == sorted(shapes)
-    assert len({row.theirs for row in rows}) == len(rows)
-    for row in rows:
-        theirs = row.their_shape(shapes[row.ours])
-        assert np.prod(theirs) == np.prod(shapes[row.ours])
+def test_a_bare_encoder_has_no_task(tmp_path, make_checkpoint):
+    for lacking in (["next_sentence"], ["masked_lm", "next_sentence"]):
+        given = make_checkpoint("pretraining", lacking)
+        folder = write(given, tmp_path / "preset", "keras_hub")
+        has_task = os.path.exists(os.path.join(folder, "task.json"))
+        assert has_task == ("masked_lm" not in lacking)
 
 
-def test_layer_names_are_numbered_from_the_second_layer_on(tiny_config):
-    shapes = {
-        row.theirs: row.shape
-        for row in preset.table(tiny_config, "pretraining")
-    }
-    first = "model.weights.h5/layers/transformer_encoder/_self_attention_layer"
-    assert shapes[f"{first}/query_dense/vars/0"] == (16, 2, 8)
-    assert shapes[f"{first}/query_dense/vars/1"] == (2, 8)
-    second = first.replace("transformer_encoder", "transformer_encoder_1")
-    assert shapes[f"{second}/output_dense/vars/0"] == (2, 8, 16)
-
-
-@pytest.mark.parametrize("task", TASKS)
-@pytest.mark.parametrize("vocabulary", [VOCABULARY, None])
-def test_a_round_trip_keeps_every_field(
-    tmp_path, make_checkpoint, task, vocabulary
+def test_weights_trained_later_do_not_keep_the_sidecar(
+    tmp_path, make_checkpoint
 ):
-    given = make_checkpoint(
-        task, vocabulary=vocabulary, step=7, do_lower_case=bool(vocabulary)
-    )
+    given = make_checkpoint("pretraining")
+    given = dataclasses.replace(given, slots=moments(given), step=3)
     folder = write(given, tmp_path / "preset", "keras_hub")
-    assert detection.detect(folder) == "keras_hub"
-    found = preset.read(folder)
-    assert_same_bits(found.tensors, given.tensors)
-    for name in ("config", "task", "labels", "vocabulary", "step"):
-        assert getattr(found, name) == getattr(given, name), name
-    assert found.do_lower_case == (True if vocabulary else None)
-    assert not found.unused and not found.slots
-
-
-@pytest.mark.parametrize(
-    "lacking",
-    [
-        ("next_sentence",),
-        ("masked_lm", "next_sentence"),
-        ("encoder/pooler", "next_sentence"),
-    ],
-)
-def test_missing_weights_stay_missing(tmp_path, make_checkpoint, lacking):
-    given = make_checkpoint("pretraining", lacking)
-    found = preset.read(write(given, tmp_path / "preset", "keras_hub"))
-    assert_same_bits(found.tensors, given.tensors)
-    assert found.missing() == given.missing()
-    is_there = os.path.exists(tmp_path / "preset" / "task.json")
-    assert is_there == ("masked_lm" not in lacking)
-
-
-def test_slots_and_next_sentence_are_in_the_sidecar(tmp_path, make_checkpoint):
-    weights = make_checkpoint("pretraining").tensors
-    slots = {f"{kind}/{n}": x + 1 for kind in "mv" for n, x in weights.items()}
-    given = make_checkpoint("pretraining", slots=slots, step=3)
-    folder = write(given, tmp_path / "preset", "keras_hub")
-    found = preset.read(folder)
-    assert_same_bits(found.slots, slots)
-    lines = parity.check_lossless(given, found)
-    assert lines[0] == "read back: 138 tensors equal bit for bit"
-
+    assert preset.read(folder).slots
     # The slots do not belong to weights that KerasHub trained later.
     path = os.path.join(folder, "model.weights.h5")
     with h5py.File(path, "a") as file:
@@ -137,12 +83,6 @@ def test_a_foreign_bert_tf_json_is_ignored(masked_lm, content):
     assert "checksums do not match" in preset.read(folder).notes[-1]
 
 
-def test_an_inferred_case_is_not_a_loss(masked_lm):
-    folder, given = masked_lm
-    lines = parity.check_lossless(given, preset.read(folder))
-    assert lines == ["read back: 46 tensors equal bit for bit"]
-
-
 def test_differences_by_design_are_noted(masked_lm):
     folder, _ = masked_lm
     assert "masked_lm_logits differ slightly" in preset.read(folder).notes[0]
@@ -152,14 +92,8 @@ def test_differences_by_design_are_noted(masked_lm):
     assert found.rules() == {"do_lower_case": True, "strip_accents": False}
 
 
-def test_rules_of_the_tokenizer_are_kept(tmp_path, make_checkpoint):
-    given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
-    rules = {"strip_accents": True, "tokenize_chinese_chars": False}
-    given = dataclasses.replace(given, do_lower_case=False, metadata=rules)
-    folder = write(given, tmp_path / "preset", "keras_hub")
-    found = preset.read(folder)
-    assert found.metadata == rules and found.do_lower_case is False
-    assert not found.tokenizer_differences
+def test_what_another_tokenizer_does_is_a_difference(masked_lm):
+    folder, _ = masked_lm
     change_json(folder, "tokenizer.json", split=False, suffix_indicator="@@")
     assert preset.read(folder).tokenizer_differences == (
         "KerasHub's tokenizer has split=False; BERT's True",
@@ -253,27 +187,6 @@ def test_a_model_that_is_not_bert_is_named(masked_lm):
         preset.read(folder)
 
 
-def test_every_mismatch_is_listed(masked_lm):
-    folder, _ = masked_lm
-    change_json(folder, "config.json", num_heads=4, num_segments=3)
-    with pytest.raises(ValueError) as raised:
-        preset.read(folder)
-    message = str(raised.value)
-    assert f"keras_hub {folder}" in message
-    assert "layers/embedding/vars/0 (2, 16), expected (3, 16) from" in message
-    assert "query_dense/vars/0 (16, 2, 8), expected (16, 4, 4) fro" in message
-
-
-def test_layers_beyond_the_config_are_refused(masked_lm):
-    folder, _ = masked_lm
-    change_json(folder, "config.json", num_layers=1)
-    with pytest.raises(ValueError) as raised:
-        preset.read(folder)
-    message = str(raised.value)
-    assert "16 tensors of the encoder are not in a BERT" in message
-    assert "transformer_encoder_1/_feedforward_layer_norm/vars/0" in message
-
-
 def test_missing_sizes_are_named(masked_lm):
     folder, _ = masked_lm
     with open(os.path.join(folder, "config.json"), "w") as file:
@@ -284,30 +197,12 @@ def test_missing_sizes_are_named(masked_lm):
         preset.read(folder)
 
 
-def test_missing_and_damaged_files_are_named(masked_lm):
+def test_shards_are_named(masked_lm):
     folder, _ = masked_lm
-    path = os.path.join(folder, "model.weights.h5")
-    with open(path, "rb") as file:
-        content = file.read()
-    with open(path, "wb") as file:
-        file.write(content[: len(content) // 2])
-    with pytest.raises(ValueError, match="model.weights.h5 cannot be read"):
-        preset.read(folder)
-    os.remove(path)
-    with pytest.raises(ValueError, match="model.weights.h5 is missing"):
-        preset.read(folder)
+    os.remove(os.path.join(folder, "model.weights.h5"))
     with open(os.path.join(folder, "model.weights.json"), "w") as file:
         file.write("{}")
     with pytest.raises(ValueError, match="sharded weights cannot be read"):
-        preset.read(folder)
-
-
-def test_a_head_without_its_weights_is_refused(tmp_path, make_checkpoint):
-    folder = write(
-        make_checkpoint("regression"), tmp_path / "preset", "keras_hub"
-    )
-    os.remove(os.path.join(folder, "task.weights.h5"))
-    with pytest.raises(ValueError, match="task.weights.h5 is missing"):
         preset.read(folder)
 
 
@@ -322,19 +217,3 @@ def test_data_in_another_file_is_not_read(masked_lm, tmp_path):
         )
     with pytest.raises(ValueError, match="dense/vars/1 is a link"):
         preset.read(folder)
-
-
-@pytest.mark.parametrize("task", ["spans", "tagging", "multiple_choice"])
-def test_unsupported_heads_are_refused(tmp_path, make_checkpoint, task):
-    with pytest.raises(ValueError, match=f"BERT has no head for {task}"):
-        preset.write(make_checkpoint(task), str(tmp_path))
-
-
-@pytest.mark.parametrize("act", ["gelu_erf", "relu"])
-def test_another_activation_is_refused(
-    tmp_path, make_checkpoint, tiny_config, act
-):
-    config = dataclasses.replace(tiny_config, hidden_act=act)
-    given = make_checkpoint("pretraining", config=config)
-    with pytest.raises(ValueError, match="pass --hidden_act=gelu"):
-        preset.write(given, str(tmp_path))
