@@ -78,7 +78,6 @@ def test_a_peer_imports_nothing_of_ours_but_its_settings(name):
     assert not ours & packages
 
 
-def test_a_command_that_fails_is_named_with_its_output():
-    message = "benchmarks.work_not: exit code 1(.|\n)*No module named"
-    with pytest.raises(RuntimeError, match=message):
+def test_a_command_that_fails_is_named():
+    with pytest.raises(RuntimeError, match="benchmarks.work_not: exit code 1"):
         end_to_end.run("benchmarks.work_not")

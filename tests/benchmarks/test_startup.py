@@ -7,13 +7,6 @@ import pytest
 from benchmarks import startup
 
 
-def test_all_scripts_are_found():
-    scripts = startup.all_scripts()
-    assert {"make_vocab", "run_glue", "predict"} <= set(scripts)
-    assert {"quickstart", "explore"} <= set(scripts)
-    assert "__init__" not in scripts
-
-
 def test_a_table_has_a_row_for_each_script():
     starts = [
         startup.Start("a", "--help", [0.5, 0.25, 1.0], [2_000_000, 3_000_000]),

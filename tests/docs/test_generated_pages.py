@@ -30,15 +30,6 @@ def test_every_flag_is_once_on_the_page_of_its_script(name):
     assert titles[1:] == [x for x in headings.HEADINGS if x in titles]
 
 
-def test_flags_of_the_first_command_and_required_ones_come_first():
-    page = generated_pages.script_page("run_glue")
-    first = page.split("\n### ")[1]
-    assert re.findall(r"^`--(\w+)", first, re.MULTILINE) == [
-        *("task_name", "data_dir", "init_checkpoint", "do_train", "do_eval"),
-        *("do_predict", "output_dir"),
-    ]
-
-
 def test_the_table_of_headings_has_each_flag_of_a_script_once():
     names = [name for group in headings.HEADINGS.values() for name in group]
     scripts = map(generated_pages.script, generated_pages.scripts())

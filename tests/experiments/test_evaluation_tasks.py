@@ -81,10 +81,8 @@ def test_a_task_without_one_of_its_files_is_refused():
         evaluation_tasks.read(make_settings("runs"), max_seq_length=32)
 
 
-def test_no_task_or_a_repeated_task_is_refused(sst):
+def test_a_repeated_task_is_refused(sst):
     task = evaluation_tasks.glue(str(sst))
     evaluation_tasks.check_names([task])
     with pytest.raises(ValueError, match="tasks: SST-2, SST-2. Give one task"):
         evaluation_tasks.check_names([task, task])
-    with pytest.raises(ValueError, match="tasks: none"):
-        evaluation_tasks.check_names([])

@@ -2,7 +2,7 @@
 
 from hostile.commands import Case
 
-# Script -> its inputs, in the folder of `conftest.inputs`.
+# Script -> its inputs, in the folder of the fixture `inputs`.
 INPUTS = {
     "make_vocab": ["text/one.txt"],
     "make_pretraining_records": ["text/one.txt", "vocab.txt"],

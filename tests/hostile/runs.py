@@ -153,22 +153,19 @@ CASES = [
         {_MANIFEST: _with_in("shards", num_examples=7)},
     ),
     # Folders of runs.
-    Case(
-        "make_glue_submission", "--run_dirs=", "--run_dirs= has an empty entry"
-    ),
-    Case("make_glue_submission", "--run_dirs=,", "--run_dirs=, has an empty"),
-    Case("make_glue_submission", "--run_dirs=none", "none has no predictions"),
-    Case(
-        "make_glue_submission",
-        "--run_dirs=run",
-        "CoLA.tsv is not UTF-8",
-        {_PREDICTED: b"index\tprediction\n\xff"},
-    ),
-    Case(
-        "make_glue_submission",
-        "--run_dirs=run",
-        "should be 'index\\tprediction'",
-        {_PREDICTED: b""},
+    *(
+        Case("make_glue_submission", f"--run_dirs={folders}", message, files)
+        for folders, message, files in (
+            ("", "--run_dirs= has an empty entry", {}),
+            (",", "--run_dirs=, has an empty", {}),
+            ("none", "none has no predictions", {}),
+            (
+                "run",
+                "CoLA.tsv is not UTF-8",
+                {_PREDICTED: b"index\tprediction\n\xff"},
+            ),
+            ("run", "should be 'index\\tprediction'", {_PREDICTED: b""}),
+        )
     ),
     Case("glue_table", "--run_dirs=", "--run_dirs= has an empty entry"),
     Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),
@@ -213,57 +210,43 @@ CASES = [
         "do_lower_case is 'yes'; it should be true or false",
         {"model/model.json": _with(do_lower_case="yes")},
     ),
-    Case(
-        "export_savedmodel",
-        "",
-        "max_seq_length is '9'; it should be an integer from 1 to",
-        {"model/model.json": _with(max_seq_length="9")},
+    *(
+        Case("export_savedmodel", "", message, {"model/model.json": content})
+        for message, content in (
+            (
+                "max_seq_length is '9'; it should be an integer from 1 to",
+                _with(max_seq_length="9"),
+            ),
+            ("labels is {}; it should be a list", _with(labels={})),
+            (
+                "not_in_source[0] is 3; it should be a string",
+                _with(not_in_source=[3]),
+            ),
+            (
+                "score_range [0] should be two numbers",
+                _with(score_range=[0]),
+            ),
+            (
+                "null_score_diff_threshold nan one, all finite",
+                _with(null_score_diff_threshold=float("nan")),
+            ),
+            ("model.json: the content is []; it should be an object", b"[]"),
+        )
     ),
-    Case(
-        "export_savedmodel",
-        "",
-        "labels is {}; it should be a list",
-        {"model/model.json": _with(labels={})},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "not_in_source[0] is 3; it should be a string",
-        {"model/model.json": _with(not_in_source=[3])},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "score_range [0] should be two numbers",
-        {"model/model.json": _with(score_range=[0])},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "null_score_diff_threshold nan one, all finite",
-        {"model/model.json": _with(null_score_diff_threshold=float("nan"))},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "model.json: the content is []; it should be an object",
-        {"model/model.json": b"[]"},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "model is damaged: state.json: the content is None; it should",
-        {"model/state.json": b"null"},
-    ),
-    Case(
-        "export_savedmodel",
-        "",
-        "model is damaged: state.json: files is missing or null",
-        {
-            "model/state.json": _json(
-                {"state_sha256": hashlib.sha256(b"{}").hexdigest()}
-            )
-        },
+    *(
+        Case(
+            "export_savedmodel",
+            "",
+            f"model is damaged: state.json: {message}",
+            {"model/state.json": content},
+        )
+        for message, content in (
+            ("the content is None; it should", b"null"),
+            (
+                "files is missing or null",
+                _json({"state_sha256": hashlib.sha256(b"{}").hexdigest()}),
+            ),
+        )
     ),
     # Batches and models that cannot fit.
     Case(
@@ -296,11 +279,6 @@ CASES = [
         "run_pretraining",
         "--distribution_strategy=multi_worker",
         "needs the environment variable TF_CONFIG",
-    ),
-    Case(
-        "run_pretraining",
-        "--worker_timeout=-1",
-        "--worker_timeout",
     ),
     Case("tools.replay", "--run_dir=records", "records has no run.flags"),
     Case(

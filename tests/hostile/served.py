@@ -92,5 +92,4 @@ CASES = [
     _error("--outputs=logit", "--outputs=logit is not an output of this model"),
     _error("--signature=words", "but not 'words'"),
     _error("--export_dir=text", "--export_dir=text contains no SavedModel"),
-    _error("--batch_size=0", "batch_size"),
 ]

@@ -49,20 +49,4 @@ CASES = [
         )
     ),
     Case("run_glue", "--save_checkpoints_minutes=0", "=0.0 should be above 0"),
-    Case(
-        "make_pretraining_records",
-        "--num_processes=99999999999999999999",
-        "num_processes=99999999999999999999 should be from 1 to 1,000",
-    ),
-    *(
-        Case(script, f"--{name}=", f"--{name} is empty. Give a value")
-        for script, name in (
-            ("make_glue_records", "output_dir"),
-            ("make_pretraining_records", "output_dir"),
-            ("make_vocab", "output_file"),
-            ("run_glue", "output_dir"),
-            ("convert_checkpoint", "output_dir"),
-            ("export_savedmodel", "export_dir"),
-        )
-    ),
 ]

@@ -135,18 +135,6 @@ CASES = [
         "train.tsv:1: 2 columns have the name 'label'. Rename all but",
         {"glue/SST-2/train.tsv": _twice(b"label")},
     ),
-    Case(
-        "make_glue_records",
-        _OWN,
-        "own.csv:1: 2 columns have the name 'text'. Rename all but",
-        {"own.csv": b"text,y,text\none,0,two\n"},
-    ),
-    Case(
-        "make_swag_records",
-        "",
-        "train.csv:1: 2 columns have the name 'ending1'. Rename all but",
-        {"swag/train.csv": _twice(b"ending1")},
-    ),
     *(
         Case(
             "make_swag_records",
@@ -155,6 +143,10 @@ CASES = [
             {"swag/train.csv": change},
         )
         for change, message in (
+            (
+                _twice(b"ending1"),
+                "1: 2 columns have the name 'ending1'. Rename all but",
+            ),
             (
                 lambda content: content.replace(b"ending2", b"ending999"),
                 "1: no column 'ending2', 'ending4', 'ending5'",
@@ -204,46 +196,46 @@ CASES = [
         },
         _RUN,
     ),
-    Case(
-        "make_squad_records",
-        "",
-        "squad/train-v1.1.json is not JSON (brackets are nested deeper",
-        {"squad/train-v1.1.json": _deep},
+    *(
+        Case(
+            "make_squad_records",
+            "",
+            f"squad/train-v1.1.json is not JSON ({message}",
+            {"squad/train-v1.1.json": change},
+        )
+        for change, message in (
+            (_deep, "brackets are nested deeper"),
+            (
+                lambda content: content.replace(b"cat", b"\xff"),
+                "line 1: byte 0xff is not",
+            ),
+        )
     ),
-    Case(
-        "make_squad_records",
-        "",
-        "squad/train-v1.1.json is not JSON (line 1: byte 0xff is not",
-        {
-            "squad/train-v1.1.json": lambda content: content.replace(
-                b"cat", b"\xff"
-            )
-        },
-    ),
-    # Messages that quote.
-    Case(
-        "make_glue_records",
-        _OWN,
-        f"own.csv:2: label '{'x' * 99}... is not one of own's: 0, 1.",
-        {"own.csv": b"text,y\none,%s\n" % (b"x" * 5000)},
-    ),
-    Case(
-        "make_glue_records",
-        _OWN,
-        "own.csv:2: field larger than field limit (16777216). Shorten it",
-        {"own.csv": b"text,y\n%s,0\n" % (b"x" * (1 << 24) + b"y")},
-    ),
-    Case(
-        "make_glue_records",
-        _OWN,
-        "own.csv:2: new-line character seen in unquoted field. Remove the",
-        {"own.csv": b"text,y\none\rtwo,0\n"},
-    ),
-    Case(
-        "make_glue_records",
-        _OWN,
-        "own.csv:3: unexpected end of data. Is a quote not closed",
-        {"own.csv": b'text,y\none,0\n"two,0\n'},
+    # Messages that quote, and columns that are there twice.
+    *(
+        Case("make_glue_records", _OWN, f"own.csv:{message}", {"own.csv": rows})
+        for message, rows in (
+            (
+                "1: 2 columns have the name 'text'. Rename all but",
+                b"text,y,text\none,0,two\n",
+            ),
+            (
+                f"2: label '{'x' * 99}... is not one of own's: 0, 1.",
+                b"text,y\none,%s\n" % (b"x" * 5000),
+            ),
+            (
+                "2: field larger than field limit (16777216). Shorten it",
+                b"text,y\n%s,0\n" % (b"x" * (1 << 24) + b"y"),
+            ),
+            (
+                "2: new-line character seen in unquoted field. Remove the",
+                b"text,y\none\rtwo,0\n",
+            ),
+            (
+                "3: unexpected end of data. Is a quote not closed",
+                b'text,y\none,0\n"two,0\n',
+            ),
+        )
     ),
     Case(
         "make_ner_records",

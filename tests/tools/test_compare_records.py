@@ -3,7 +3,6 @@
 import pathlib
 
 import pytest
-from absl import flags
 
 from run_scripts import make_pretraining_records
 from tools import compare_records
@@ -81,30 +80,9 @@ def test_other_masks_differ(run):
     assert row.endswith("  differs")
 
 
-def test_one_set_per_side(run):
-    # With one set per side, only independent draws can differ for sure.
-    status, lines = run("ours-0", "original-1", "--significance=0.5")
-    assert (status, lines[-1].split()[0]) == (0, "No")
-    status, _ = run("ours-0", "more_masks-0")
-    assert status == 2
-
-
 def test_an_unclear_measure_is_named_with_what_to_do():
     same = Measure("length", (1.0,), (1.0,), None, 0.9, SAME)
     unclear = Measure("pairs", (1.0,), (2.0,), None, 1e-6, UNCLEAR)
     verdict, line = compare_records.conclude([same, unclear], 0.01)
     assert verdict == UNCLEAR and compare_records.STATUS[verdict] == 3
     assert "similar: pairs. Give several sets per side" in line
-
-
-def test_a_repeated_set_is_refused(run, folders):
-    twice = f"ours-1/train,{folders}/ours-0/train,{folders}/ours-1"
-    with pytest.raises(ValueError, match="Two sets of one side hold the same"):
-        run("original-*", twice)
-
-
-def test_required_flags():
-    with pytest.raises(flags.Error, match="other_input_file"):
-        compare_records.main(
-            ["compare_records", "--input_file=a", "--vocab_file=b"]
-        )

@@ -104,22 +104,26 @@ def test_the_default_mode_has_the_distribution_of_the_original(is_words):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"masked_lm_prob": 0.2}, "masked tokens, given the length"),
-        ({"masked_lm_prob": 0.2}, "masked tokens of an example"),
-        ({"short_seq_prob": 0.6}, "tokens of an example"),
-        ({"short_seq_prob": 0.6}, "examples in a set"),
+        (
+            {"masked_lm_prob": 0.2},
+            {"masked tokens, given the length", "masked tokens of an example"},
+        ),
+        (
+            {"short_seq_prob": 0.6},
+            {"tokens of an example", "examples in a set"},
+        ),
         (
             {"do_whole_word_mask": True},
-            "share of masked ## pieces after a masked one",
+            {"share of masked ## pieces after a masked one"},
         ),
-        ({"dupe_factor": 3}, "examples in a set"),
+        ({"dupe_factor": 3}, {"examples in a set"}),
     ],
 )
 def test_other_settings_change_the_measures_they_affect(changes, expected):
     measures = compare(
         sets(default, range(6)), sets(original, range(6), **changes)
     )
-    assert measures[expected].verdict == DIFFERS
+    assert expected <= names(measures, DIFFERS)
     assert measures["id of a random word, 0 to 1"].verdict == SAME
 
 
@@ -165,18 +169,14 @@ def test_with_one_set_per_side_only_independent_measures_differ():
     assert not names(measures, DIFFERS)
     measures = compare([default(0)], [original(0, masked_lm_prob=0.2)])
     assert names(measures, DIFFERS) == {"masked tokens, given the length"}
+    several = sets(default, range(6))
+    measures = compare(several, [original(0, short_seq_prob=1.0)])
+    assert measures["tokens of an example"].verdict == UNCLEAR
+    assert measures["tokens of an example"].chance > 0
     # A set equals itself.
     measures = compare([default(0)], [default(0)])
     assert names(measures, SAME) == set(measures)
     assert all(m.p == 1 for m in measures.values())
-
-
-def test_one_set_against_several_is_unclear():
-    measures = compare(
-        sets(default, range(6)), [original(0, short_seq_prob=1.0)]
-    )
-    assert measures["tokens of an example"].verdict == UNCLEAR
-    assert measures["tokens of an example"].chance > 0
 
 
 def test_a_repeated_set_on_a_side_is_refused():

@@ -9,17 +9,16 @@ import subprocess
 
 import pytest
 import run_processes
+import tensorflow as tf
 
 from bert_tf.training import stopping
 from run_scripts import run_glue, run_pretraining
 from tools import replay
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, pretraining_records):
-    """The folder of a run of seven steps, saved after 3, 6 and 7."""
-    folder = tmp_path_factory.mktemp("replay")
-    shutil.copytree(pretraining_records, folder, dirs_exist_ok=True)
+def train(folder, records):
+    """Trains seven steps, saved after 3, 6 and 7; returns the run's folder."""
+    shutil.copytree(records, folder, dirs_exist_ok=True)
     run_processes.write_config(folder)
     arguments = run_processes.training_arguments(
         folder,
@@ -33,8 +32,18 @@ def trained(tmp_path_factory, pretraining_records):
     return folder / "run"
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, pretraining_records):
+    """The folder of a run that was trained eagerly, as `in_process` repeats."""
+    tf.config.run_functions_eagerly(True)
+    try:
+        return train(tmp_path_factory.mktemp("replay"), pretraining_records)
+    finally:
+        tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture
-def in_process(monkeypatch):
+def in_process(monkeypatch, eagerly):
     """Runs the script in this process, where TensorFlow is imported."""
     scripts = {"run_pretraining": run_pretraining, "run_glue": run_glue}
 
@@ -61,8 +70,11 @@ def files(folder):
 
 
 @pytest.mark.slow
-def test_a_run_is_repeated_in_a_separate_process(trained, capsys):
-    before = files(trained.parent)
+def test_a_run_is_repeated_in_a_separate_process(
+    tmp_path, pretraining_records, capsys
+):
+    trained = train(tmp_path, pretraining_records)
+    before = files(tmp_path)
     run(trained)
     assert re.fullmatch(
         r"bit-equal: steps 4 to 7 of .*run, 7 values each; equal weights after "
@@ -70,19 +82,23 @@ def test_a_run_is_repeated_in_a_separate_process(trained, capsys):
         capsys.readouterr().out,
     )
     # Nothing is left in the run's folder or next to it.
-    assert files(trained.parent) == before
+    assert files(tmp_path) == before
 
 
-def test_a_killed_replay_ends_its_script(monkeypatch):
+def test_the_script_ends_with_a_killed_replay_and_its_failure_is_named(
+    monkeypatch,
+):
     environments = []
 
     def run(command, env):
         environments.append(env)
-        return subprocess.CompletedProcess(command, 0)
+        return subprocess.CompletedProcess(command, len(environments) - 1)
 
     monkeypatch.setattr(replay.subprocess, "run", run)
     replay.repeat("run_pretraining", [])
-    assert environments == [stopping.child_environment()]
+    with pytest.raises(ValueError, match="exit code 1.*paths of moved files"):
+        replay.repeat("run_pretraining", [])
+    assert environments == [stopping.child_environment()] * 2
 
 
 def test_steps_are_repeated_from_the_start(trained, capsys, in_process):
@@ -93,34 +109,30 @@ def test_steps_are_repeated_from_the_start(trained, capsys, in_process):
     assert files(trained.parent) == before
 
 
+def remove_then(path, function):
+    """Returns a function that first removes a folder."""
+
+    def changed(*arguments):
+        shutil.rmtree(path, ignore_errors=True)
+        return function(*arguments)
+
+    return changed
+
+
 def test_a_checkpoint_that_a_living_run_removes_is_named(copied, monkeypatch):
     path = copied / "checkpoints" / "step-00000003"
+    link = remove_then(path, replay._link_files)
     message = "still running, and has removed its checkpoint of step 3.*again"
-
-    def remove_then(function):
-        def changed(*arguments):
-            shutil.rmtree(path, ignore_errors=True)
-            return function(*arguments)
-
-        return changed
-
-    with monkeypatch.context() as patch:
-        patch.setattr(replay, "_link_files", remove_then(replay._link_files))
-        with pytest.raises(ValueError, match=message):
-            run(copied, "--from_step=3")
+    monkeypatch.setattr(replay, "_link_files", link)
+    with pytest.raises(ValueError, match=message):
+        run(copied, "--from_step=3")
 
 
 def test_a_checkpoint_removed_during_a_replay_is_still_there(
     copied, monkeypatch, capsys, in_process
 ):
     path = copied / "checkpoints" / "step-00000003"
-    repeat = replay.repeat
-
-    def remove_and_repeat(*arguments):
-        shutil.rmtree(path)
-        repeat(*arguments)
-
-    monkeypatch.setattr(replay, "repeat", remove_and_repeat)
+    monkeypatch.setattr(replay, "repeat", remove_then(path, replay.repeat))
     run(copied, "--from_step=3", "--num_steps=1")
     assert "bit-equal: steps 4 to 4" in capsys.readouterr().out
 
@@ -131,15 +143,13 @@ def test_without_hard_links_a_removed_checkpoint_is_named(copied, monkeypatch):
     def fail(*arguments):
         raise OSError("no hard links")
 
-    def remove_and_fail(*arguments):
-        shutil.rmtree(path)
+    def end(*arguments):
         raise ValueError("ended with exit code 1")
 
     monkeypatch.setattr(replay.os, "link", fail)
-    monkeypatch.setattr(replay, "repeat", remove_and_fail)
-    with pytest.raises(
-        ValueError, match="has removed its checkpoint of step 3"
-    ):
+    monkeypatch.setattr(replay, "repeat", remove_then(path, end))
+    message = "has removed its checkpoint of step 3"
+    with pytest.raises(ValueError, match=message):
         run(copied, "--from_step=3", "--num_steps=1")
 
 
@@ -179,39 +189,32 @@ def test_other_weights_or_slots_are_named(copied):
     shutil.copytree(copied, again)
     words, is_equal = replay.compare_weights(str(copied), str(again))
     assert is_equal and "equal weights after step 7" in words
-    change_state(
-        again,
-        lambda s: s["files"]["optimizer.safetensors"].update(sha256="other"),
-    )
-    words, is_equal = replay.compare_weights(str(copied), str(again))
-    assert (
-        not is_equal
-        and words == "optimizer.safetensors of step 7; its weights are equal"
-    )
-    change_state(again, lambda s: s.update(weights_sha256="other"))
-    words, is_equal = replay.compare_weights(str(copied), str(again))
-    assert not is_equal and words.endswith("in the run, other now")
+    for change, end in (
+        (
+            lambda s: s["files"]["optimizer.safetensors"].update(sha256="x"),
+            "optimizer.safetensors of step 7; its weights are equal",
+        ),
+        (lambda s: s.update(weights_sha256="other"), "in the run, other now"),
+    ):
+        change_state(again, change)
+        words, is_equal = replay.compare_weights(str(copied), str(again))
+        assert not is_equal and words.endswith(end)
 
 
-def test_nan_is_equal_to_nan():
-    nan = {1: {"gradient_norm": float("nan")}}
-    assert replay.compare_steps(nan, {1: dict(nan[1])}, (0, 1)) is None
-    other = {1: {"gradient_norm": 1.0}}
-    assert replay.compare_steps(nan, other, (0, 1)) == (
-        "step 1: gradient_norm nan in the run, 1.0 now\n"
-        "largest relative difference inf"
-    )
-
-
-def test_zeros_of_opposite_sign_differ_by_zero():
-    then, now = {1: {"loss": 0.0}}, {1: {"loss": -0.0}}
-    assert replay.compare_steps(then, now, (0, 1)) == (
-        "step 1: loss 0.0 in the run, -0.0 now\nlargest relative difference 0"
-    )
+def test_values_are_compared_bit_by_bit_and_nan_equals_nan():
+    nan = float("nan")
+    for then, now, expected in (
+        (nan, nan, None),
+        (nan, 1.0, "nan in the run, 1.0 now\nlargest relative difference inf"),
+        (0.0, -0.0, "0.0 in the run, -0.0 now\nlargest relative difference 0"),
+    ):
+        found = replay.compare_steps(
+            {1: {"loss": then}}, {1: {"loss": now}}, (0, 1)
+        )
+        assert found == (expected and f"step 1: loss {expected}")
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
 def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     """Its records are neither made again nor changed."""
     rows = [f"ship {'sea ' * (n % 5)},{n % 2}" for n in range(40)]
@@ -237,7 +240,6 @@ def test_a_fine_tuning_is_repeated(trained, tmp_path, capsys, in_process):
     assert files(tmp_path) == before
 
 
-@pytest.mark.usefixtures("eagerly")
 def test_a_run_that_may_stop_early_is_repeated(
     trained, tmp_path, capsys, in_process
 ):
@@ -274,21 +276,14 @@ def test_weights_that_differ_after_equal_steps_are_named(
 # Errors.
 
 
-def test_a_folder_without_a_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no run.flags. Give the output f"):
-        run(tmp_path)
-
-
-def test_a_missing_checkpoint_is_refused(trained):
-    with pytest.raises(ValueError, match="of that step. It has 0, 3, 6, 7, wh"):
-        run(trained, "--from_step=4")
-
-
-def test_steps_missing_in_the_log_are_refused(trained, copied):
-    with pytest.raises(ValueError, match="no line for step 8, .* steps 4 to 8"):
-        run(trained, "--num_steps=5")
-    with pytest.raises(ValueError, match="no line for step 8"):
-        run(trained, "--from_step=7")
+def test_steps_without_a_checkpoint_or_a_log_are_refused(trained, copied):
+    for flag, message in (
+        ("--from_step=4", "of that step. It has 0, 3, 6, 7, where"),
+        ("--num_steps=5", "no line for step 8, .* steps 4 to 8"),
+        ("--from_step=7", "no line for step 8"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(trained, flag)
     # A log without every step.
     path = copied / "logs" / "train" / "steps.jsonl"
     path.write_text(path.read_text().splitlines(keepends=True)[4])
@@ -299,14 +294,7 @@ def test_steps_missing_in_the_log_are_refused(trained, copied):
 
 
 def test_moved_records_are_named(copied, in_process):
-    moved = "--override=--input_file=nowhere"
     with pytest.raises(ValueError, match="nowhere"):
-        run(copied, "--from_step=3", moved)
-
-
-@pytest.mark.slow
-def test_a_failed_script_is_reported(copied):
-    with pytest.raises(ValueError, match="exit code 1.*paths of moved files"):
         run(copied, "--from_step=3", "--override=--input_file=nowhere")
 
 

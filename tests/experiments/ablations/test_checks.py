@@ -23,6 +23,13 @@ def answers(rows, scores):
     }
 
 
+def check_of(rows, scores, claim):
+    """Returns the check whose claim begins with these words."""
+    checks = ablation_checks.make(rows, scores, KINDS)
+    (found,) = [check for check in checks if check.claim.startswith(claim)]
+    return found
+
+
 def of_paper(table):
     """Returns the rows of a table, and the paper's numbers as scores."""
     rows = tables.make([table], BASE, 4)
@@ -63,30 +70,17 @@ def points(masked, causal):
 
 
 def test_more_steps_help_and_masked_lm_ends_ahead():
-    assert list(
-        answers(*points([80, 83, 84, 85], [81, 82, 82, 82])).values()
-    ) == [
-        YES,
-        YES,
-        YES,
-    ]
-    assert list(
-        answers(*points([80, 85, 84, 84], [83, 86, 85, 85])).values()
-    ) == [
-        NO,
-        NO,
-        NO,
-    ]
+    for masked, causal, answer in (
+        ([80, 83, 84, 85], [81, 82, 82, 82], YES),
+        ([80, 85, 84, 84], [83, 86, 85, 85], NO),
+    ):
+        assert list(answers(*points(masked, causal)).values()) == 3 * [answer]
 
 
 def test_claims_that_do_not_hold_are_reported_with_numbers():
     rows, scores = of_paper("5")
     scores[1]["SST-2"] = share(93.0)
-    (check,) = [
-        check
-        for check in ablation_checks.make(rows, scores, KINDS)
-        if check.claim == "Without next sentence prediction SST-2 is lower."
-    ]
+    check = check_of(rows, scores, "Without next sentence prediction SST-2 is")
     assert check.answer == NO
     assert check.detail == (
         "BERT (masked LM, next sentence): 92.7; no next sentence: 93.0"
@@ -141,11 +135,7 @@ def test_a_constant_baseline_has_no_standard_error():
         ((0.93,), 0.925, YES),
     ):
         scores[0]["SST-2"] = Score(values, "accuracy", baseline)
-        (check,) = [
-            check
-            for check in ablation_checks.make(rows, scores, KINDS)
-            if check.claim == claim
-        ]
+        check = check_of(rows, scores, claim)
         assert check.answer == answer
         assert (UNKNOWN in check.detail) == (len(values) == 1)
 
@@ -193,11 +183,7 @@ def test_the_mix_matters_less_if_the_difference_of_the_seeds_says_so(
         }
         for i, _ in enumerate(rows)
     ]
-    (check,) = [
-        check
-        for check in ablation_checks.make(rows, scores, KINDS)
-        if check.claim.startswith("The mix matters less")
-    ]
+    check = check_of(rows, scores, "The mix matters less")
     assert check.answer == answer
     # Seeds of 95.5 and 94.5 for one mix, 95.1 and 94.9 for others: of each seed
     # the best minus the worst, 5.4 and 5.0.

@@ -3,22 +3,19 @@ from ablation_examples import TASKS, make_settings
 
 from experiments.ablations import limitations, tables
 
+ALL = tuple(tables.TABLES)
 DIFFERENCES = {
     "- Left-to-right models classify by their last token": ("5", "figure5"),
     "- Models without next sentence prediction, ": ("5", "8", "figure5"),
     "- The models of table 8 are pre-trained without next ": ("8",),
     "- Feature-based NER uses `last`, ": ("8",),
     "- The BiLSTM of feature-based NER has 64 units": ("8",),
-    "- Masks differ each time that a text is read, hide 25 % of ": tuple(
-        tables.TABLES
-    ),
-    "- Optimizer and schedule are those of `budget_cpu.flags`: ": tuple(
-        tables.TABLES
-    ),
+    "- Masks differ each time that a text is read, hide 25 % of ": ALL,
+    "- Optimizer and schedule are those of `budget_cpu.flags`: ": ALL,
     "at 1.5e-3 with beta_2 = 0.98; both rates rise for 25 % of the steps, and "
-    "then fall linearly to 0. ": tuple(tables.TABLES),
-    "In fine-tuning the rate is 0.0001, ": tuple(tables.TABLES),
-    "start with a standard deviation of 0.0791; ": tuple(tables.TABLES),
+    "then fall linearly to 0. ": ALL,
+    "In fine-tuning the rate is 0.0001, ": ALL,
+    "start with a standard deviation of 0.0791; ": ALL,
 }
 
 
@@ -32,12 +29,8 @@ def test_differences_from_the_paper_are_listed_where_they_apply(table):
 
 
 def test_features_do_not_differ_at_the_size_of_the_paper():
-    settings = make_settings(
-        "runs",
-        num_hidden_layers=12,
-        hidden_size=768,
-        num_attention_heads=12,
-    )
+    size = dict(num_hidden_layers=12, hidden_size=768, num_attention_heads=12)
+    settings = make_settings("runs", **size)
     rows = tables.make(["8"], settings.base, 2)
     text = "\n".join(limitations.differences(rows, TASKS, settings))
     assert "feature-based" not in text.lower()

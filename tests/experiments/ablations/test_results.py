@@ -41,22 +41,13 @@ def test_one_run_has_no_standard_error(tmp_path):
     assert math.isnan(scores["SQuAD"].error)
 
 
-def test_scores_of_feature_based_taggers_are_found(
-    tmp_path,
-):
+def test_scores_of_feature_based_taggers_are_found(tmp_path):
     settings = make_settings(str(tmp_path))
     row = tables.make(["8"], BASE, 4)[0]
     write_result(settings, row, TASKS[3], 0.3)
     assert list(tmp_path.glob("**/seed-0/concat_last_four/eval_results.json"))
     scores = results.of_row(row, TASKS, settings)
     assert scores["NER, feature-based"].values == (0.3,)
-
-
-def test_the_majority_class_baseline_is_read(tmp_path):
-    settings = make_settings(str(tmp_path))
-    row = tables.make(["5"], BASE, 4)[0]
-    write_result(settings, row, TASKS[0], 0.7)
-    assert results.of_row(row, TASKS, settings)["SST-2"].baseline == 0.5
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):

@@ -66,9 +66,7 @@ def test_the_command_of_the_published_report_is_valid():
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ("--tables=7", "--tables=7 should name some of 5"),
         ("--hidden_size=17", "17 is not a multiple of --num_attention"),
-        ("--num_checkpoints=3", "--num_checkpoints=2 or --num_train_steps=3"),
         ("--corpus=nothing*.txt", "nothing.*txt"),
     ],
 )
@@ -126,26 +124,6 @@ def test_a_plan_is_run_and_reported(words, ran):
     )
     found = config.BertConfig.from_json_file(path / "best/bert_config.json")
     assert found.is_causal
-
-
-def test_the_report_is_written_after_each_run(words, monkeypatch, tmp_path):
-    seen = []
-
-    def run_job(job):
-        seen.append(job.name.partition("/")[0])
-
-    def write_report(*things):
-        seen.append("report")
-        return []
-
-    replace_commands(monkeypatch, run_job)
-    monkeypatch.setattr(run_ablations, "write_report", write_report)
-    folder = f"--output_dir={tmp_path}/runs"
-    run_ablations.main([*words, folder, "--tables=figure5"])
-    # Records do not change the report; those of the task are made once.
-    first = ["records", "pretrained", "report", "records", "fine_tuned"]
-    second = ["records", "pretrained", "report", "fine_tuned"]
-    assert seen == [*first, "report", *second, "report", "report"]
 
 
 def test_a_size_that_differs_from_finished_runs_is_refused(

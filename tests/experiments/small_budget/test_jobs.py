@@ -85,6 +85,7 @@ def test_dropout_is_that_of_fine_tuning(jobs, settings):
     for row in ("budget", "paper", "deep", "from_scratch"):
         flags = jobs[f"fine_tuned/{row}/NER/seed-0"].flags
         config = configs[flags["bert_config_file"]]
+        assert config.vocab_size == 203
         dropout[row, config.num_hidden_layers] = config.hidden_dropout_prob
         assert flags["learning_rate"] == 1e-3
     assert dropout == {
@@ -116,10 +117,16 @@ def test_fine_tuning_follows_its_recipe(settings, name, kind, recipe):
     assert of_recipe["do_train"] == "true"
 
 
-def test_recipes_differ_in_what_they_are_compared_for(jobs):
+def test_recipes_differ_in_what_they_are_compared_for(jobs, settings):
     budget = jobs["pretrained/budget/seed-0"].flags
     paper = jobs["pretrained/paper/seed-0"].flags
     deep = jobs["pretrained/deep/seed-0"].flags
+    found = budget_jobs.configs_of(settings)
+    configs = [found[x["bert_config_file"]] for x in (budget, paper, deep)]
+    assert [x.num_hidden_layers for x in configs] == [2, 2, 4]
+    assert [x.hidden_dropout_prob for x in configs] == [0, 0.1, 0]
+    assert [x.norm_first for x in configs] == [True, False, True]
+    assert len({(x.hidden_size, x.vocab_size) for x in configs[:2]}) == 1
     scored = [job for name, job in jobs.items() if name.startswith("scored/")]
     assert len(scored) == 3 * 3
     assert budget["optimizer"] == "muon" and "optimizer" not in paper
@@ -145,19 +152,6 @@ def test_few_labels_have_more_epochs(settings):
         10,
         10,
     ]
-
-
-def test_configs_have_the_size_of_the_vocabulary(settings):
-    configs = budget_jobs.configs_of(settings)
-    budget, paper, deep = (
-        configs[budget_jobs.config_file(name, settings)]
-        for name in budget_jobs.RECIPES
-    )
-    assert budget.vocab_size == paper.vocab_size == 203
-    assert (budget.num_hidden_layers, deep.num_hidden_layers) == (2, 4)
-    assert budget.norm_first and not paper.norm_first
-    assert (budget.hidden_dropout_prob, paper.hidden_dropout_prob) == (0, 0.1)
-    assert budget.hidden_size == paper.hidden_size
 
 
 def test_the_deep_recipe_alone(settings):
