@@ -6,15 +6,14 @@ Its answers are in tests/contracts/test_answers.py.
 import html
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import threading
 
+import exports
 import numpy as np
 import pytest
-from exports import MAX_SEQ_LENGTH
 
 from bert_tf.serving import predictions
 from run_scripts import predict
@@ -62,7 +61,7 @@ def lines(*values):
     return "\n".join(map(json.dumps, values)).encode()
 
 
-EXACT = "a " * (MAX_SEQ_LENGTH - 2)
+EXACT = "a " * (exports.MAX_SEQ_LENGTH - 2)
 
 
 def test_an_export_that_cannot_count_names_texts_that_may_be_cut(
@@ -172,11 +171,11 @@ def test_weights_that_are_packed_once_give_the_same_answers(
 
 
 @pytest.fixture
-def explain(exported, tmp_path):
+def explain(made_once, tmp_path):
     """Kind, input bytes, flags -> the lines, and the file of --explain."""
 
     def run(kind, content, *words):
-        folder = pathlib.Path(exported(kind).path).parent / "model"
+        folder = exports.model_folder(made_once, kind)
         (tmp_path / "input").write_bytes(content)
         predict.main(
             [
@@ -241,8 +240,8 @@ def test_a_model_folder_gives_the_answers_of_its_export(answers_to, explain):
 
 
 @pytest.mark.slow
-def test_explanations_of_a_process_are_those_of_python(exported, tmp_path):
-    folder = pathlib.Path(exported("regression").path).parent / "model"
+def test_explanations_of_a_process_are_those_of_python(made_once, tmp_path):
+    folder = exports.model_folder(made_once, "regression")
     row = {"id": 7, "text_a": "the old cat", "text_b": "sat on stone"}
     (tmp_path / "in.jsonl").write_bytes(lines(row))
     # In this process TensorFlow assumes that weights do not change.

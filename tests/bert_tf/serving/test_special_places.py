@@ -75,6 +75,7 @@ def check_equal(found, expected):
             assert one == other
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_answers_do_not_depend_on_where_special_tokens_stand(both):
     kind, *folders = both
     inputs = exports.inputs(exports.TEXTS[kind])

@@ -264,6 +264,9 @@ def test_the_format_is_inferred(ranks, words, expected):
     config = parse(*words)
     columns = text_rows.read_columns(config, ranks)
     assert text_rows.choose_format(config, ranks, bool(columns)) == expected
+    parser = text_rows.make_parser(config, "in", ranks)
+    is_table = isinstance(parser, text_rows.ColumnParser)
+    assert is_table == (expected in ("tsv", "csv"))
 
 
 def test_both_kinds_of_column_flags_can_be_combined():
