@@ -189,54 +189,14 @@ def c_program(made_once):
 @pytest.fixture(scope="session")
 def exported(made_once):
     """Kind of export, more flags -> Export."""
-    tasks = {
-        "fill_mask": "pretraining",
-        "encoder": "regression",
-        "sentence_embedding": "pretraining",
-        "question_answering": "spans",
-    }
-    # Settings that are not in model.json.
-    settings = {
-        "fill_mask": ("--top_k=3",),
-        # n_best_size is the number of tokens in a window, so every span is
-        # considered.
-        "question_answering": (
-            "--doc_stride=4",
-            "--max_query_length=4",
-            "--n_best_size=16",
-        ),
-    }
 
     @functools.cache
     def export(kind: str, *words: str):
         import exports
         import tensorflow as tf
 
-        task = tasks.get(kind, kind)
-        two_layers = kind in ("encoder", "sentence_embedding")
-        model = exports.make_model(task, num_hidden_layers=1 + two_layers)
-        # Biases that are not zero, as after training.
-        rng = np.random.default_rng(2)
-        for weight in model.trainable_variables:
-            weight.assign_add(rng.normal(0.0, 0.1, weight.shape))
-
-        def make(folder):
-            from run_scripts import export_savedmodel
-
-            exports.save_model(model, task, folder / "model")
-            export_savedmodel.main(
-                [
-                    "export_savedmodel",
-                    f"--model_dir={folder / 'model'}",
-                    f"--export_dir={folder / 'export'}",
-                    f"--kind={kind if two_layers else 'auto'}",
-                    *settings.get(kind, ()),
-                    *words,
-                ]
-            )
-
-        folder = made_once("".join(["export_", kind, *words]), make)
-        path = str(folder / "export")
+        path = str(exports.write_kind(made_once, kind, *words))
+        model = exports.make_for(kind)
         return exports.Export(model, path, tf.saved_model.load(path))
 
     return export

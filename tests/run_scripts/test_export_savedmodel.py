@@ -10,7 +10,6 @@ import huggingface_hub
 import numpy as np
 import pytest
 import tensorflow as tf
-from absl import flags
 from exports import (
     LABELS,
     MAX_SEQ_LENGTH,
@@ -79,28 +78,6 @@ def test_a_different_number_of_second_texts_is_refused(exported):
         tf.errors.InvalidArgumentError, match="as many strings as text_a"
     ):
         loaded.text(TEXTS, ["one"])
-
-
-@pytest.mark.slow
-def test_regression_equals_the_keras_model(exported, words):
-    model, _, loaded = exported("regression")
-    answers = loaded.text(TEXTS, PAIRS)
-    expected = model(batch_of(words, TEXTS, PAIRS))["predictions"]
-    assert list(answers) == ["score"]
-    np.testing.assert_allclose(answers["score"], expected, **ROUNDING)
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "classification",
-        pytest.param("regression", marks=pytest.mark.slow),
-        "fill_mask",
-    ],
-)
-def test_an_empty_batch_gives_empty_outputs(exported, kind):
-    answers = exported(kind).loaded.text([])
-    assert all(answer.shape[0] == 0 for answer in answers.values())
 
 
 def examples_of(text_a, text_b):
@@ -260,12 +237,6 @@ def test_classification_in_the_loader_of_tensorflow_serving(
 
 
 @pytest.mark.slow
-def test_regression_in_the_loader_of_tensorflow_serving(exported, c_program):
-    _, path, loaded = exported("regression")
-    c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
-
-
-@pytest.mark.slow
 def test_the_encoder_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("encoder")
     batch = loaded.preprocess(TEXTS, PAIRS)
@@ -340,71 +311,6 @@ def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
     (score,) = card.data.eval_results
     assert (score.metric_type, score.metric_value) == ("f1", 0.8)
     assert "| dev | f1 | 0.8 | 0.5 |" in card.content
-
-
-def test_a_malformed_licence_is_refused(model_dir, tmp_path):
-    with pytest.raises(ValueError, match="--license='Apache 2' should be an"):
-        export(model_dir, tmp_path / "out", "--license=Apache 2")
-    assert not (tmp_path / "out").exists()
-
-
-def describe(folder, **metadata):
-    json_files.write(str(folder / "model.json"), metadata)
-
-
-def test_required_flags():
-    with pytest.raises(flags.Error, match="export_dir"):
-        export_savedmodel.main(["export_savedmodel", "--model_dir=x"])
-
-
-def test_a_folder_without_a_model_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="contains no model"):
-        export(tmp_path, tmp_path / "export")
-
-
-def test_a_kind_that_does_not_match_the_task_is_refused(model_dir, tmp_path):
-    with pytest.raises(ValueError, match="--kind=fill_mask does not fit"):
-        export(model_dir, tmp_path / "export", "--kind=fill_mask")
-
-
-def test_an_unknown_task_is_refused(model_dir, tmp_path):
-    describe(model_dir, task="translation")
-    with pytest.raises(ValueError, match="has task 'translation'; expected"):
-        export(model_dir, tmp_path / "export")
-
-
-@pytest.mark.parametrize("task", ["classification", "tagging"])
-def test_a_classifier_or_tagger_without_labels_is_refused(
-    model_dir, tmp_path, task
-):
-    describe(model_dir, task=task)
-    with pytest.raises(ValueError, match="has no labels"):
-        export(model_dir, tmp_path / "export")
-
-
-def test_a_missing_vocabulary_is_refused(model_dir, tmp_path):
-    os.remove(model_dir / "vocab.txt")
-    with pytest.raises(ValueError, match="vocab.txt is missing"):
-        export(model_dir, tmp_path / "export")
-
-
-def test_a_vocabulary_of_the_wrong_size_is_refused(model_dir, tmp_path):
-    with open(model_dir / "vocab.txt", "a") as file:
-        file.write("another\n")
-    with pytest.raises(ValueError, match="but the model has vocab_size="):
-        export(model_dir, tmp_path / "export")
-
-
-def test_a_length_beyond_the_model_is_refused(model_dir, tmp_path):
-    with pytest.raises(ValueError, match="max_seq_length=65 exceeds"):
-        export(model_dir, tmp_path / "export", "--max_seq_length=65")
-
-
-def test_weights_of_other_shapes_are_refused(model_dir, tmp_path):
-    describe(model_dir, task="classification", labels=["one", "two"])
-    with pytest.raises(ValueError, match="weights do not match"):
-        export(model_dir, tmp_path / "export")
-    assert os.listdir(tmp_path) == ["model"]
 
 
 def test_exported_weights_equal_those_of_the_model(exported):
@@ -496,11 +402,6 @@ def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
     found = json_files.read(metadata)
     assert found["weights_dtype"] == "bfloat16"
     assert found["precision"] == precision
-
-
-def test_other_types_of_weights_are_refused(model_dir, tmp_path):
-    with pytest.raises(flags.Error, match="weights_dtype.*bfloat16"):
-        export(model_dir, tmp_path / "out", "--weights_dtype=int8")
 
 
 def test_an_unknown_precision_is_refused(model_dir, tmp_path):

@@ -1,19 +1,19 @@
-"""predict: input formats, predictions, and errors."""
+"""predict: streams, memory, explanations.
+
+Its answers are in tests/contracts/test_answers.py.
+"""
 
 import html
 import json
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import threading
 
+import exports
 import numpy as np
 import pytest
-import tensorflow as tf
-from absl import flags
-from exports import LABELS, MAX_SEQ_LENGTH
 
 from bert_tf.serving import predictions
 from run_scripts import predict
@@ -50,71 +50,6 @@ def answers_to(exported, tmp_path, monkeypatch):
     return run
 
 
-def test_a_line_is_a_text(exported, answers_to):
-    answers = answers_to("classification", "\n".join(TEXTS).encode())
-    expected = exported("classification").loaded.text(TEXTS)
-    assert [row["line"] for row in answers] == [1, 2, 3]
-    assert [row["text_a"] for row in answers] == TEXTS
-    assert all(row["label"] in LABELS for row in answers)
-    np.testing.assert_allclose(
-        [row["logits"] for row in answers], expected["logits"], atol=1e-6
-    )
-    np.testing.assert_allclose(
-        [sum(row["probabilities"]) for row in answers], 1.0, atol=1e-6
-    )
-
-
-def test_answers_do_not_depend_on_the_batch_size(answers_to):
-    content = "\n".join(TEXTS * 3).encode()
-    one = answers_to("classification", content, "--batch_size=1")
-    four = answers_to("classification", content, "--batch_size=4")
-    assert len(one) == 9
-    np.testing.assert_allclose(
-        [row["logits"] for row in one],
-        [row["logits"] for row in four],
-        atol=1e-6,
-    )
-
-
-def test_columns_by_name(exported, answers_to):
-    content = b'id\tsecond\tfirst\n7\ta ship\tthe cat\n8\t\tthe "sea\n'
-    answers = answers_to(
-        "classification",
-        content,
-        "--text_a_column=first",
-        "--text_b_column=second",
-    )
-    texts = ["the cat", 'the "sea'], ["a ship", ""]
-    assert [row["line"] for row in answers] == [2, 3]
-    assert [row["text_a"] for row in answers] == texts[0]
-    assert [row["text_b"] for row in answers] == texts[1]
-    expected = exported("classification").loaded.text(*texts)["logits"]
-    np.testing.assert_allclose(
-        [row["logits"] for row in answers], expected, atol=1e-6
-    )
-
-
-def test_columns_by_index_need_no_header_line(answers_to):
-    answers = answers_to("classification", b"7\tthe cat\n", "--text_a_column=1")
-    assert answers[0]["text_a"] == "the cat"
-    assert "text_b" not in answers[0]
-
-
-def test_masks_are_filled(exported, answers_to):
-    answers = answers_to("fill_mask", b"the [MASK] sat on the [MASK].\nnone")
-    expected = exported("fill_mask").loaded.text(
-        ["the [MASK] sat on the [MASK]."]
-    )
-    filled, none = answers
-    assert len(filled["masks"]) == 2
-    for i, candidates in enumerate(filled["masks"]):
-        assert [found["token"] for found in candidates] == [
-            token.decode() for token in expected["tokens"].numpy()[0, i]
-        ]
-        assert candidates[0]["filled"] == filled["filled"]
-    assert none == {"line": 2, "text": "none", "filled": "none", "masks": []}
-
-
 def test_an_encoder_gives_the_pooled_output(exported, answers_to):
     (answer,) = answers_to("encoder", b"the cat\n")
     expected = exported("encoder").loaded.text(["the cat"])["pooled_output"][0]
@@ -126,216 +61,7 @@ def lines(*values):
     return "\n".join(map(json.dumps, values)).encode()
 
 
-@pytest.mark.slow
-def test_endings_are_chosen(exported, answers_to):
-    rows = [
-        {"id": "x", "context": "The cat sat.", "endings": ["a ship", "old"]},
-        {"context": "It rained.", "endings": ["on", "the", "warm stone"]},
-    ]
-    first, second = answers_to("multiple_choice", lines(*rows))
-    expected = exported("multiple_choice").loaded.text(
-        ["The cat sat.", "It rained."],
-        [["a ship", "old", ""], ["on", "the", "warm stone"]],
-    )
-    assert first["id"] == "x" and first["line"] == 1
-    assert len(first["probabilities"]) == len(first["logits"]) == 2
-    np.testing.assert_allclose(
-        second["probabilities"], expected["probabilities"][1], atol=1e-6
-    )
-    assert [first["choice"], second["choice"]] == (
-        expected["choice"].numpy().tolist()
-    )
-    assert second["ending"] == rows[1]["endings"][second["choice"]]
-
-
-@pytest.mark.slow
-def test_words_have_tags_and_offsets(exported, answers_to):
-    first, second = answers_to("tagging", b"The old (cat)\n\n")
-    expected = exported("tagging").loaded.text(["The old (cat)"])
-    words = first["words"]
-    assert [x["word"] for x in words] == ["The", "old", "(", "cat", ")"]
-    assert [x["tag"] for x in words] == [
-        tag.decode() for tag in expected["tags"].numpy()[0]
-    ]
-    assert [(x["start"], x["end"]) for x in words] == [
-        (0, 3), (4, 7), (8, 9), (9, 12), (12, 13),
-    ]  # fmt: skip
-    assert second == {"line": 2, "text": "", "words": []}
-
-
-def test_pre_split_words(exported, answers_to):
-    content = b"the old cat\nstone\n"
-    of_text = answers_to("tagging", content, "--signature=words")
-    rows = [{"words": ["the", "old", "cat"]}, {"words": ["stone"]}]
-    of_json = answers_to(
-        "tagging", lines(*rows), "--signature=words", "--input_format=jsonl"
-    )
-    assert of_text == of_json
-    expected = exported("tagging").loaded.words([["the", "old", "cat"]])
-    assert of_text[0]["tags"] == [
-        tag.decode() for tag in expected["tags"].numpy()[0]
-    ]
-    assert len(of_text[1]["tags"]) == len(of_text[1]["probabilities"]) == 1
-
-
-def test_predictions_do_not_include_padding_of_the_batch(answers_to):
-    content = b"the [MASK] sat on the [MASK].\nnone\n"
-    words = "--outputs=tokens", "--batch_size=2"
-    two, none = answers_to("fill_mask", content, *words)
-    assert [len(two["tokens"]), len(none["tokens"])] == [2, 0]
-    content = b"the old cat\nstone\n"
-    words = "--outputs=tags", "--batch_size=2"
-    three, one = answers_to("tagging", content, *words)
-    assert [len(three["tags"]), len(one["tags"])] == [3, 1]
-
-
-def test_questions_are_answered(exported, answers_to):
-    rows = [
-        {"id": "q", "question": "Who sat?", "context": "The old cat sat."},
-        {"question": "Who?", "context": ""},
-    ]
-    first, second = answers_to("question_answering", lines(*rows))
-    expected = exported("question_answering").loaded.text(
-        ["Who sat?"], ["The old cat sat."]
-    )
-    assert first["id"] == "q"
-    assert first["answer"] == expected["answer"].numpy()[0].decode()
-    assert first["answer"] == rows[0]["context"][first["start"] : first["end"]]
-    assert len(first["nbest"]) == expected["num_answers"].numpy()[0] == 15
-    assert first["nbest"][0]["answer"] == first["answer"]
-    assert first["nbest"][0]["probability"] == first["probability"]
-    assert (second["answer"], second["start"], second["end"]) == ("", -1, -1)
-
-
-def test_questions_from_a_tsv_file(exported, answers_to):
-    answers = answers_to(
-        "question_answering",
-        b"The old cat sat.\tWho sat?\n",
-        "--columns=question=1,context=0",
-        "--outputs=answer,start",
-    )
-    (from_json,) = answers_to(
-        "question_answering",
-        lines({"question": "Who sat?", "context": "The old cat sat."}),
-    )
-    assert answers[0].keys() == {
-        "line", "question", "context", "answer", "start",
-    }  # fmt: skip
-    assert answers[0]["answer"] == from_json["answer"]
-
-
-def test_the_second_text_may_be_missing_in_json(answers_to):
-    rows = [{"text_a": "the cat", "text_b": "a ship"}, {"text_a": "old"}]
-    answers = answers_to("classification", lines(*rows), "--input_format=jsonl")
-    assert answers[1].keys() == {
-        "line", "text_a", "label", "probabilities", "logits",
-    }  # fmt: skip
-    (alone,) = answers_to("classification", b"old")
-    np.testing.assert_allclose(answers[1]["logits"], alone["logits"], atol=1e-6)
-
-
-def test_outputs_may_be_chosen(answers_to):
-    (answer,) = answers_to("classification", b"the cat", "--outputs=label")
-    assert set(answer) == {"line", "text_a", "label"}
-    with pytest.raises(ValueError, match="--outputs=mood is not an output"):
-        answers_to("classification", b"the cat", "--outputs=mood")
-
-
-def test_empty_input_gives_empty_output(answers_to):
-    assert answers_to("classification", b"") == []
-
-
-def test_windows_line_ends_and_byte_order_mark_are_removed(answers_to):
-    answers = answers_to("classification", b"\xef\xbb\xbfthe cat\r\nold\r\n")
-    assert [row["text_a"] for row in answers] == ["the cat", "old"]
-
-
-def test_a_row_without_the_column_is_named_and_others_answered(
-    answers_to, tmp_path, caplog
-):
-    content = b"a\tthe cat\nthe dog\nb\told\n"
-    with pytest.raises(
-        ValueError, match="1 of 3 rows have no.*input:2 has 1 t"
-    ):
-        answers_to("classification", content, "--text_a_column=1")
-    first, bad, last = read(tmp_path / "answers.jsonl")
-    assert (first["text_a"], last["text_a"]) == ("the cat", "old")
-    assert last["label"] in LABELS
-    assert bad.keys() == {"line", "error"} and bad["line"] == 2
-    assert "input:2 has 1 tab-separated columns; column 1 (from" in bad["error"]
-    assert bad["error"] in caplog.messages
-
-
-def test_a_line_that_is_not_json_is_named_and_others_answered(
-    answers_to, tmp_path
-):
-    content = b'{"text_a": "the cat"}\n{the cat\n{"text_a": "old"}\n'
-    with pytest.raises(ValueError, match="input:2 is not JSON"):
-        answers_to("classification", content, "--input_format=jsonl")
-    found = read(tmp_path / "answers.jsonl")
-    assert [row.get("text_a") for row in found] == ["the cat", None, "old"]
-
-
-def test_a_text_may_begin_with_a_brace(answers_to):
-    texts = ['{"text_a": "the cat"}', "{curly} film"]
-    answers = answers_to("classification", "\n".join(texts).encode())
-    assert [row["text_a"] for row in answers] == texts
-
-
-def test_a_csv_has_commas_quotes_and_line_breaks(
-    answers_to, tmp_path, exported
-):
-    content = b'text,label\n"a warm film, and a long one",1\n"dull\nand slow",0'
-    path = tmp_path / "reviews.csv"
-    path.write_bytes(content)
-    words = f"--input_file={path}", "--text_a_column=text"
-    first, second = answers_to("classification", b"", *words)
-    texts = ["a warm film, and a long one", "dull\nand slow"]
-    assert [first["text_a"], second["text_a"]] == texts
-    assert [first["line"], second["line"]] == [2, 3]
-    expected = exported("classification").loaded.text(texts)["logits"]
-    np.testing.assert_allclose(
-        [first["logits"], second["logits"]], expected, atol=1e-6
-    )
-
-
-EXACT = "a " * (MAX_SEQ_LENGTH - 2)
-
-
-@pytest.mark.parametrize(
-    ("kind", "given", "num_cut"),
-    [
-        # Nine texts of the same letters: bytes are not tokens.
-        ("classification", [EXACT, EXACT + "a", "é" * 12], 1),
-        ("fill_mask", [EXACT, EXACT + "[MASK]", "[MASK]"], 1),
-        (
-            "multiple_choice",
-            [
-                {"context": "a " * 6, "endings": ["a", "a " * 7]},
-                {"context": "a " * 6, "endings": ["a " * 8, "a"]},
-                {"context": EXACT * 2, "endings": []},
-            ],
-            2,
-        ),
-        ("tagging", [EXACT * 3], 0),
-        (
-            "question_answering",
-            [{"question": "a", "context": EXACT * 3}],
-            0,
-        ),
-    ],
-)
-def test_texts_that_are_cut_are_counted(
-    answers_to, caplog, kind, given, num_cut
-):
-    content = [x if isinstance(x, str) else json.dumps(x) for x in given]
-    answers = answers_to(kind, "\n".join(content).encode(), "--batch_size=2")
-    assert len(answers) == len(given)
-    found = [x for x in caplog.messages if "cut" in x]
-    assert found == [
-        f"{num_cut} of {len(given)} texts have more than max_seq_length=16 "
-        "tokens and are cut"
-    ] * bool(num_cut)
+EXACT = "a " * (exports.MAX_SEQ_LENGTH - 2)
 
 
 def test_an_export_that_cannot_count_names_texts_that_may_be_cut(
@@ -346,52 +72,6 @@ def test_an_export_that_cannot_count_names_texts_that_may_be_cut(
     answers_to("classification", f"{EXACT}\na\n".encode())
     assert "1 of 2 texts may have more than max_seq_length=16" in caplog.text
     assert "export the model again" in caplog.text
-
-
-def test_a_column_that_is_not_named_is_refused(answers_to):
-    with pytest.raises(
-        ValueError, match="input:1 has no column 'text'; the header has a, b"
-    ):
-        answers_to("classification", b"a\tb\nx\ty\n", "--text_a_column=text")
-
-
-def test_a_second_column_alone_is_refused(answers_to):
-    with pytest.raises(ValueError, match="needs --text_a_column"):
-        answers_to("classification", b"", "--text_b_column=b")
-
-
-def test_a_second_text_is_refused_for_single_text_models(answers_to):
-    with pytest.raises(ValueError, match="has one input, 'text'; omit"):
-        answers_to("fill_mask", b"", "--text_a_column=0", "--text_b_column=1")
-
-
-def test_text_columns_are_refused_for_other_inputs(answers_to):
-    with pytest.raises(ValueError, match="are context, question; give their"):
-        answers_to("question_answering", b"", "--text_a_column=0")
-
-
-def test_a_folder_without_an_export_is_refused(tmp_path):
-    for words in ([], ["--export_dir=a", "--model_dir=b"]):
-        with pytest.raises(ValueError, match="Give either --export_dir"):
-            predict.main(["predict", *words])
-    with pytest.raises(ValueError, match="contains no SavedModel"):
-        predict.main(["predict", f"--export_dir={tmp_path}"])
-    tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path / "other"))
-    with pytest.raises(ValueError, match="but not 'text'"):
-        predict.main(["predict", f"--export_dir={tmp_path / 'other'}"])
-
-
-@pytest.mark.parametrize("name", ["classify", "encoder"])
-def test_only_signatures_with_text_inputs_are_accepted(name):
-    with pytest.raises(flags.Error, match=r"signature.*one of <text\|words>"):
-        predict.main(["predict", "--export_dir=x", f"--signature={name}"])
-
-
-def test_a_missing_file_is_an_error(answers_to, tmp_path):
-    with pytest.raises(OSError, match="nowhere"):
-        answers_to(
-            "classification", b"", f"--input_file={tmp_path / 'nowhere'}"
-        )
 
 
 @pytest.fixture
@@ -412,8 +92,9 @@ def stdin_of(monkeypatch):
     sys.stdin.close()
 
 
-def test_stdin_to_stdout(exported, stdin_of, capsys):
-    stdin_of("the cat\nna\xefve\n".encode())
+def test_lines_of_stdin_have_answers_in_stdout(exported, stdin_of, capsys):
+    # A byte order mark and Windows line ends are no text.
+    stdin_of("\ufeffthe cat\r\nna\xefve\r\n".encode())
     predict.main(["predict", f"--export_dir={exported('classification').path}"])
     answers = [json.loads(x) for x in capsys.readouterr().out.splitlines()]
     assert [row["text_a"] for row in answers] == ["the cat", "na\xefve"]
@@ -490,11 +171,11 @@ def test_weights_that_are_packed_once_give_the_same_answers(
 
 
 @pytest.fixture
-def explain(exported, tmp_path):
+def explain(made_once, tmp_path):
     """Kind, input bytes, flags -> the lines, and the file of --explain."""
 
     def run(kind, content, *words):
-        folder = pathlib.Path(exported(kind).path).parent / "model"
+        folder = exports.model_folder(made_once, kind)
         (tmp_path / "input").write_bytes(content)
         predict.main(
             [
@@ -559,8 +240,8 @@ def test_a_model_folder_gives_the_answers_of_its_export(answers_to, explain):
 
 
 @pytest.mark.slow
-def test_explanations_of_a_process_are_those_of_python(exported, tmp_path):
-    folder = pathlib.Path(exported("regression").path).parent / "model"
+def test_explanations_of_a_process_are_those_of_python(made_once, tmp_path):
+    folder = exports.model_folder(made_once, "regression")
     row = {"id": 7, "text_a": "the old cat", "text_b": "sat on stone"}
     (tmp_path / "in.jsonl").write_bytes(lines(row))
     # In this process TensorFlow assumes that weights do not change.

@@ -1,7 +1,6 @@
-"""Answers of SavedModels as JSON."""
+"""predictions.py without a model: settings, columns and outputs."""
 
 import dataclasses
-import json
 
 import pytest
 import tensorflow as tf
@@ -33,28 +32,55 @@ def test_only_a_file_is_called_damaged(monkeypatch, error, raised, message):
         predictions.load("export", "text")
 
 
-@pytest.mark.slow
-def test_predict_can_be_called_without_flags(exported, tmp_path):
-    (tmp_path / "input").write_text("the cat\nold\n")
-    config = predictions.PredictConfig(
-        export_dir=exported("regression").path,
-        input_file=str(tmp_path / "input"),
-        output_file=str(tmp_path / "answers"),
-        outputs=("score",),
-    )
-    assert predictions.predict(config) == 2
-    first, second = (tmp_path / "answers").read_text().splitlines()
-    assert json.loads(first).keys() == {"line", "text_a", "score"}
-    assert json.loads(second)["text_a"] == "old"
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "Give either --export_dir"),
+        ({"export_dir": "a", "model_dir": "b"}, "Give either --export_dir"),
+        ({"export_dir": "a", "signature": "classify"}, "one of text, words"),
+        ({"export_dir": "a", "signature": "encoder"}, "one of text, words"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        predictions.PredictConfig(**settings)
 
 
-def test_a_model_without_outputs_to_write_is_refused():
-    outputs = ("encoder_outputs_0", "input_mask", "sequence_output")
-    model = predictions.Model(
-        "served", Kind, None, {"text_a": 1}, outputs, None
-    )
+def model_of(ranks, outputs=()):
+    return predictions.Model("served", Kind, None, ranks, outputs, None)
+
+
+@pytest.mark.parametrize(
+    ("columns", "ranks", "message"),
+    [
+        ({"text_b_column": "b"}, ("text_a", "text_b"), "needs --text_a_column"),
+        (
+            {"text_a_column": "0", "text_b_column": "1"},
+            ("text",),
+            "has one input, 'text'; omit --text_b_column=1",
+        ),
+        (
+            {"text_a_column": "0"},
+            ("context", "question"),
+            "are context, question; give their columns with --columns",
+        ),
+    ],
+)
+def test_columns_of_other_inputs_are_refused(columns, ranks, message):
+    config = predictions.PredictConfig(export_dir="served", **columns)
+    with pytest.raises(ValueError, match=message):
+        predictions.check_columns(config, model_of(dict.fromkeys(ranks, 1)))
+
+
+def test_outputs_are_those_that_are_named_or_all_without_values_per_token():
+    outputs = ("encoder_outputs_0", "input_mask", "label", "sequence_output")
+    model = model_of({"text_a": 1}, outputs)
     config = predictions.PredictConfig(export_dir="served")
+    assert predictions.choose_outputs(config, model) == {"label"}
     with pytest.raises(ValueError, match="served has only outputs with values"):
-        predictions.choose_outputs(config, model)
+        predictions.choose_outputs(config, model._replace(outputs=outputs[:2]))
     config = dataclasses.replace(config, outputs=("sequence_output",))
     assert predictions.choose_outputs(config, model) == {"sequence_output"}
+    config = dataclasses.replace(config, outputs=("mood",))
+    with pytest.raises(ValueError, match="--outputs=mood is not an output of"):
+        predictions.choose_outputs(config, model)

@@ -6,48 +6,14 @@ import pathlib
 import exports
 import numpy as np
 import pytest
-import served
-import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import model_folders
 from bert_tf.serving.runtimes import tokenizer as plain_tokenizer
-from run_scripts import export_savedmodel
 from tfrecords.text import vocab
 
 ENTRIES = vocab.read(exports.VOCAB_FILE)
-TEXTS = ["the cat sat on the mat", "", "Café, naïve!", "the captain " * 9]
-# Kind -> task of its model, inputs, settings.
-KINDS = {
-    "classification": ("classification", [*TEXTS, ("the cat", "sat")], {}),
-    "regression": ("regression", TEXTS, {}),
-    "tagging": ("tagging", TEXTS, {}),
-    "fill_mask": (
-        "pretraining",
-        [
-            "the [MASK] sat",
-            "no mask",
-            "[MASK] cat [MASK]",
-            "a " * 20 + "[MASK]",
-        ],
-        {"top_k": 3},
-    ),
-    "sentence_embedding": (
-        "pretraining",
-        TEXTS,
-        {"kind": "sentence_embedding"},
-    ),
-    "question_answering": (
-        "spans",
-        [("who sat", "the cat sat on the mat. " * 5), ("", "the cat")],
-        {"doc_stride": 4, "max_query_length": 4},
-    ),
-    "multiple_choice": (
-        "multiple_choice",
-        [("the cat", ["sat", "ran"]), ("a", ["b", "c", "the sea"])],
-        {},
-    ),
-}
+KINDS = [name for name in exports.TEXTS if name != "encoder"]
 
 
 def moved(entries):
@@ -67,8 +33,8 @@ def odd_vocab(tmp_path_factory):
 @pytest.fixture(params=KINDS)
 def both(request, odd_vocab, tmp_path):
     """Kind; folders of a model and of the same with its entries moved."""
-    task = KINDS[request.param][0]
-    model = exports.make_model(task)
+    kind = request.param
+    task, model = exports.TASKS.get(kind, kind), exports.make_for(kind)
     weights = model_folders.weight_names(model)
     of_entries = [
         weights[name]
@@ -83,7 +49,7 @@ def both(request, odd_vocab, tmp_path):
         rows = [ENTRIES.index(entry) for entry in moved(ENTRIES)]
         weight.assign(weight.numpy()[rows])
     exports.save_model(model, task, tmp_path / "odd", vocab_file=odd_vocab)
-    return request.param, str(tmp_path / "usual"), str(tmp_path / "odd")
+    return kind, str(tmp_path / "usual"), str(tmp_path / "odd")
 
 
 def leaves(value):
@@ -109,34 +75,20 @@ def check_equal(found, expected):
             assert one == other
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_answers_do_not_depend_on_where_special_tokens_stand(both):
-    kind, usual, odd = both
-    _, inputs, settings = KINDS[kind]
-    expected = bert_tf.Predictor(usual, **settings)(inputs)
-    assert len(expected) == len(inputs)
-    check_equal(bert_tf.Predictor(odd, **settings)(inputs), expected)
-
-
-@pytest.mark.slow
-def test_nor_do_those_of_an_export(both, tmp_path):
     kind, *folders = both
-    _, inputs, settings = KINDS[kind]
-    words = [f"--{n}={x}" for n, x in settings.items() if n != "kind"]
-    lines = []
-    for i, folder in enumerate(folders):
-        path = str(tmp_path / f"export{i}")
-        command = ["export_savedmodel", f"--model_dir={folder}"]
-        command += [f"--export_dir={path}", f"--kind={kind}", *words]
-        export_savedmodel.main(command)
-        loaded = tf.saved_model.load(path)
-        lines.append(served.lines_of(loaded, kind, inputs))
-    check_equal(lines[1], lines[0])
+    inputs = exports.inputs(exports.TEXTS[kind])
+    settings = {"kind": kind} | exports.SETTINGS.get(kind, {})
+    usual, odd = (bert_tf.Predictor(x, **settings)(inputs) for x in folders)
+    assert len(usual) == len(inputs)
+    check_equal(odd, usual)
 
 
 def test_the_tokenizer_beside_other_runtimes_has_the_same_entries(odd_vocab):
     usual = plain_tokenizer.Tokenizer(exports.VOCAB_FILE, True, ["[MASK]"])
     odd = plain_tokenizer.Tokenizer(odd_vocab, True, ["[MASK]"])
-    for text in [*TEXTS, "the [MASK] sat [MASK]"]:
+    for text in ("the cat sat", "", "Café, naïve!", "the [MASK] sat [MASK]"):
         rows = [one.encode(text, max_seq_length=8) for one in (usual, odd)]
         names = [
             [one.entries[i] for i in row["input_word_ids"]]

@@ -224,12 +224,12 @@ def test_a_text_longer_than_the_limit_stops_a_csv(tmp_path, monkeypatch):
         rows_of(path, parse)
 
 
-def test_several_columns_of_one_input_make_a_list(tmp_path):
+def test_several_columns_make_a_list_and_quotes_of_a_tsv_are_text(tmp_path):
     path = tmp_path / "input"
-    path.write_text("a\tb\tc\n1\t2\t3\n")
+    path.write_text('a\tb\tc\n1\t2\t"3\n')
     columns = [("endings", "c"), ("context", "b"), ("endings", "a")]
     (row,) = rows_of(path, text_rows.ColumnParser("input", columns, RANKS))
-    assert row == (2, {"endings": ["3", "1"], "context": "2"})
+    assert row == (2, {"endings": ['"3', "1"], "context": "2"})
 
 
 PAIR = {"text_a": 1, "text_b": 1}
@@ -264,6 +264,9 @@ def test_the_format_is_inferred(ranks, words, expected):
     config = parse(*words)
     columns = text_rows.read_columns(config, ranks)
     assert text_rows.choose_format(config, ranks, bool(columns)) == expected
+    parser = text_rows.make_parser(config, "in", ranks)
+    is_table = isinstance(parser, text_rows.ColumnParser)
+    assert is_table == (expected in ("tsv", "csv"))
 
 
 def test_both_kinds_of_column_flags_can_be_combined():

@@ -1,6 +1,5 @@
 """Multiple choice: rows of contexts and endings, and the chosen ending."""
 
-import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -104,14 +103,3 @@ def test_missing_endings_have_no_row(words):
     assert batch["indices"].numpy()[4:].tolist() == [
         [1, 0], [1, 1], [2, 1], [2, 3],
     ]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_the_c_loader_gives_the_same_answers(exported, c_program):
-    _, path, loaded = exported("multiple_choice")
-    c_loader.check(
-        c_program,
-        path,
-        {"context": CONTEXTS, "endings": ENDINGS},
-        loaded.text(CONTEXTS, ENDINGS),
-    )

@@ -1,6 +1,5 @@
 """Texts with [MASK], and the candidates for each [MASK]."""
 
-import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -86,8 +85,3 @@ def test_texts_with_fewer_masks_are_padded_with_empty_tokens(exported):
         [True, True], [False, False], [True, False], [False, False],
     ]  # fmt: skip
     assert (answers["probabilities"].numpy()[tokens == b""] == 0.0).all()
-
-
-def test_the_c_loader_gives_the_same_candidates(exported, c_program):
-    _, path, loaded = exported("fill_mask")
-    c_loader.check(c_program, path, {"text": MASKED}, loaded.text(MASKED))

@@ -114,8 +114,8 @@ def test_masks_are_filled_from_the_vocabulary():
     )
 
 
-@pytest.mark.parametrize("pooling", ["cls", "max"])
-def test_vectors_have_the_given_pooling(pooling):
+@pytest.mark.parametrize("pooling", ["cls", "max", None])
+def test_vectors_have_the_given_pooling_or_the_mean(pooling):
     from bert_tf.model.sentence_embedding import SentenceEmbedding
 
     model, batch, outputs = outputs_of(
@@ -125,7 +125,7 @@ def test_vectors_have_the_given_pooling(pooling):
         layers=("-1", "-2"),
     )
     layers = model.encoder(batch).encoder_outputs
-    expected = SentenceEmbedding((pooling,))(
+    expected = SentenceEmbedding((pooling or "mean",))(
         tf.concat([layers[1], layers[0]], -1), batch["input_mask"]
     )
     np.testing.assert_allclose(outputs["embedding"], expected, **ROUNDING)

@@ -163,14 +163,6 @@ def test_it_runs_in_the_loader_of_tensorflow_serving(path, loaded, c_program):
     c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
 
 
-@pytest.mark.slow  # Another export.
-def test_the_length_may_be_set(tmp_path):
-    save_model(make_model("regression"), "regression", tmp_path / "model")
-    path = export(tmp_path, max_seq_length=9)
-    loaded = tf.saved_model.load(path)
-    check(loaded(tf.constant(TEXTS)), expected(TEXTS, length=9))
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -185,10 +177,3 @@ def test_settings_of_a_model_are_refused(tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
         export(tmp_path, **settings)
     assert os.listdir(tmp_path) == ["model"]
-
-
-def test_a_missing_vocabulary_is_refused(tmp_path):
-    save_model(make_model("regression"), "regression", tmp_path / "model")
-    os.remove(tmp_path / "model" / "vocab.txt")
-    with pytest.raises(ValueError, match="vocab.txt is missing"):
-        export(tmp_path)

@@ -1,6 +1,5 @@
 """Question answering: windows, character positions, no answer, settings."""
 
-import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -156,37 +155,12 @@ def test_a_long_question_is_truncated(exported):
     )
 
 
-@pytest.mark.slow
-def test_answers_do_not_depend_on_other_rows(exported):
-    loaded = exported("question_answering", *V2).loaded
-    together = loaded.text(QUESTIONS, PASSAGES)
-    for row in range(3):
-        alone = loaded.text(QUESTIONS[row : row + 1], PASSAGES[row : row + 1])
-        assert strings(alone["answer"]) == strings(together["answer"][row])
-        np.testing.assert_allclose(
-            alone["null_odds"][0], together["null_odds"][row], **ROUNDING
-        )
-    none = loaded.text([], [])
-    assert all(value.shape[0] == 0 for value in none.values())
-
-
 def test_questions_without_a_passage_are_refused(exported):
     loaded = exported("question_answering").loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="the same number of strings"
     ):
         loaded.text(QUESTIONS, PASSAGES[:1])
-
-
-@pytest.mark.slow
-def test_the_c_loader_gives_the_same_answers(exported, c_program):
-    _, path, loaded = exported("question_answering", *V2)
-    c_loader.check(
-        c_program,
-        path,
-        {"question": QUESTIONS, "context": PASSAGES},
-        loaded.text(QUESTIONS, PASSAGES),
-    )
 
 
 def test_flags_override_the_settings_of_the_model():

@@ -1,6 +1,5 @@
 """Tagging: windows, padding, character positions, both signatures."""
 
-import c_loader
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,20 +83,4 @@ def test_empty_words_are_ignored(exported):
         with_gaps["probabilities"].numpy()[0, [0, 2, 4]],
         without["probabilities"][0],
         **ROUNDING,
-    )
-
-
-def test_an_empty_batch_has_no_tags(exported):
-    loaded = exported("tagging").loaded
-    assert loaded.text([])["tags"].shape == (0, 0)
-    assert loaded.words(tf.zeros([0, 3], tf.string))["tags"].shape == (0, 3)
-
-
-@pytest.mark.slow
-def test_the_c_loader_gives_the_same_tags(exported, c_program):
-    _, path, loaded = exported("tagging")
-    c_loader.check(c_program, path, {"text": TEXTS}, loaded.text(TEXTS))
-    rows = [["The", "cat", "sat"], ["old", "bread", ""]]
-    c_loader.check(
-        c_program, path, {"words": rows}, loaded.words(rows), signature="words"
     )

@@ -1,14 +1,11 @@
 """Vectors of words: first WordPieces, windows, layers, both signatures."""
 
-import json
-
 import exports
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import bert_tf
-from run_scripts import export_savedmodel, predict
 from tfrecords.text import tokenizer
 
 TEXTS = ["The cat (old) sat.", "", "the old captain sat on a stone, " * 9]
@@ -57,6 +54,8 @@ def test_a_word_has_the_vector_of_its_first_piece(folder, layers):
     given = find([words])[0]
     np.testing.assert_allclose(given.vectors, found.vectors, **exports.ROUNDING)
     assert given.words[1] == ("cat", 1, 2)
+    with_gap = find.signatures["words"](tf.constant([["the", "", "cat"]]))
+    assert with_gap["vectors"].numpy()[0].any(-1).tolist() == [1, 0, 1]
 
 
 def test_layers_that_do_not_exist_are_refused(folder):
@@ -64,55 +63,3 @@ def test_layers_that_do_not_exist_are_refused(folder):
         bert_tf.Predictor(folder, kind="token_vectors", layers=("7",))
     with pytest.raises(ValueError, match="--pooling=max is for --kind=sent"):
         bert_tf.Predictor(folder, kind="token_vectors", pooling="max")
-
-
-def test_only_a_saved_model_has_it():
-    with pytest.raises(ValueError, match="is for --format=savedmodel"):
-        export_savedmodel.main(
-            [
-                *("export_savedmodel", "--model_dir=m", "--export_dir=e"),
-                *("--kind=token_vectors", "--format=onnx"),
-            ]
-        )
-
-
-@pytest.mark.slow
-def test_an_export_and_predict_have_the_same_vectors(folder, tmp_path):
-    path = tmp_path / "export"
-    export_savedmodel.main(
-        [
-            *("export_savedmodel", f"--model_dir={folder}"),
-            *(f"--export_dir={path}", "--kind=token_vectors"),
-        ]
-    )
-    expected = bert_tf.Predictor(folder, kind="token_vectors")(TEXTS)
-    loaded = tf.saved_model.load(str(path))
-    outputs = loaded.text(TEXTS)
-    assert outputs["vectors"].shape == (3, 72, 16)
-    for i, answer in enumerate(expected):
-        count = len(answer.words)
-        vectors = outputs["vectors"][i].numpy()
-        np.testing.assert_allclose(
-            vectors[:count], answer.vectors, **exports.ROUNDING
-        )
-        assert not vectors[count:].any()
-    words = loaded.words([["the", "", "cat"]])["vectors"].numpy()
-    assert words[0, [0, 2]].any(-1).all() and not words[0, 1].any()
-    (tmp_path / "texts").write_text("".join(f"{x}\n" for x in TEXTS))
-    predict.main(
-        [
-            *("predict", f"--export_dir={path}", "--batch_size=2"),
-            f"--input_file={tmp_path / 'texts'}",
-            f"--output_file={tmp_path / 'answers'}",
-        ]
-    )
-    lines = (tmp_path / "answers").read_text().splitlines()
-    for line, answer in zip(lines, expected, strict=True):
-        rows = json.loads(line)["words"]
-        assert [(x["word"], x["start"], x["end"]) for x in rows] == [
-            *answer.words
-        ]
-        for row, vector in zip(rows, answer.vectors, strict=True):
-            np.testing.assert_allclose(
-                row["vector"], vector, **exports.ROUNDING
-            )

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 
+import exports
 import numpy as np
 import pytest
 from compatibility import make_files
@@ -16,15 +17,13 @@ def lines_of(text):
 
 
 @pytest.mark.parametrize("is_of_today", [False, True])
-def test_an_export_gives_the_answers_of_022eb49(
-    tmp_path, need_format, export, is_of_today
-):
-    need_format("onnx")
+def test_an_export_gives_the_answers_of_022eb49(tmp_path, is_of_today):
+    exports.need_format("onnx")
     old = make_files.FOLDER / "export_onnx"
     folder = tmp_path / "export_onnx"
     if is_of_today:
         model = make_files.FOLDER / "model"
-        export(model, folder, "--format=onnx", "--noreport")
+        exports.write(model, folder, "--format=onnx", "--noreport")
         settings = json.loads((folder / "model.json").read_text("utf-8"))
         before = json.loads((old / "model.json").read_text("utf-8"))
         assert before.items() <= settings.items()

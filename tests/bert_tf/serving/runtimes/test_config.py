@@ -56,6 +56,10 @@ def test_a_saved_model_is_the_default():
             {"format": "litert", "kind": "preprocessor"},
             "--kind=preprocessor is for --format=savedmodel",
         ),
+        (
+            {"format": "onnx", "kind": "token_vectors"},
+            "--kind=token_vectors is for --format=savedmodel",
+        ),
         ({"format": "onnx", "quantize": "int4"}, "int4"),
     ],
 )

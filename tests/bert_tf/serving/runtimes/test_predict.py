@@ -1,162 +1,24 @@
-"""Answers of the shipped predict.py equal those of the model in TensorFlow."""
+"""predict.py without a runtime: lines, tables, flags, messages.
+
+Its answers are in tests/contracts/test_answers.py.
+"""
 
 import importlib
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-import bert_tf
 from bert_tf.serving.runtimes import config, tokenizer
-from tfrecords.text import segments
-
-CLOSE = dict(abs=2e-5, rel=2e-5)
-FORMATS = tuple(config.MODULES)
 
 pytestmark = pytest.mark.slow
 
 
-def predictor(exported, kind, words):
-    """Our own Predictor with the flags `words` of the export."""
-    settings = dict(word.removeprefix("--").split("=") for word in words)
-    settings = {
-        name: value.split(",") if name == "layers" else int(value)
-        for name, value in settings.items()
-    }
-    return bert_tf.Predictor(exported.model_dir, kind=kind, **settings)
-
-
-def inputs_of(kind, text):
-    if kind == "fill_mask" or kind == "sentence_embedding":
-        return text["text"]
-    if kind == "tagging":
-        return tuple(text["words"]) if "words" in text else text["text"]
-    if kind in ("classification", "regression") and len(text) == 1:
-        return text["text_a"]
-    return tuple(text.values())
-
-
-@pytest.fixture
-def both(exported, texts_of, words_of):
-    """Kind, format -> pairs of predict.py's answer and ours."""
-
-    def answer(kind, name):
-        found = exported(kind, name)
-        texts = texts_of[kind]
-        ours = predictor(found, kind, words_of.get(kind, ()))
-        wanted = ours([inputs_of(kind, text) for text in texts])
-        return list(zip(found.predict(texts), wanted, strict=True))
-
-    return answer
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_labels(both, name):
-    for found, wanted in both("classification", name):
-        assert found["label"] == wanted.label
-        assert found["probabilities"] == pytest.approx(
-            list(wanted.probabilities.values()), **CLOSE
-        )
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_scores(both, name):
-    for found, wanted in both("regression", name):
-        assert found["score"] == pytest.approx(wanted.score, **CLOSE)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_answers(both, name):
-    pairs = both("question_answering", name)
-    assert [wanted.text != "" for _, wanted in pairs] == [True, True, False]
-    for found, wanted in pairs:
-        assert found["answer"] == wanted.text
-        assert (found["start"], found["end"]) == (wanted.start, wanted.end)
-        assert found["probability"] == pytest.approx(
-            wanted.probability, **CLOSE
-        )
-        if wanted.text:
-            assert [
-                (x["answer"], x["start"], x["end"]) for x in found["nbest"]
-            ] == [(x.text, x.start, x.end) for x in wanted.nbest]
-
-
-@pytest.mark.parametrize("most", [1, 3, 8])
-@pytest.mark.parametrize("threshold", [-1000.0, 0.0, 1000.0])
-def test_questions_without_an_answer(
-    exported, texts_of, tmp_path, threshold, most
-):
-    found = exported("question_answering", "onnx", "--version_2_with_negative")
-    folder = shutil.copytree(found.folder, tmp_path / "export")
-    settings = json.loads((folder / "model.json").read_text())
-    settings["null_score_diff_threshold"] = threshold
-    settings["n_best_size"] = most
-    (folder / "model.json").write_text(json.dumps(settings))
-    ours = bert_tf.Predictor(
-        found.model_dir,
-        version_2_with_negative=True,
-        null_score_diff_threshold=threshold,
-        doc_stride=settings["doc_stride"],
-        max_query_length=settings["max_query_length"],
-        n_best_size=settings["n_best_size"],
-    )
-    texts = texts_of["question_answering"]
-    texts = [*texts, texts[0] | {"question": " "}]
-    wanted = ours([tuple(text.values()) for text in texts])
-    is_none = threshold == -1000 or (threshold == 1000 and most == 1)
-    assert (wanted[0].text == "") == is_none or threshold == 0
-    answers = found._replace(folder=folder).predict(texts)
-    for answer, expected in zip(answers, wanted, strict=True):
-        assert answer["answer"] == expected.text
-        assert (answer["start"], answer["end"]) == (
-            expected.start,
-            expected.end,
-        )
-        assert [
-            (x["answer"], x["start"], x["end"]) for x in answer["nbest"]
-        ] == [(x.text, x.start, x.end) for x in expected.nbest]
-        assert [x["probability"] for x in answer["nbest"]] == pytest.approx(
-            [x.probability for x in expected.nbest], **CLOSE
-        )
-        assert answer["probability"] == pytest.approx(
-            expected.probability, **CLOSE
-        )
-
-
-def test_a_question_without_words_has_no_answer(exported, texts_of, words_of):
-    kind = "question_answering"
-    found = exported(kind, "onnx")
-    text = texts_of[kind][0] | {"question": " "}
-    ours = predictor(found, kind, words_of[kind])
-    wanted, answer = ours(tuple(text.values())), found.predict([text])[0]
-    assert (answer["answer"], answer["start"], answer["end"]) == ("", -1, -1)
-    assert wanted.probability == answer["probability"] == 0
-    assert [x["answer"] for x in answer["nbest"]] == [
-        x.text for x in wanted.nbest
-    ]
-
-
-@pytest.mark.parametrize("line", ["{}", '{"text": "a"}', "[1]", "who?"])
-def test_a_line_without_the_fields_is_refused(exported, line):
-    found = exported("question_answering", "onnx")
-    process = subprocess.run(
-        [sys.executable, "-B", str(found.folder / "predict.py")],
-        input=f"{line}\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert process.returncode == 1
-    assert "expected JSON with question, context" in process.stderr
-    assert "expected JSON" in json.loads(process.stdout)["error"]
-
-
-# Needs no runtime: the model answers with the fields of the line.
+# The model answers with the fields of the line.
 ECHO = """
 import sys
 import predict
@@ -179,6 +41,14 @@ def echo(kind: str, given: bytes, *words: str) -> subprocess.CompletedProcess:
         capture_output=True,
         check=False,
     )
+
+
+@pytest.mark.parametrize("line", ["{}", '{"text": "a"}', "[1]", "who?"])
+def test_a_line_without_the_fields_is_refused(line):
+    process = echo("question_answering", f"{line}\n".encode())
+    assert process.returncode == 1
+    assert b"expected JSON with question, context" in process.stderr
+    assert "expected JSON" in json.loads(process.stdout)["error"]
 
 
 @pytest.mark.parametrize(
@@ -370,69 +240,3 @@ def test_an_answer_has_at_most_the_longest_length(predict):
     settings = {"n_best_size": 7, "max_answer_length": 2}
     spans = predict._find_spans([window], [logits], settings)
     assert {end - start for _, start, end in spans} == {1, 2}
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_tags(both, name):
-    for found, wanted in both("tagging", name):
-        assert [(x["word"], x["tag"]) for x in found["words"]] == [
-            (x.word, x.tag) for x in wanted.words
-        ]
-        assert [x["probability"] for x in found["words"]] == pytest.approx(
-            [x.probability for x in wanted.words], **CLOSE
-        )
-        if "start" in found["words"][0]:
-            assert [(x["start"], x["end"]) for x in found["words"]] == [
-                (x.start, x.end) for x in wanted.words
-            ]
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_choices(both, name):
-    for found, wanted in both("multiple_choice", name):
-        assert (found["choice"], found["ending"]) == (wanted.index, wanted.text)
-        assert found["probabilities"] == pytest.approx(
-            [x for x in wanted.probabilities if x], **CLOSE
-        )
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_masks(both, name):
-    pairs = both("fill_mask", name)
-    assert [len(found["masks"]) for found, _ in pairs] == [2, 1, 0]
-    for found, wanted in pairs:
-        for own, theirs in zip(found["masks"], wanted.masks, strict=True):
-            assert [x["token"] for x in own] == [x.token for x in theirs]
-            assert [x["probability"] for x in own] == pytest.approx(
-                [x.probability for x in theirs], **CLOSE
-            )
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_vectors(both, name):
-    for found, wanted in both("sentence_embedding", name):
-        np.testing.assert_allclose(
-            found["embedding"], wanted, atol=2e-5, rtol=2e-5
-        )
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_the_encoder(exported, texts_of, name):
-    found = exported("encoder", name)
-    model, words = bert_tf.load(found.model_dir)
-    texts = texts_of["encoder"]
-    batch = segments.pack(
-        words([text["text_a"] for text in texts]),
-        words([text.get("text_b", "") for text in texts]),
-        16,
-        words.cls_id,
-        words.sep_id,
-    )
-    np.testing.assert_allclose(
-        [x["pooled_output"] for x in found.predict(texts)],
-        model.encoder(batch).pooled_output,
-        atol=2e-5,
-    )
-    differences = found.report["largest_difference"]["random"]
-    assert set(differences) == {"sequence_output", "pooled_output"}
-    assert max(differences.values()) < 2e-5

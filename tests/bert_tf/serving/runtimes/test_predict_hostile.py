@@ -93,6 +93,8 @@ CASES = [
     _settings("labels is []; expected a list", labels=[]),
     _settings("labels is ['a', 2]; expected a list", labels=["a", 2]),
     _settings("1 labels in model.json", labels=["bad"]),
+    _settings("3 labels in model.json", labels=["a", "b", "c"]),
+    Case("3 outputs of model.onnx", {"model.onnx": b"3"}),
     _settings("with 1 classes", labels=["bad"], **_EARLIER),
     _settings("num_classes is missing", num_classes=...),
     _settings("num_classes is '2'; expected", num_classes="2"),
@@ -102,6 +104,13 @@ CASES = [
     _settings("vocab_sha256 is 8; expected", vocab_sha256=8),
     Case("vocab.txt", {"vocab.txt": None}),
     Case("vocab.txt has 0 entries", {"vocab.txt": b""}),
+    Case("but the model was exported with 8 and ", {"vocab.txt": b""}),
+    # Without most of "film\nfine\n"; and as many entries in another order.
+    Case("vocab.txt has 6 entries", {"vocab.txt": lambda x: x[:-6]}),
+    Case(
+        "copied in part. Copy the whole folder again.",
+        {"vocab.txt": lambda x: b"\n".join(x.split(b"\n")[::-1][1:]) + b"\n"},
+    ),
     Case(
         "vocab.txt is not UTF-8",
         {"vocab.txt": b"\xff\n", "model.json": _with(**_EARLIER)},
@@ -200,6 +209,20 @@ def test_a_damaged_export_gets_one_line(case, folder, run):
     assert all(note.startswith("note: ") for note in notes)
     assert line.startswith("error: ") and case.message in line
     assert "\n" not in line and len(line) < 500
+
+
+def test_an_export_of_an_earlier_version_opens_with_a_note(folder):
+    for files, notes in (
+        ({}, []),
+        ({"model.json": _with(**_EARLIER)}, ["note: "]),
+    ):
+        write(files, folder)
+        process = in_shell(folder)
+        assert json.loads(process.stdout)["label"] == "good"
+        assert process.returncode == 0
+        shown = process.stderr.splitlines()
+        assert [line[:6] for line in shown] == notes
+        assert all("model.json is of an earlier version" in x for x in shown)
 
 
 @pytest.mark.parametrize(

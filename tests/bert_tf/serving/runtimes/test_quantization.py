@@ -28,9 +28,9 @@ def weights_size(found, name):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_half_has_small_files_and_differences(exported, name):
-    found = exported("classification", name, "--half")
-    whole = exported("classification", name)
+def test_half_has_small_files_and_differences(shipped, name):
+    found = shipped("classification", name, "--half")
+    whole = shipped("classification", name)
     assert 0 < difference(found) < 2e-3
     assert weights_size(found, name) < 0.85 * weights_size(whole, name)
     assert found.predict([{"text_a": "a ship"}])[0]["label"]
@@ -38,8 +38,8 @@ def test_half_has_small_files_and_differences(exported, name):
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("words", [("--quantize=dynamic",), STATIC])
-def test_int8_differs_little(exported, name, words):
-    found = exported("classification", name, *words)
+def test_int8_differs_little(shipped, name, words):
+    found = shipped("classification", name, *words)
     method = words[0].partition("=")[2]
     assert 1e-5 < difference(found) < PROBABILITIES[method]
 
@@ -54,15 +54,15 @@ def test_int8_differs_little(exported, name, words):
 )
 @pytest.mark.parametrize("name", FORMATS)
 def test_static_quantization_of_other_inputs(
-    exported, kind, output, bound, name
+    shipped, kind, output, bound, name
 ):
-    found = exported(kind, name, *STATIC)
+    found = shipped(kind, name, *STATIC)
     assert 1e-5 < difference(found, output) < bound
 
 
-def test_onnx_has_weights_of_the_type(exported):
+def test_onnx_has_weights_of_the_type(shipped):
     def sizes(*words):
-        found = exported("classification", "onnx", *words)
+        found = shipped("classification", "onnx", *words)
         import onnx
 
         graph = onnx.load(str(found.folder / "model.onnx")).graph
