@@ -245,20 +245,6 @@ def test_lower_cased_text_with_a_cased_vocabulary(tmp_path, examine):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--max_seq_length=64", "--max_predictions_per_seq=20"]
-)
-def test_lengths_of_records_and_flags(tmp_path, examine, flag):
-    text = the_error(examine(*plant(tmp_path), flag), "lengths")
-    assert flag in text
-
-
-def test_lengths_of_records_and_position_table(tmp_path, examine):
-    sizes = model(max_position_embeddings=16)
-    text = the_error(examine(*plant(tmp_path, sizes=sizes)), "lengths")
-    assert "max_position_embeddings=16" in text
-
-
-@pytest.mark.parametrize(
     ("fields", "check", "words"),
     [
         ({"unk_share": 0.03}, "[UNK]", "% of the tokens are [UNK]"),
@@ -337,19 +323,6 @@ def test_a_matching_checkpoint(tmp_path, examine, save):
     assert not any(line.startswith("not checked") for line in lines)
 
 
-def test_a_checkpoint_with_other_shapes(tmp_path, examine, save):
-    flag = save(model(hidden_size=32))
-    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
-    assert "different shapes: encoder/embeddings/word_embeddings" in text
-
-
-def test_a_checkpoint_with_another_vocabulary(tmp_path, examine, save):
-    other = "".join(f"{word}\n" for word in reversed(planted.UNCASED))
-    flag = save(model(), other.encode())
-    text = the_error(examine(*plant(tmp_path), flag), "checkpoint")
-    assert "another vocabulary" in text
-
-
 def test_a_checkpoint_with_nan(tmp_path, examine, save):
     flag = save(model())
     path = str(tmp_path / "model" / model_folders.WEIGHTS)
@@ -382,13 +355,6 @@ def test_a_checkpoint_that_contradicts_its_config(tmp_path, examine, save):
     assert "48 weights do not match" in lines[begin]
     assert lines[begin + 9] == "  ... and 3 more"
     assert lines[begin + 10].startswith("Use the bert_config.json that belo")
-
-
-def test_exceeding_the_memory_is_an_error(tmp_path, examine):
-    status, lines = examine(*plant(tmp_path), "--train_batch_size=1000000")
-    assert status == 1
-    assert any(line.startswith("error: memory: ") for line in lines)
-    assert lines[-1] == "1 error, 0 warnings"
 
 
 def test_all_errors_are_printed_not_only_the_first(tmp_path, examine):

@@ -1,12 +1,12 @@
-"""run_glue end to end with a two-layer model, and errors."""
+"""run_glue: what is of GLUE alone, and errors; see tests/contracts too."""
 
 import dataclasses
-import json
 import re
 
+import numpy as np
 import pytest
 import safetensors.numpy
-import served
+import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import checksums
@@ -17,6 +17,13 @@ from tfrecords.io import json_files
 
 SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
 SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eager_functions():
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
@@ -89,46 +96,6 @@ def cola_run(tmp_path_factory, base_flags):
     return flags, output
 
 
-def test_cola_end_to_end(cola_run, tiny_vocab_file):
-    flags, output = cola_run
-    results = json_files.read(output / "eval_results.json")
-    assert set(results["dev"]) == {"loss", "matthews_correlation"}
-    steps = [
-        json.loads(line)["step"]
-        for line in (output / "logs/dev/steps.jsonl").read_text().splitlines()
-    ]
-    # 25 rows in batches of 8 are 3.1 steps; 2 epochs are 6 steps.
-    assert steps == [4, 6]
-    assert results["step"] in steps
-    best = json_files.read(output / "best/state.json")
-    assert best["step"] == results["step"]
-    assert best["value"] == results["dev"]["matthews_correlation"]
-    description = json_files.read(output / "best/model.json")
-    assert description["labels"] == ["0", "1"]
-    assert description["task_name"] == "CoLA"
-    vocabulary = (output / "best/vocab.txt").read_bytes()
-    with open(tiny_vocab_file, "rb") as file:
-        assert vocabulary == file.read()
-    predictions = read_predictions(output / "predictions/CoLA.tsv")
-    assert len(predictions) == 3
-    assert set(predictions) <= {"0", "1"}
-
-    # Neither the same command nor --do_predict alone changes the results.
-    (output / "predictions/CoLA.tsv").unlink()
-    run(*flags)
-    assert json_files.read(output / "eval_results.json") == results
-    assert read_predictions(output / "predictions/CoLA.tsv") == predictions
-    (output / "predictions/CoLA.tsv").unlink()
-    run(
-        "--task_name=CoLA",
-        flags[1],
-        flags[2],
-        "--max_seq_length=16",
-        "--do_predict",
-    )
-    assert read_predictions(output / "predictions/CoLA.tsv") == predictions
-
-
 @pytest.mark.slow
 def test_a_streamed_run_has_the_same_weights_and_scores(cola_run, tmp_path):
     flags, trained = cola_run
@@ -166,17 +133,25 @@ def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
-def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
-    (task_name, data_dir, *_), first = cola_run
+@pytest.mark.parametrize("task_name", ["CoLA", "STS-B"])
+def test_a_run_starts_from_the_best_encoder_of_another_run(
+    cola_run, tmp_path, task_name
+):
+    (_, data_dir, *_), first = cola_run
+    if task_name == "STS-B":
+        rows = [["0", "The sea", "The ship", "2.5"]] * 8
+        header = ["index", "sentence1", "sentence2", "score"]
+        data = write_pairs(tmp_path / "data", header, rows, train="train.tsv")
+        data_dir = f"--data_dir={data}"
     output = tmp_path / "second"
     run(
-        task_name,
+        f"--task_name={task_name}",
         data_dir,
         f"--output_dir={output}",
         f"--init_checkpoint={first}",
         "--do_train",
         "--max_seq_length=16",
+        "--dev_share=0",
         "--num_train_epochs=0",  # One step.
         "--learning_rate=0",
     )
@@ -187,7 +162,7 @@ def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
     before = weights(first / "best")
     after = weights(output / "checkpoints/step-00000001")
     for name, weight in before.items():
-        is_same = (weight == after[name]).all()
+        is_same = np.array_equal(weight, after.get(name))
         if name.startswith("encoder/"):
             assert is_same, name
         elif name.endswith("kernel"):
@@ -195,115 +170,12 @@ def test_a_run_starts_from_the_encoder_of_another_run(cola_run, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
-def test_a_run_with_other_labels_provides_its_best_encoder(cola_run, tmp_path):
-    _, first = cola_run
-    rows = [["0", "The sea", "The ship", "2.5"]] * 8
-    header = ["index", "sentence1", "sentence2", "score"]
-    folder = write_pairs(tmp_path / "STS-B", header, rows, train="train.tsv")
-    output = tmp_path / "run"
-    run(
-        "--task_name=STS-B",
-        f"--data_dir={folder}",
-        f"--init_checkpoint={first}",
-        f"--output_dir={output}",
-        "--do_train",
-        "--max_seq_length=16",
-        "--dev_share=0",
-        "--num_train_epochs=0",  # One step.
-        "--learning_rate=0",
-    )
-    load = safetensors.numpy.load_file
-    before = load(first / "best/model.safetensors")
-    after = load(output / "checkpoints/step-00000001/model.safetensors")
-    encoder = {name for name in before if name.startswith("encoder/")}
-    for name in encoder:
-        assert (before[name] == after[name]).all(), name
-    heads = [{*weights} - encoder for weights in (before, after)]
-    assert not heads[0] & heads[1]
-
-
-@pytest.fixture
-def large_weights(tmp_path, tiny_config):
-    """Flag of a model whose predictions differ between texts."""
-    path = tmp_path / "large.json"
-    dataclasses.replace(tiny_config, initializer_range=0.5).to_json_file(path)
-    return f"--bert_config_file={path}"
-
-
-def answers_to_pairs(output, rows, folder):
-    pairs = [{"text_a": row[1], "text_b": row[2]} for row in rows]
-    return served.answers(output, pairs, folder)
-
-
-@pytest.mark.slow
-def test_sts_b_end_to_end_without_a_dev_file(
-    tmp_path, base_flags, large_weights
-):
-    rows = [
-        [str(n), f"{SAILING[n % 5]} .", f"{SAYING[n % 4]} .", f"{n % 6}"]
-        for n in range(40)
-    ]
-    folder = write_pairs(
-        tmp_path / "STS-B",
-        ["index", "sentence1", "sentence2", "score"],
-        rows,
-        train="train.tsv",
-        test="test.tsv",
-    )
-    output = tmp_path / "run"
-    run(
-        "--task_name=STS-B",
-        f"--data_dir={folder}",
-        f"--output_dir={output}",
-        "--do_train",
-        "--do_eval",
-        "--do_predict",
-        "--dev_share=0.3",
-        *base_flags,
-        large_weights,
-        "--bucket_lengths=none",  # Each length is traced.
-    )
-    results = json_files.read(output / "eval_results.json")
-    assert set(results["dev"]) == {"loss", "pearson", "spearman"}
-    assert results["best_metric"] == "spearman"
-    scores = read_predictions(output / "predictions/STS-B.tsv")
-    assert len(scores) == 40
-    assert all(0 <= float(score) <= 5 for score in scores)
-
-    # The export gives the scores of the file, which have four digits.
-    answers = answers_to_pairs(output, rows, tmp_path)
-    assert [row["score"] for row in answers] == (
-        pytest.approx(list(map(float, scores)), abs=1e-4)
-    )
-    assert len(set(scores)) > 10
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_a_regression_is_evaluated_after_its_run(tmp_path, base_flags):
-    rows = [[str(n), SAILING[n], SAYING[n], f"{n}"] for n in range(5)]
-    header = ["index", "sentence1", "sentence2", "score"]
-    files = {"train": "train.tsv", "dev": "dev.tsv"}
-    folder = write_pairs(tmp_path / "STS-B", header, rows, **files)
-    output = tmp_path / "run"
-    flags = [
-        "--task_name=STS-B",
-        f"--data_dir={folder}",
-        f"--output_dir={output}",
-        "--do_eval",
-        *base_flags,
-    ]
-    run(*flags, "--do_train")
-    results = json_files.read(output / "eval_results.json")
-    (output / "eval_results.json").unlink()
-    run(*flags)
-    assert json_files.read(output / "eval_results.json") == results
-
-
-@pytest.mark.slow
 def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
-    tmp_path, base_flags, large_weights
+    tmp_path, base_flags, tiny_config
 ):
+    # Predictions differ between texts.
+    large = tmp_path / "large.json"
+    dataclasses.replace(tiny_config, initializer_range=0.5).to_json_file(large)
     labels = ["neutral", "contradiction", "entailment"]
     rows = [
         [str(n), SAILING[n % 5], SAYING[n % 4], labels[n % 3]]
@@ -327,8 +199,7 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
         "--do_eval",
         "--do_predict",
         *base_flags,
-        large_weights,
-        "--bucket_lengths=none",  # Each length is traced.
+        f"--bert_config_file={large}",
     )
     results = json_files.read(output / "eval_results.json")
     assert results["dev_matched"] == results["dev_mismatched"]
@@ -337,8 +208,6 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
     assert matched == mismatched[:4]
     assert len(mismatched) == 12
     assert set(mismatched) <= set(labels)
-    answers = answers_to_pairs(output, rows, tmp_path)
-    assert [row["label"] for row in answers] == mismatched
     assert len(set(mismatched)) > 1
 
     diagnostic = write_pairs(
@@ -486,36 +355,15 @@ def test_bad_flags_are_refused(tmp_path, base_flags):
     assert not list((tmp_path / "run").glob("*.json*"))  # Nothing is trained.
 
 
-@pytest.mark.slow
-def test_flags_that_contradict_the_model_are_refused(
-    cola_run, tmp_path, tiny_vocab_file
-):
-    flags, output = cola_run
-    init = f"--init_checkpoint={output}"
-    again = [flag for flag in flags if "vocab_file" not in flag]
-    again += [init, f"--output_dir={tmp_path / 'second'}"]
-    other = tmp_path / "other_vocab.txt"
-    with open(tiny_vocab_file, encoding="utf-8") as file:
-        other.write_text(file.read() + "another\n")
-    mistake(
-        "is not the vocabulary that the model was trained with",
-        *again,
-        f"--vocab_file={other}",
-    )
-    mistake("was trained with do_lower_case=True", *again, "--nodo_lower_case")
+def test_other_labels_than_those_of_the_model_are_refused(cola_run, tmp_path):
     mistake(
         re.escape("is a model with labels ['0', '1']; RTE has"),
         "--task_name=RTE",
         f"--data_dir={write_rte(tmp_path / 'RTE')}",
         f"--output_dir={tmp_path / 'rte'}",
-        init,
+        f"--init_checkpoint={cola_run[1]}",
         "--max_seq_length=16",
         "--do_predict",
-    )
-    mistake(
-        "with other settings:\n  learning_rate: was 0.001, is now 1.0",
-        *flags,
-        "--learning_rate=1",
     )
 
 
@@ -523,18 +371,3 @@ def write_rte(folder):
     rows = [["0", "The sea", "The ship", "entailment"]] * 3
     header = ["index", "sentence1", "sentence2", "label"]
     return write_pairs(folder, header, rows, test="test.tsv")
-
-
-def test_an_unknown_label_is_refused_before_the_run(tmp_path, base_flags):
-    folder = write_cola(tmp_path / "CoLA")
-    with open(folder / "dev.tsv", "a") as file:
-        file.write("made\tmaybe\t\tThe sea .\n")
-    mistake(
-        r"dev.tsv:10: label 'maybe' is not one of CoLA's: 0, 1",
-        "--task_name=CoLA",
-        f"--data_dir={folder}",
-        f"--output_dir={tmp_path / 'run'}",
-        "--do_train",
-        *base_flags,
-    )
-    assert not (tmp_path / "run").exists()

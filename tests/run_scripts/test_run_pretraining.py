@@ -70,40 +70,6 @@ def trained(folder, tiny_vocab_file):
     return folder / "run"
 
 
-def test_a_run_writes_a_model_and_its_results(trained):
-    results = json.loads((trained / "eval_results.json").read_text())
-    assert results["step"] == 6
-    for name in (
-        "masked_lm_accuracy",
-        "unigram_accuracy",
-        "next_sentence_accuracy",
-    ):
-        assert 0.0 <= results[name] <= 1.0, name
-    assert results["loss"] == pytest.approx(
-        results["masked_lm_loss"] + results["next_sentence_loss"]
-    )
-    lines = (trained / "logs/eval/steps.jsonl").read_text().splitlines()
-    assert [json.loads(line)["step"] for line in lines] == [3, 6]
-    newest = pathlib.Path(run_models.find(str(trained)))
-    assert newest.name == "step-00000006"
-    assert (newest / "vocab.txt").is_file()
-    description = json.loads((newest / "model.json").read_text())
-    assert description == {
-        "task": "pretraining",
-        "do_lower_case": True,
-        "max_seq_length": 32,
-    }
-
-
-def test_the_same_command_again_changes_nothing(
-    folder, trained, tiny_vocab_file
-):
-    names = ("eval_results.json", "checkpoints/step-00000006/state.json")
-    before = [(trained / name).read_bytes() for name in names]
-    run(folder, trained, f"--vocab_file={tiny_vocab_file}")
-    assert [(trained / name).read_bytes() for name in names] == before
-
-
 @pytest.mark.usefixtures("eagerly")
 def test_a_model_has_the_case_of_its_records(folder, tiny_vocab_file, tmp_path):
     cased = tmp_path / "cased"
@@ -334,13 +300,6 @@ def test_two_phases_stopped_before_the_switch_equal_one_run(
         assert (tmp_path / "stopped" / name).read_bytes() == expected, name
 
 
-def test_a_trained_model_is_evaluated_alone(folder, trained, tmp_path):
-    run(folder, tmp_path, "--nodo_train", f"--init_checkpoint={trained}")
-    expected = json.loads((trained / "eval_results.json").read_text())
-    found = json.loads((tmp_path / "eval_results.json").read_text())
-    assert found == pytest.approx(expected)
-
-
 # Errors.
 
 
@@ -380,24 +339,6 @@ def test_a_vocabulary_larger_than_the_model_is_refused(
         run(folder, tmp_path / "run", config, legacy, *SIZES)
 
 
-def test_examples_longer_than_the_position_table_are_refused(
-    folder, tiny_config, tmp_path
-):
-    config = write_config(tmp_path, tiny_config, max_position_embeddings=16)
-    with pytest.raises(ValueError, match="32 tokens; the model accepts at mos"):
-        run(folder, tmp_path / "run", config)
-
-
-def test_a_folder_of_another_run_is_refused(folder, trained):
-    with pytest.raises(ValueError, match="settings:\n  learning_rate: was"):
-        run(folder, trained, "--learning_rate=0.5", "--nodo_eval")
-
-
-def test_nothing_to_do_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="Nothing to do: give --input_file"):
-        run_pretraining.main(["run_pretraining", f"--output_dir={tmp_path}"])
-
-
 def test_all_records_must_have_the_vocabulary_of_the_model(
     folder, trained, tmp_path, tiny_vocab_file
 ):
@@ -424,17 +365,6 @@ def test_all_records_must_have_the_vocabulary_of_the_model(
     with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
         run(folder, trained, "--nodo_train", evaluated)
     assert (trained / "eval_results.json").read_bytes() == results
-
-
-def test_a_refused_command_leaves_the_run_as_it_was(
-    folder, trained, tiny_vocab_file
-):
-    before = {p: p.read_bytes() for p in trained.rglob("*") if p.is_file()}
-    vocab_file = f"--vocab_file={tiny_vocab_file}"
-    with pytest.raises(ValueError, match="learning_rate: was 0.01, is now 0.5"):
-        run(folder, trained, vocab_file, "--learning_rate=0.5")
-    after = {p: p.read_bytes() for p in trained.rglob("*") if p.is_file()}
-    assert after == before
 
 
 @pytest.mark.usefixtures("eagerly")

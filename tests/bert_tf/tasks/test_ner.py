@@ -181,6 +181,14 @@ def prepared(tmp_path, train, dev=None, **options):
     return task
 
 
+def test_files_that_do_not_tell_the_types_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="has no entities: every tag is O"):
+        prepared(tmp_path, "the O\n")
+    message = "The entity types are unknown.*--entity_types=LOC"
+    with pytest.raises(ValueError, match=message):
+        prepared(tmp_path, None, "sea B-SEA\n")
+
+
 def test_plain_tags_are_scored_by_words(tmp_path):
     task = prepared(
         tmp_path,

@@ -60,3 +60,9 @@ def test_the_model_accepts_any_number_of_choices(task, tiny_config):
         ones = np.ones((3, choices, 6), np.int32)
         batch = dict.fromkeys(schema.CHOICE_INPUTS, ones)
         assert model(batch)["logits"].shape == (3, choices)
+
+
+def test_the_prediction_is_the_best_ending_of_each_row(task, tmp_path):
+    logits = np.array([[0.0, 2.0, 1.0], [3.0, 2.0, -np.inf]])
+    task.write_predictions(lambda split: {"logits": logits}, str(tmp_path))
+    assert (tmp_path / "test.csv").read_text() == ",pred\n0,1\n1,0\n"
