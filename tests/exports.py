@@ -214,6 +214,8 @@ def write_kind(made_once, kind: str, *words: str) -> pathlib.Path:
         flags.append(f"--kind={kind}")
 
     def make(folder):
+        # Layers have the names of a new process, and files their sizes.
+        keras.backend.clear_session()
         texts = folder / "texts.jsonl"
         lines = [json.dumps(text) + "\n" for text in TEXTS[kind]]
         texts.write_text("".join(lines))
