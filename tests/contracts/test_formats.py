@@ -27,7 +27,13 @@ from checkpoint_folders import (
 )
 
 import bert_tf
-from bert_tf.checkpoint import contents, detection, model_card, model_folders
+from bert_tf.checkpoint import (
+    contents,
+    detection,
+    model_card,
+    model_folders,
+    options,
+)
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model import models
 from bert_tf.workflows import conversion
@@ -219,6 +225,10 @@ def change_config(model, row, **values):
     sizes.update({row.sizes.get(n, n): x for n, x in values.items()})
     path.write_text(json.dumps(content))
     (model / "state.json").unlink(missing_ok=True)  # Our checksums.
+
+
+def test_every_format_has_a_row():
+    assert {row.name for row in ROWS.values()} == set(options.FORMATS)
 
 
 # Open.
