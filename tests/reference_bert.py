@@ -258,24 +258,36 @@ def pretraining_losses(masked_logits, next_logits, batch):
     return total / (weight + 1e-5), each.mean()
 
 
-def adamw_step(weight, gradient, m, v, rate, decay, step, correct_bias=False):
-    """One update of the optimizer of the original; `step` starts at 1."""
-    m = 0.9 * m + 0.1 * gradient
-    v = 0.999 * v + 0.001 * gradient**2
+def adam_update(
+    gradient, m, v, step, correct_bias, betas=(0.9, 0.999), epsilon=1e-6
+):
+    """Moments and what Adam subtracts; `step` starts at 1."""
+    m = betas[0] * m + (1 - betas[0]) * gradient
+    v = betas[1] * v + (1 - betas[1]) * gradient**2
     if correct_bias:
-        update = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6)
+        corrected = v / (1 - betas[1] ** step)
+        update = m / (1 - betas[0] ** step) / (np.sqrt(corrected) + epsilon)
     else:
-        update = m / (np.sqrt(v) + 1e-6)
+        update = m / (np.sqrt(v) + epsilon)
+    return update, m, v
+
+
+def adamw_step(
+    weight, gradient, m, v, rate, decay, step, correct_bias=False, **adam
+):
+    """One update of the optimizer of the original."""
+    update, m, v = adam_update(gradient, m, v, step, correct_bias, **adam)
     return weight - rate * (update + decay * weight), m, v
 
 
-def lamb_step(weight, gradient, m, v, rate, decay, step):
-    """One update of You et al. 2020, algorithm 2; `step` starts at 1."""
-    m = 0.9 * m + 0.1 * gradient
-    v = 0.999 * v + 0.001 * gradient**2
-    ratio = (m / (1 - 0.9**step)) / (np.sqrt(v / (1 - 0.999**step)) + 1e-6)
-    update = ratio + decay * weight
-    trust = np.linalg.norm(weight) / np.linalg.norm(update)
+def lamb_step(
+    weight, gradient, m, v, rate, decay, step, correct_bias=True, **adam
+):
+    """One update of You et al. 2020, algorithm 2."""
+    update, m, v = adam_update(gradient, m, v, step, correct_bias, **adam)
+    update = update + decay * weight
+    norms = np.linalg.norm(weight), np.linalg.norm(update)
+    trust = norms[0] / norms[1] if all(norms) else 1.0
     return weight - rate * trust * update, m, v
 
 

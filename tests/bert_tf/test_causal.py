@@ -107,12 +107,6 @@ def test_last_positions_are_those_of_each_example():
     np.testing.assert_array_equal(last_positions(packed), [[2, 3, 0]])
 
 
-def test_is_causal_is_written_only_when_set(config, tiny_config):
-    assert config.to_dict()["is_causal"] is True
-    assert "is_causal" not in tiny_config.to_dict()
-    assert type(config).from_dict(config.to_dict()) == config
-
-
 # The next-token loss.
 
 

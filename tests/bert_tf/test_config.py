@@ -7,13 +7,6 @@ import pytest
 from bert_tf import config
 
 
-def test_base_has_the_released_sizes():
-    base = config.BertConfig.from_name("base")
-    assert base.vocab_size == 30522
-    assert (base.num_hidden_layers, base.hidden_size) == (12, 768)
-    assert (base.num_attention_heads, base.intermediate_size) == (12, 3072)
-
-
 @pytest.mark.parametrize("name", ["base", "large"])
 @pytest.mark.parametrize("case", ["uncased", "cased"])
 def test_named_configs_equal_the_released_files(shared_data, name, case):
@@ -29,6 +22,7 @@ def test_named_configs_equal_the_released_files(shared_data, name, case):
         ("mini", 4, 256, 30522),
         ("small", 4, 512, 30522),
         ("medium", 8, 512, 30522),
+        ("base", 12, 768, 30522),
         ("L-10_H-256", 10, 256, 30522),
         ("large-cased", 24, 1024, 28996),
         ("multilingual", 12, 768, 119547),
@@ -103,9 +97,9 @@ def test_unused_keys_of_released_files_are_ignored():
         ({"vocab_size": 2**31 - 1}, r"1.6e\+12 weights"),
         ({"vocab_size": 9, "bilstm_units": 10**7}, r"8.0e\+14 weights"),
         ({"vocab_size": 9, "hidden_act": "swish"}, "hidden_act='swish'"),
-        (
-            {"vocab_size": 9, "is_causal": 1},
-            "is_causal is 1; it should be true",
+        *(
+            ({"vocab_size": 9, name: 1}, f"{name} is 1; it should be true")
+            for name in ("is_causal", "norm_first")
         ),
         (
             {"vocab_size": 9, "bilstm_units": -1},
@@ -135,13 +129,11 @@ def test_an_unknown_name_raises_with_the_known_names():
 
 
 def test_keys_only_bert_tf_knows_are_written_only_when_set():
+    own = {"is_causal": True, "norm_first": True, "bilstm_units": 8}
     plain = config.BertConfig.from_name("tiny")
-    assert not {"is_causal", "bilstm_units"} & set(plain.to_dict())
-    other = config.BertConfig.from_name("tiny", is_causal=True, bilstm_units=8)
-    assert other.to_dict() == plain.to_dict() | {
-        "is_causal": True,
-        "bilstm_units": 8,
-    }
+    assert not own.keys() & plain.to_dict().keys()
+    other = config.BertConfig.from_name("tiny", **own)
+    assert other.to_dict() == plain.to_dict() | own
     assert config.BertConfig.from_dict(other.to_dict()) == other
 
 

@@ -4,12 +4,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+import training_steps
 from random_weights import randomised
 
 import bert_tf
 from bert_tf.model import dropout
 from bert_tf.tasks import distillation, pretraining
-from bert_tf.training import loop, optimizers, strategies, train_step
+from bert_tf.training import loop, strategies
 from bert_tf.training.config import TrainingConfig
 from tfrecords.pretraining import packing
 
@@ -148,33 +149,12 @@ def test_padding_rows_do_not_change_losses_or_accuracies(config, both):
             )
 
 
-def test_every_packed_example_has_its_pooled_output(config, both):
-    encoder = randomised(bert_tf.BertEncoder(config))
-    unpacked, packed = (encoder(batch).pooled_output for batch in both)
-    assert packed.shape[1:] == (3, 16)
-    is_example = both[1]["next_sentence_weights"] > 0
-    np.testing.assert_allclose(packed[is_example], unpacked, atol=1e-5)
-
-
 def test_packing_does_not_change_logits_in_bfloat16(config, both):
     keras.utils.set_random_seed(1)
     model = bert_tf.BertPretrainer(config, dtype="mixed_bfloat16")
     unpacked, packed = (of_examples(model(batch), batch) for batch in both)
     for x, y in zip(packed, unpacked, strict=True):
         np.testing.assert_allclose(x, y, atol=0.02)
-
-
-def make_step(config, **settings):
-    strategy = strategies.make_strategy("one_device")
-    settings = TrainingConfig(output_dir="unused", seed=1, **settings)
-    model = loop.build_model(pretraining.TASK, config, strategy, settings)
-    optimizer = optimizers.make_optimizer(
-        settings, model.trainable_weights, lambda step: tf.constant(1e-2)
-    )
-    step = train_step.TrainStep(
-        pretraining.TASK, model, optimizer, settings, strategy
-    )
-    return optimizer, step
 
 
 def first_rows(batch, count):
@@ -190,7 +170,9 @@ def test_packing_does_not_change_a_training_step(config, both):
     unpacked = first_rows(unpacked, examples)
     results = []
     for batch, parts in ((unpacked, 1), (packed, 2)):
-        optimizer, step = make_step(config, gradient_accumulation_steps=parts)
+        _, optimizer, _, step = training_steps.make(
+            config, gradient_accumulation_steps=parts
+        )
         results.append((step(batch), optimizer.first_moments))
     (expected, expected_moments), (values, moments) = results
     for name, value in expected.items():

@@ -48,16 +48,6 @@ def test_inputs_equal_those_of_records_and_of_exports(
     same(inputs, batches.pack_pairs(tokenizer, 12, *texts))
 
 
-def test_case_is_kept_on_request(tiny_vocab_file):
-    lower, cased = (
-        bert_tf.TextPreprocessor(tiny_vocab_file, do_lower_case, 8)(["The"])
-        for do_lower_case in (True, False)
-    )
-    entries = pathlib.Path(tiny_vocab_file).read_text("utf-8").split("\n")
-    assert lower["input_word_ids"][0, 1] == entries.index("the")
-    assert cased["input_word_ids"][0, 1] != entries.index("the")
-
-
 def test_a_list_of_entries_is_a_vocabulary(preprocess, tiny_vocab_file):
     entries = pathlib.Path(tiny_vocab_file).read_text("utf-8").split("\n")[:-1]
     layer = bert_tf.TextPreprocessor(entries, max_seq_length=12)
@@ -110,8 +100,12 @@ def model_of_pairs(preprocess, config):
 
 @pytest.mark.slow
 def test_a_model_of_strings_trains_saves_and_exports(
-    preprocess, tiny_config, tmp_path
+    tiny_vocab_file, tiny_config, tmp_path
 ):
+    """The saved model and the exported one need no vocabulary file."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_bytes(pathlib.Path(tiny_vocab_file).read_bytes())
+    preprocess = bert_tf.TextPreprocessor(str(vocabulary), max_seq_length=12)
     keras.utils.set_random_seed(1)
     model = model_of_pairs(preprocess, tiny_config)
     model.compile(
@@ -129,6 +123,7 @@ def test_a_model_of_strings_trains_saves_and_exports(
     model.save(tmp_path / "model.keras")
     model.export(tmp_path / "exported", verbose=False)
     np.save(tmp_path / "expected.npy", expected)
+    vocabulary.unlink()
     code = f"""
 import sys
 import keras, numpy as np, tensorflow as tf
@@ -149,21 +144,6 @@ print("equal")
         text=True,
     )
     assert done.stdout == "equal\n", done.stderr
-
-
-def test_a_saved_model_needs_no_vocabulary_file(
-    tiny_vocab_file, tiny_config, tmp_path
-):
-    copy = tmp_path / "vocab.txt"
-    copy.write_bytes(pathlib.Path(tiny_vocab_file).read_bytes())
-    model = model_of_pairs(
-        bert_tf.TextPreprocessor(str(copy), max_seq_length=12), tiny_config
-    )
-    inputs = [tf.constant(TEXTS), tf.constant(OTHERS)]
-    model.save(tmp_path / "model.keras")
-    copy.unlink()
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
 @pytest.mark.parametrize("length", [2, 0, -1, "12", None, 8.0])

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_tf
 from bert_tf.model import dropout
 
 
@@ -76,22 +77,11 @@ def test_without_a_key_each_call_draws_a_new_mask():
     assert (first != second).any()
 
 
-def test_dropout_ids_of_a_model_are_unique():
-    from bert_tf import BertClassifier, BertConfig
-
-    model = BertClassifier(
-        BertConfig(
-            vocab_size=5,
-            hidden_size=4,
-            num_hidden_layers=3,
-            num_attention_heads=2,
-            intermediate_size=4,
-        ),
-        num_classes=2,
-    )
+def test_dropout_ids_of_a_model_are_unique(tiny_config):
+    model = bert_tf.BertClassifier(tiny_config, num_classes=2)
     ids = [
         layer.dropout_id
         for layer in model._flatten_layers()
         if isinstance(layer, dropout.Dropout)
     ]
-    assert len(ids) == len(set(ids)) == 1 + 3 * 3 + 1
+    assert len(ids) == len(set(ids)) == 1 + 2 * 3 + 1

@@ -25,22 +25,15 @@ def expected(layer, ids, types, positions):
 
 
 def test_token_segment_and_position_are_summed_and_normalized(layer):
-    ids = np.array([[5, 6, 7], [8, 5, 0]], np.int32)
-    types = np.array([[0, 0, 1], [0, 1, 1]], np.int32)
-    np.testing.assert_allclose(
-        layer(ids, types), expected(layer, ids, types, [0, 1, 2]), atol=1e-5
-    )
-
-
-def test_position_ids_are_used_if_given(layer):
     ids = np.array([[5, 6, 7, 8], [8, 5, 9, 0]], np.int32)
-    types = np.zeros_like(ids)
-    positions = np.array([[0, 1, 0, 1], [0, 1, 2, 0]], np.int32)
-    np.testing.assert_allclose(
-        layer(ids, types, positions),
-        expected(layer, ids, types, positions),
-        atol=1e-5,
-    )
+    types = np.array([[0, 0, 1, 0], [0, 1, 1, 1]], np.int32)
+    given = np.array([[0, 1, 0, 1], [0, 1, 2, 0]], np.int32)
+    for position_ids, positions in ((None, [0, 1, 2, 3]), (given, given)):
+        np.testing.assert_allclose(
+            layer(ids, types, position_ids),
+            expected(layer, ids, types, positions),
+            atol=1e-5,
+        )
 
 
 def test_word_vectors_replace_the_embeddings_of_ids(layer):

@@ -86,18 +86,6 @@ def test_layers_stay_frozen_in_the_file_of_a_functional_model(
     assert changed == [weight.trainable for weight in loaded.weights]
 
 
-def test_a_frozen_encoder_stays_frozen_in_a_classifier(tiny_config, tmp_path):
-    model = bert_tf.BertClassifier(tiny_config, 2)
-    model.encoder.trainable = False
-    loaded = reloaded(model, tmp_path)
-    assert [w.path for w in loaded.trainable_weights] == [
-        f"{loaded.name}/classification/dense/kernel",
-        f"{loaded.name}/classification/dense/bias",
-    ]
-    loaded.encoder.trainable = True
-    assert len(loaded.trainable_weights) == len(loaded.weights)
-
-
 def test_a_frozen_model_is_frozen_in_all_its_layers(tiny_config, tmp_path):
     encoder = bert_tf.BertEncoder(tiny_config)
     encoder.trainable = False

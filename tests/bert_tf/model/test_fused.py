@@ -186,34 +186,6 @@ def test_attend_follows_the_mask_of_packed_sequences():
     check(packed, unpacked, [qkv], 3e-6)
 
 
-def test_custom_and_automatic_gradients_agree():
-    mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
-    x, gamma, beta = normal(2, 5, 30), normal(30, seed=1), normal(30, seed=2)
-    kernel = normal(30, 8, seed=3)
-    for function, arguments in (
-        (fused.dense, [x[0], kernel, kernel[0]]),
-        (fused.gelu_tanh, [x]),
-        (
-            lambda *args, training=False: fused.add_norm(
-                *args, 1e-12, training=training
-            ),
-            [x[0], 2.0 * x[0], gamma, beta],
-        ),
-        (fused.add, [x[0], 2.0 * x[0]]),
-        (functools.partial(fused.norm, epsilon=1e-12), [x[0], gamma, beta]),
-        (
-            lambda qkv, training=False: fused.attend(
-                qkv, mask, training=training
-            ),
-            [normal(2, 5, 3, 2, 4)],
-        ),
-    ):
-        plain = results(function, arguments)
-        ours = results(functools.partial(function, training=True), arguments)
-        for one, other in zip(plain, ours, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
-
-
 @pytest.mark.parametrize("shape", [(4, 5), (2, 3, 50)])
 def test_cross_entropy_and_its_gradient(shape, always_compiled):
     logits = 5.0 * normal(*shape)

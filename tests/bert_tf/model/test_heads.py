@@ -96,9 +96,11 @@ def test_logits_are_not_rounded_to_the_compute_dtype(
         assert np.mean(rounded == logits) < 0.1, name
 
 
-def test_a_classifier_of_one_class_is_rejected(tiny_config):
+def test_one_class_is_rejected(tiny_config):
     with pytest.raises(ValueError, match="num_classes=1.*BertRegressor"):
         bert_tf.BertClassifier(tiny_config, num_classes=1)
+    with pytest.raises(ValueError, match="num_classes=1; BertTagger needs 2"):
+        bert_tf.BertTagger(tiny_config, 1)
 
 
 def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):
@@ -163,11 +165,6 @@ def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, choices):
     np.testing.assert_allclose(
         both, tf.concat([logits(0, 1), logits(1, 2)], 0), atol=1e-5
     )
-
-
-def test_a_tagger_of_one_class_is_rejected(tiny_config):
-    with pytest.raises(ValueError, match="num_classes=1; BertTagger needs 2"):
-        bert_tf.BertTagger(tiny_config, 1)
 
 
 @pytest.mark.parametrize("task", ["classification", "tagging", "spans"])

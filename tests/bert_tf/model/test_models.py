@@ -79,34 +79,33 @@ def test_losses_take_logits(tiny_config, loss, labels):
 
 
 @pytest.mark.parametrize(
-    "loss",
+    ("loss", "message"),
     [
-        keras.losses.SparseCategoricalCrossentropy(),
-        keras.losses.CategoricalCrossentropy(),
-        keras.losses.BinaryCrossentropy(),
-        {"logits": keras.losses.SparseCategoricalCrossentropy()},
+        *(
+            (loss, "has from_logits=False, but the")
+            for loss in (
+                keras.losses.SparseCategoricalCrossentropy(),
+                keras.losses.CategoricalCrossentropy(),
+                keras.losses.BinaryCrossentropy(),
+                {"logits": keras.losses.SparseCategoricalCrossentropy()},
+            )
+        ),
+        *(
+            (loss, "takes probabilities, but the model")
+            for loss in (
+                "kld",
+                "KLDivergence",
+                keras.losses.kl_divergence,
+                keras.losses.KLDivergence,
+                keras.losses.KLDivergence(),
+                {"logits": keras.losses.CategoricalGeneralizedCrossEntropy()},
+            )
+        ),
     ],
 )
-def test_losses_of_probabilities_are_refused(tiny_config, loss):
+def test_losses_of_probabilities_are_refused(tiny_config, loss, message):
     model = bert_tf.BertClassifier(tiny_config, 3)
-    with pytest.raises(ValueError, match="has from_logits=False, but the"):
-        model.compile(loss=loss)
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        "kld",
-        "KLDivergence",
-        keras.losses.kl_divergence,
-        keras.losses.KLDivergence,
-        keras.losses.KLDivergence(),
-        {"logits": keras.losses.CategoricalGeneralizedCrossEntropy()},
-    ],
-)
-def test_losses_that_only_take_probabilities_are_refused(tiny_config, loss):
-    model = bert_tf.BertClassifier(tiny_config, 3)
-    with pytest.raises(ValueError, match="takes probabilities, but the model"):
+    with pytest.raises(ValueError, match=message):
         model.compile(loss=loss)
 
 

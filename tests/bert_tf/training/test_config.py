@@ -66,16 +66,11 @@ def test_choices_are_complete():
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"clip_norm": 0}, "--clip_norm=0 should be above 0"),
-        ({"clip_norm": float("nan")}, "--clip_norm=nan should be a finite"),
         (
             {"save_checkpoints_minutes": 0},
             "--save_checkpoints_minutes=0 should",
         ),
         ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
-        ({"adam_beta_2": 1.0}, "--adam_beta_2=1.0 should be at most 0.99999"),
-        ({"ema_decay": 1.0}, "--ema_decay=1.0 should be at most 0.999999"),
-        ({"adam_epsilon": 1e-50}, "--adam_epsilon=1e-50 should be at least"),
         (
             {"learning_rate": 1e-4, "final_learning_rate": 1e-3},
             "final_learning_rate=0.001 should be between 0 and the peak",
@@ -84,7 +79,6 @@ def test_choices_are_complete():
             {"final_learning_rate": 1e-5, "learning_rate_schedule": "constant"},
             "does not apply to learning_rate_schedule=constant",
         ),
-        ({"ema_decay": 0.0}, "--ema_decay=0.0 should be above 0"),
         (
             {"muon_learning_rate": 0.0, "optimizer": "muon"},
             "--muon_learning_rate=0.0 should be above 0",
@@ -101,10 +95,9 @@ def test_choices_are_complete():
             },
             "--muon_learning_rate=0.01 needs .* above 0",
         ),
-        ({"adam_beta_1": -0.1}, "--adam_beta_1=-0.1 should be at least 0"),
         ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
     ],
 )
-def test_invalid_values_are_rejected(changes, message):
+def test_other_invalid_values_are_rejected(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, **changes)

@@ -162,6 +162,7 @@ def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
     )
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_last_log_line_has_step_and_digest(
     tmp_path, tiny_config, batches, caplog
 ):
@@ -195,6 +196,7 @@ def test_training_is_refused_if_weights_are_assumed_to_stay_the_same(
     assert not os.listdir(tmp_path)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_loss_that_is_not_finite_stops_the_run(
     tmp_path, tiny_config, make_batch, make_batches
 ):
@@ -282,9 +284,7 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
         assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, None]
-)
+@pytest.mark.parametrize("number", [signal.SIGTERM, None])
 @pytest.mark.usefixtures("eagerly")
 def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
     complete, tmp_path, tiny_config, batches, number
@@ -375,8 +375,7 @@ def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
 def test_checkpoints_are_also_saved_after_some_minutes(
     tmp_path, tiny_config, batches, complete
 ):
-    expected = {None: [3, 6, 8], 1e-9: list(range(1, 9)), 1e9: [3, 6, 8]}
-    for minutes, steps in expected.items():
+    for minutes, steps in ((1e-9, [*range(1, 9)]), (1e9, [3, 6, 8])):
         folder = tmp_path / str(minutes)
         digest, _ = run(
             tiny_config,

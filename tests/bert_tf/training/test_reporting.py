@@ -67,14 +67,16 @@ def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
     assert "loss 2  learning_rate 0.125  examples" in caplog.messages[1]
     rates = [line["learning_rate"] for line in lines(tmp_path)]
     assert rates == [0.5, 0.25, 0.125]
+    # TensorBoard has the values of that line.
     (path,) = tmp_path.glob("events.out*")
     scalars = {
-        value.tag: float(tf.make_ndarray(value.tensor))
+        (event.step, value.tag): float(tf.make_ndarray(value.tensor))
         for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-        for value in tf.compat.v1.Event.FromString(data).summary.value
+        for event in [tf.compat.v1.Event.FromString(data)]
+        for value in event.summary.value
     }
-    assert scalars["loss"] == 2.0
-    assert scalars["learning_rate"] == 0.125
+    assert scalars[3, "loss"] == 2.0
+    assert scalars[3, "learning_rate"] == 0.125
 
 
 def test_every_step_is_logged_with_its_own_values(tmp_path):
@@ -189,6 +191,8 @@ def test_an_undefined_value_is_null_and_not_drawn(tmp_path, monkeypatch):
 
 
 def test_a_step_evaluated_again_has_one_line(tmp_path):
+    for loss in (2.0, 1.0):  # Before training.
+        reporting.Writer(str(tmp_path)).write(0, {"loss": loss})
     first = reporting.Writer(str(tmp_path))
     for step in (3, 6):
         first.write(step, {"loss": 1.0})
@@ -197,6 +201,7 @@ def test_a_step_evaluated_again_has_one_line(tmp_path):
     reporting.Writer(str(tmp_path), start_step=6).write(6, {"loss": 3.0})
     reporting.Writer(str(tmp_path), start_step=9).write(9, {"loss": 4.0})
     assert lines(tmp_path) == [
+        {"step": 0, "loss": 1.0},
         {"step": 3, "loss": 1.0},
         {"step": 6, "loss": 3.0},
         {"step": 9, "loss": 4.0},
@@ -228,18 +233,6 @@ def test_a_full_disk_raises_and_leaves_no_incomplete_line(
     assert raised.value.filename == str(tmp_path)
 
 
-def test_tensorboard_has_the_same_values(tmp_path):
-    reporting.Writer(str(tmp_path)).write(3, {"loss": 0.5})
-    (path,) = tmp_path.glob("events.out*")
-    scalars = [
-        (event.step, value.tag, tf.make_ndarray(value.tensor))
-        for data in tf.data.TFRecordDataset(str(path)).as_numpy_iterator()
-        for event in [tf.compat.v1.Event.FromString(data)]
-        for value in event.summary.value
-    ]
-    assert scalars == [(3, "loss", 0.5)]
-
-
 def test_a_value_that_is_not_finite_raises_after_it_is_logged(tmp_path):
     report = make_report(tmp_path, where="step {} of shard 3".format)
     nan = float("nan")
@@ -262,10 +255,3 @@ def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
     add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
     with pytest.raises(FloatingPointError, match="gradient_norm not finite"):
         report.flush()
-
-
-def test_an_evaluation_before_training_is_step_0(tmp_path):
-    for loss in (2.0, 1.0):
-        reporting.Writer(str(tmp_path)).write(0, {"loss": loss})
-    lines = (tmp_path / reporting.LOG).read_text().splitlines()
-    assert [json.loads(line) for line in lines] == [{"step": 0, "loss": 1.0}]
