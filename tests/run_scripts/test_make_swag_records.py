@@ -1,7 +1,5 @@
 """make_swag_records: records that show_records and doctor can read."""
 
-import json
-
 import numpy as np
 import planted_swag as planted
 import pytest
@@ -31,13 +29,6 @@ def folder(tmp_path_factory, tiny_vocab_file):
         ]
     )
     return root / "records/train"
-
-
-def test_the_manifest_has_the_number_of_choices(folder):
-    manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["schema_name"] == "multiple_choice"
-    assert manifest["sizes"] == {"num_choices": 3, "max_seq_length": 32}
-    assert manifest["flags"]["task_name"] == "SWAG"
 
 
 def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):

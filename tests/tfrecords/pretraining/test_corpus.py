@@ -38,15 +38,6 @@ def test_each_file_becomes_a_token_file_in_order(text, tmp_path):
     assert read["invalid_characters"] == 1
 
 
-def test_a_rerun_writes_only_missing_token_files(text, tmp_path):
-    made = tokenize(text, tmp_path / "work")
-    before = os.stat(f"{made[0]}.tokens").st_mtime_ns
-    os.remove(f"{made[1]}.json")
-    assert tokenize(text, tmp_path / "work") == made
-    assert os.stat(f"{made[0]}.tokens").st_mtime_ns == before
-    assert os.path.exists(f"{made[1]}.json")
-
-
 def test_a_changed_file_gets_a_new_token_file(text, tmp_path):
     before = tokenize(text, tmp_path / "work")
     with open(text.paths()[0], "a") as file:

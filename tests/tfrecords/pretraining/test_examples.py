@@ -201,13 +201,6 @@ def test_no_examples_raise():
         examples_lib.shares({"documents": 1})
 
 
-def test_examples_match_the_schema():
-    found = examples_of(random_documents())
-    schema.check(found, schema.PRETRAINING, SETTINGS.sizes)
-    serialized = examples_lib.serialize(iter([found]), SETTINGS)
-    assert len(list(serialized)) == len(found["input_mask"])
-
-
 @pytest.mark.parametrize(
     ("is_words", "digest"),
     [

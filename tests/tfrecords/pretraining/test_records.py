@@ -8,9 +8,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from tfrecords import schema
 from tfrecords.engines import processes
-from tfrecords.io import atomic_files, records, storage
+from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus
 from tfrecords.pretraining import records as pretraining_records
 from tfrecords.pretraining import settings as settings_lib
@@ -84,77 +83,6 @@ def shards_made(monkeypatch):
 
     monkeypatch.setattr(records, "write_shard", write_shard)
     return made
-
-
-def test_written_records_can_be_read(text, tmp_path):
-    manifests = make(text, tmp_path / "out")
-    assert sorted(os.listdir(tmp_path / "out")) == [
-        "held_out",
-        "progress.jsonl",
-        "train",
-    ]
-    for name, manifest in manifests.items():
-        found = records.Records.open(str(tmp_path / "out" / name))
-        assert found.manifest == manifest
-        assert len(found) == manifest.statistics["examples"] > 0
-        found.check(
-            schema.PRETRAINING,
-            SETTINGS.sizes,
-            manifest.vocabulary["size"],
-            manifest.vocabulary["sha256"],
-        )
-        schema.parse(
-            found.get(np.arange(len(found))), schema.PRETRAINING, SETTINGS.sizes
-        )
-    documents = [m.statistics["documents"] for m in manifests.values()]
-    assert documents == [36, 4]
-    assert manifests["train"].flags["dupe_factor"] == 2
-    assert set(manifests["train"].libraries) == {"tensorflow-text", "sentencex"}
-    assert manifests["train"].statistics["corpus"]["files"] == 5
-
-
-@pytest.mark.parametrize(
-    "input_format", ["auto", "sentences", "jsonl", "wikiextractor"]
-)
-def test_records_do_not_depend_on_parts(
-    text, tmp_path, monkeypatch, input_format
-):
-    path = pathlib.Path(text.paths()[0])
-    documents = path.read_text().split("\n\n")
-    if input_format == "jsonl":
-        documents = [json.dumps({"text": line}) for line in documents]
-    elif input_format == "wikiextractor":
-        documents = [f"<doc >\nTitle\n{lines}" for lines in documents]
-    joint = "\n\n" if input_format in ("auto", "sentences") else "\n"
-    path.write_text(joint.join(documents))
-    text = dataclasses.replace(
-        text, input_file=str(path), input_format=input_format
-    )
-    make(text, tmp_path / "whole", num_shards=2)
-    read, real = [], corpus.token_files.locate
-    monkeypatch.setattr(
-        corpus.token_files,
-        "locate",
-        lambda paths: read.extend(paths) or real(paths),
-    )
-    monkeypatch.setattr(corpus.file_parts, "PART_BYTES", 250)
-    make(text, tmp_path / "parts", num_shards=2)
-    assert len(read) > 2
-    assert files_of(tmp_path / "whole") == files_of(tmp_path / "parts")
-
-
-@pytest.mark.slow
-def test_records_do_not_depend_on_processes(text, tmp_path, monkeypatch):
-    make(text, tmp_path / "one", num_processes=1)
-    monkeypatch.setattr(corpus.file_parts, "PART_BYTES", 100)
-    make(text, tmp_path / "more", num_processes=2)
-    one, more = files_of(tmp_path / "one"), files_of(tmp_path / "more")
-    # Lines of progress are in the order in which shards are completed.
-    one, more = (
-        found | {"progress.jsonl": set(found["progress.jsonl"].splitlines())}
-        for found in (one, more)
-    )
-    assert one == more
 
 
 # Long texts without a full stop, or with those of no language.
@@ -285,120 +213,6 @@ def test_remote_storage_holds_the_same_records(text, tmp_path, monkeypatch):
     assert made == [lost]
 
 
-def test_a_second_run_writes_nothing(text, tmp_path, monkeypatch):
-    first = make(text, tmp_path / "out")
-    before = files_of(tmp_path / "out")
-    made = shards_made(monkeypatch)
-    assert make(text, tmp_path / "out") == first
-    assert made == []
-    assert files_of(tmp_path / "out") == before
-
-
-@pytest.mark.parametrize("is_manifest_lost", [False, True])
-def test_only_a_lost_shard_is_written_again(
-    text, tmp_path, monkeypatch, is_manifest_lost
-):
-    make(text, tmp_path / "out")
-    before = files_of(tmp_path / "out")
-    name = "train-00002-of-00004.tfrecord"
-    os.remove(tmp_path / "out" / "train" / name)
-    if is_manifest_lost:
-        os.remove(tmp_path / "out" / "train" / "manifest.json")
-    made = shards_made(monkeypatch)
-    make(text, tmp_path / "out")
-    assert made == [name]
-    after = files_of(tmp_path / "out")
-    for found in (before, after):
-        found["progress.jsonl"] = set(found["progress.jsonl"].splitlines())
-    assert after == before
-
-
-@pytest.mark.parametrize("survivors", [0, 1, 3])
-def test_an_interrupted_run_resumes(text, tmp_path, monkeypatch, survivors):
-    whole = make(text, tmp_path / "whole")
-    real = records.write_shard
-    made = []
-
-    def stop(path, serialized):
-        if len(made) == survivors:
-            raise KeyboardInterrupt
-        made.append(os.path.basename(path))
-        return real(path, serialized)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(records, "write_shard", stop)
-        with pytest.raises(KeyboardInterrupt):
-            make(text, tmp_path / "out")
-    assert not list((tmp_path / "out").rglob("*.tmp"))
-    assert not os.path.exists(tmp_path / "out" / "train" / "manifest.json")
-    before = made.copy()
-    made = shards_made(monkeypatch)
-    resumed = make(text, tmp_path / "out")
-    assert len(made) + len(before) == 5 and not set(made) & set(before)
-    assert {k: m.digest for k, m in resumed.items()} == {
-        k: m.digest for k, m in whole.items()
-    }
-
-
-def test_temporary_files_of_a_killed_worker_are_removed(text, tmp_path):
-    make(text, tmp_path / "out")
-    train = tmp_path / "out" / "train"
-    left = train / ".train-00000.tfrecord.0123456789abcdef.tmp"
-    theirs = train / "notes.tmp"
-    left.write_text("half")
-    theirs.write_text("mine")
-    os.remove(train / "manifest.json")
-    make(text, tmp_path / "out")
-    assert not left.exists() and theirs.read_text() == "mine"
-
-
-def test_a_full_disk_raises_and_keeps_complete_shards(
-    text, tmp_path, monkeypatch
-):
-    real = atomic_files.atomic_file
-
-    def full(path, mode="w"):
-        if "00003-of" in path:
-            raise OSError(28, "No space left on device", path)
-        return real(path, mode)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic_files, "atomic_file", full)
-        with pytest.raises(OSError, match="No space left on device"):
-            make(text, tmp_path / "out")
-    found = os.listdir(tmp_path / "out" / "train")
-    assert not any("00003" in name or "tmp" in name for name in found)
-    assert len(found) == 6
-    made = shards_made(monkeypatch)
-    make(text, tmp_path / "out")
-    assert "train-00003-of-00004.tfrecord" in made and len(made) == 2
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"num_shards": 3}, "num_shards=4; now it is num_shards=3"),
-        ({"held_out_prob": 0.2}, "held_out_prob=0.1; now"),
-    ],
-)
-def test_other_settings_in_the_same_folder_raise(
-    text, tmp_path, changes, message
-):
-    make(text, tmp_path / "out")
-    before = files_of(tmp_path / "out")
-    with pytest.raises(ValueError, match=message):
-        make(text, tmp_path / "out", **changes)
-    assert files_of(tmp_path / "out") == before
-
-
-def test_other_text_in_the_same_folder_raises(text, tmp_path):
-    make(text, tmp_path / "out")
-    with open(text.paths()[0], "a") as file:
-        file.write("The sea.\n")
-    with pytest.raises(ValueError, match="made with input_files=5 files"):
-        make(text, tmp_path / "out")
-
-
 def test_text_without_a_sentence_raises(tmp_path, tiny_vocab_file):
     (tmp_path / "empty").write_text("\n\n")
     text = corpus.Corpus(
@@ -425,7 +239,11 @@ def test_a_document_of_one_sentence_is_enough(tmp_path, tiny_vocab_file):
 def test_held_out_documents_do_not_depend_on_the_number_of_shards(
     text, tmp_path
 ):
-    one = make(text, tmp_path / "one", num_shards=2)["held_out"]
+    made = make(text, tmp_path / "one", num_shards=2)
+    documents = [m.statistics["documents"] for m in made.values()]
+    assert documents == [36, 4]
+    assert made["train"].statistics["corpus"]["files"] == 5
+    one = made["held_out"]
     other = make(text, tmp_path / "other", num_shards=9)["held_out"]
     assert one.statistics["tokens"] == other.statistics["tokens"]
     assert one.num_examples == other.num_examples

@@ -3,9 +3,7 @@
 import json
 
 import pytest
-from absl import flags
 
-from run_scripts.flags import common_flags
 from tfrecords.pretraining import masking
 from tfrecords.pretraining import settings as settings_lib
 
@@ -22,31 +20,6 @@ from tfrecords.pretraining import settings as settings_lib
 )
 def test_whole_word_masking_has_two_flags(changes, unit):
     assert settings_lib.Settings(**changes).rules.unit == unit
-
-
-@pytest.mark.parametrize(
-    ("changes", "name"),
-    [
-        ({"pairs": "sentence_order"}, "pretraining"),
-        ({"pairs": "none"}, "masked_lm"),
-        ({"masking_time": "dynamic"}, "unmasked_pairs"),
-        ({"masking_time": "dynamic", "pairs": "none"}, "unmasked_segments"),
-        (
-            {"masking_time": "dynamic", "max_examples_per_row": 4},
-            "packed_unmasked_pairs",
-        ),
-        (
-            {
-                "masking_time": "dynamic",
-                "max_examples_per_row": 4,
-                "pairs": "none",
-            },
-            "packed_unmasked_segments",
-        ),
-    ],
-)
-def test_the_schema_depends_on_pairs_masking_and_packing(changes, name):
-    assert settings_lib.Settings(**changes).schema_name == name
 
 
 def test_settings_are_restored_from_a_manifest():
@@ -77,20 +50,16 @@ def test_rules_are_those_of_the_settings():
     )
 
 
-def test_packed_rows_have_their_own_sizes_and_schema():
+def test_packed_rows_have_their_own_sizes():
     settings = settings_lib.Settings(max_examples_per_row=3)
-    assert settings.schema_name == "packed_pretraining"
     assert settings.sizes == {
         "max_seq_length": 128,
         "max_predictions_per_seq": 20,
         "max_examples_per_row": 3,
         "max_predictions_per_row": 20,
     }
-    settings = settings_lib.Settings(max_examples_per_row=3, pairs="none")
-    assert settings.schema_name == "packed_masked_lm"
-    settings = settings_lib.Settings()
-    assert settings.schema_name == "pretraining"
-    assert list(settings.sizes) == ["max_seq_length", "max_predictions_per_seq"]
+    sizes = settings_lib.Settings().sizes
+    assert list(sizes) == ["max_seq_length", "max_predictions_per_seq"]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +92,19 @@ def test_packed_rows_have_their_own_sizes_and_schema():
         ({"pairs": "both"}, "pairs=both: choose one of next_sentence, none"),
         ({"masking_time": "later"}, "masking_time=later: choose one of"),
         ({"max_ngram": 0}, "max_ngram=0 should be at least 1"),
+        ({"max_ngram": 3}, "--max_ngram=3 is the length of spans, and"),
+        (
+            {"mask_mix": ("mask:0.8", "random:0.1")},
+            "random:0.1,same:0 sums to 0.9",
+        ),
+        (
+            {"mask_mix": ("0.8", "0.1", "0.1")},
+            "--mask_mix=0.8,0.1,0.1 should look like",
+        ),
+        ({"mask_mix": ("mask:1", "keep:0")}, "each at most once"),
+        ({"mask_mix": ("mask:0.5", "mask:0.5")}, "each at most once"),
+        ({"mask_mix": ("mask:all",)}, "--mask_mix=mask:all should look like"),
+        ({"mask_mix": ("",)}, "--mask_mix= should look like"),
         (
             {"max_examples_per_row": 0},
             "max_examples_per_row=0 should be from 1 to max_seq_length=128",
@@ -132,70 +114,3 @@ def test_packed_rows_have_their_own_sizes_and_schema():
 def test_invalid_settings_raise(changes, message):
     with pytest.raises(ValueError, match=message):
         settings_lib.Settings(**changes)
-
-
-def flags_to_settings(*words):
-    flag_values = flags.FlagValues()
-    common_flags.define(flag_values, settings_lib.Settings)
-    flag_values(["script", *words])
-    return common_flags.config(settings_lib.Settings, flag_values)
-
-
-def test_without_flags_settings_are_the_defaults():
-    assert flags_to_settings() == settings_lib.Settings()
-
-
-def test_flags_become_settings():
-    settings = flags_to_settings(
-        "--max_seq_length=64",
-        "--max_predictions_per_seq=11",
-        "--random_seed=3",
-        "--dupe_factor=2",
-        "--masked_lm_prob=0.2",
-        "--short_seq_prob=0.5",
-        "--masking=spans",
-        "--max_ngram=3",
-        "--mask_mix=same:0.2,random:0.8",
-    )
-    assert settings == settings_lib.Settings(
-        max_seq_length=64,
-        max_predictions_per_seq=11,
-        random_seed=3,
-        dupe_factor=2,
-        masked_lm_prob=0.2,
-        short_seq_prob=0.5,
-        masking="spans",
-        max_ngram=3,
-        mask_mix=("same:0.2", "random:0.8"),
-    )
-    assert settings.rules.mix == masking.Mix(mask=0.0, random=0.8, same=0.2)
-
-
-@pytest.mark.parametrize(
-    "word",
-    ["--do_whole_word_mask", "--masking=words", "--do_whole_word_mask=1"],
-)
-def test_the_flag_of_the_original_masks_whole_words(word):
-    assert flags_to_settings(word).unit == "words"
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("--mask_mix=mask:0.8,random:0.1", "random:0.1,same:0 sums to 0.9"),
-        ("--mask_mix=0.8,0.1,0.1", "--mask_mix=0.8,0.1,0.1 should look like"),
-        ("--mask_mix=mask:1,keep:0", "each at most once"),
-        ("--mask_mix=mask:0.5,mask:0.5", "each at most once"),
-        ("--mask_mix=mask:all", "--mask_mix=mask:all should look like"),
-        ("--mask_mix=", "--mask_mix= should look like"),
-        ("--max_ngram=3", "--max_ngram=3 is the length of spans, and"),
-    ],
-)
-def test_invalid_flags_raise(word, message):
-    with pytest.raises(ValueError, match=message):
-        flags_to_settings(word)
-
-
-def test_contradictory_flags_raise():
-    with pytest.raises(ValueError, match="masking=spans contradicts"):
-        flags_to_settings("--do_whole_word_mask", "--masking=spans")

@@ -72,13 +72,6 @@ def test_values_equal_those_of_the_record(ten, samples):
             np.testing.assert_array_equal(batch[name][row], array, name)
 
 
-def test_each_epoch_is_a_permutation(ten):
-    numbers = numbers_of(training(ten), 25).reshape(10, 10)
-    for epoch in numbers:
-        assert sorted(epoch) == list(range(10))
-    assert len({tuple(epoch) for epoch in numbers}) == 10
-
-
 def test_another_seed_gives_another_order(ten):
     one, other = (numbers_of(training(ten, seed=s), 3) for s in (7, 8))
     assert one.tolist() != other.tolist()
@@ -91,11 +84,6 @@ def test_starting_later_equals_skipping(ten, start):
     skipped = numbers_of(training(ten), start + 5)[4 * start :]
     started = numbers_of(training(ten, start_batch=start), 5)
     assert started.tolist() == skipped.tolist()
-
-
-def test_the_stream_does_not_depend_on_the_batch_size(ten):
-    one = numbers_of(training(ten, batch_size=1), 24)
-    assert one.tolist() == numbers_of(training(ten, batch_size=24), 1).tolist()
 
 
 @pytest.mark.parametrize("workers", [(4,), (2, 2), (1, 3), (1, 1, 1, 1)])
@@ -122,10 +110,6 @@ def test_replicas_that_cannot_share_are_named(ten):
         training(ten, replicas=3)
     with pytest.raises(ValueError, match="Replicas 1 to 2 .* from 0 to 1"):
         training(ten, replicas=2, first_replica=1, local_replicas=2)
-
-
-def test_a_large_start_batch_costs_no_time(ten):
-    assert len(numbers_of(training(ten, start_batch=10**12), 1)) == 4
 
 
 def test_evaluation_is_in_order_and_padded(ten):
@@ -220,16 +204,6 @@ def test_buckets_cut_rows_and_keep_their_other_features(thirty, samples):
     assert lengths == {2, 4, 8}
 
 
-def test_a_run_sees_the_same_examples_with_buckets(thirty):
-    # 105 batches are 14 epochs, and not a multiple of the window.
-    plain = numbers_of(training(thirty), 105)
-    found = numbers_of(
-        training(thirty, bucket_lengths=(4,), num_batches=105), 105
-    )
-    assert sorted(found) == sorted(plain)
-    assert found.tolist() != plain.tolist()
-
-
 @pytest.mark.parametrize("start", [1, 63, 64, 103])
 def test_buckets_can_be_resumed_anywhere(thirty, start):
     settings = {"bucket_lengths": (2, 4, 6), "num_batches": 105}
@@ -256,11 +230,6 @@ def test_replicas_share_a_batch_of_one_length(thirty):
         for name, array in batch.items():
             together = np.concatenate([part[name] for part in found])
             np.testing.assert_array_equal(together, array, name)
-
-
-def test_a_bucket_longer_than_the_records_is_named(thirty):
-    with pytest.raises(ValueError, match=r"bucket_lengths=\[9\] .* 8"):
-        training(thirty, bucket_lengths=(4, 9))
 
 
 def test_a_batch_is_described_by_its_records(thirty):

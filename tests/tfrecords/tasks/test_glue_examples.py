@@ -1,10 +1,7 @@
 """glue_examples.py: records hold the packed rows of the files."""
 
-import os
-
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records
@@ -100,68 +97,6 @@ def test_records_hold_pairs_and_scores(tmp_path, tokenizer):
     assert train["input_mask"][0].sum() == lengths.sum() + 3
 
 
-def test_complete_records_are_kept(data_dir, tmp_path, tokenizer):
-    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    manifest = os.path.join(first["train"], "manifest.json")
-    before = os.stat(manifest).st_mtime_ns
-    assert make("SST-2", data_dir, tmp_path / "records", tokenizer) == first
-    assert os.stat(manifest).st_mtime_ns == before
-
-
-def test_an_incomplete_split_is_written_again(data_dir, tmp_path, tokenizer):
-    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    os.remove(os.path.join(first["dev"], "manifest.json"))
-    make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    assert len(records.Records.open(first["dev"])) == 1
-
-
-@pytest.mark.parametrize("damage", ["lost", "cut"])
-def test_a_lost_or_truncated_shard_is_written_again(
-    data_dir, tmp_path, tokenizer, damage
-):
-    first = make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    manifest = records.Manifest.read(first["train"])
-    shard = os.path.join(first["train"], manifest.shards[0].name)
-    if damage == "lost":
-        os.remove(shard)
-    else:
-        os.truncate(shard, 10)
-    make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    assert records.Manifest.read(first["train"]) == manifest
-    assert len(records.Records.open(first["train"])) == 3
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ("length", "max_seq_length 16 there, 12 now"),
-        ("file", "source_sha256 .* there, .* now"),
-    ],
-)
-def test_records_of_other_settings_or_files_raise(
-    data_dir, tmp_path, tokenizer, change, message
-):
-    make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    settings = {}
-    if change == "length":
-        settings = {"max_seq_length": 12}
-    else:
-        with open(os.path.join(data_dir, "train.tsv"), "a") as file:
-            file.write("one more\t0\n")
-    with pytest.raises(ValueError, match=f"{message}.*Choose another"):
-        make("SST-2", data_dir, tmp_path / "records", tokenizer, **settings)
-
-
-def test_an_invalid_row_in_any_file_leaves_no_records(
-    data_dir, tmp_path, tokenizer
-):
-    with open(os.path.join(data_dir, "test.tsv"), "a") as file:
-        file.write("a row with one column\n")
-    with pytest.raises(ValueError, match=r"test.tsv:3: 1 columns"):
-        make("SST-2", data_dir, tmp_path / "records", tokenizer)
-    assert not (tmp_path / "records").exists()
-
-
 def test_without_dev_a_seeded_share_of_train_is_held_out(tmp_path, tokenizer):
     folder = tmp_path / "RTE"
     folder.mkdir()
@@ -206,26 +141,3 @@ def test_dev_share_out_of_range_raises(
 ):
     with pytest.raises(ValueError, match=r"should be in \[0, 1\)"):
         make("SST-2", data_dir, tmp_path, tokenizer, dev_share=dev_share)
-
-
-def test_records_of_own_files(tmp_path, tokenizer):
-    path = tmp_path / "reviews.csv"
-    path.write_text('stars,review\ngood,"the ship, the sea"\nbad,the crew\n')
-    task = glue_tables.own_task(
-        "reviews",
-        files={"train": str(path)},
-        text_columns=("review",),
-        label_column="stars",
-        labels=("bad", "good"),
-    )
-    folders = glue_examples.make_records(
-        task,
-        "",
-        str(tmp_path / "records"),
-        tokenizer,
-        max_seq_length=16,
-        dev_share=0.0,
-    )
-    train = read_all(folders["train"])
-    np.testing.assert_array_equal(train["label_ids"], [1, 0])
-    assert train["input_word_ids"].dtype == tf.int32

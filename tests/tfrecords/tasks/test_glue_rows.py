@@ -229,6 +229,23 @@ def test_scores_of_own_tasks_have_no_range(tmp_path):
     assert read(task, path)[0].label == -12.5
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "No data: give --task_name"),
+        ({"task_name": "CoLA"}, "No data: give --task_name"),
+        ({"train_file": "x.csv"}, "--train_file=x.csv: there is no file"),
+        (
+            {"dev_file": "x.csv", "text_column": ("a",), "labels": ("0", "1")},
+            "--dev_file=x.csv: there is no file x.csv. Give a TSV",
+        ),
+    ],
+)
+def test_missing_files_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        glue_rows.choose_task(glue_tables.GlueData(**options))
+
+
 def own(tmp_path, content, **options):
     path = tmp_path / "own.csv"
     path.write_text(content, encoding="utf-8")

@@ -129,30 +129,3 @@ def test_a_file_without_tags_has_weights_at_its_words(tmp_path, tokenizer):
         [0, 1, 0, 0, 0, 0, 0, 0],
     ]
     assert not features["tag_ids"].any()
-
-
-def test_records_of_other_settings_raise(tmp_path, tokenizer):
-    make(tmp_path, tokenizer, {"train": TEXT}, max_seq_length=16)
-    make(tmp_path, tokenizer, {"train": TEXT}, max_seq_length=16)
-    with pytest.raises(ValueError, match="doc_stride 7 there, 3 now"):
-        make(
-            tmp_path,
-            tokenizer,
-            {"train": TEXT},
-            max_seq_length=16,
-            doc_stride=3,
-        )
-    with pytest.raises(ValueError, match="doc_stride=15 should be from 1 to"):
-        make(
-            tmp_path,
-            tokenizer,
-            {"train": TEXT},
-            max_seq_length=16,
-            doc_stride=15,
-        )
-
-
-def test_an_error_in_one_file_leaves_no_records(tmp_path, tokenizer):
-    with pytest.raises(ValueError, match="dev.txt:2: one column"):
-        make(tmp_path, tokenizer, {"train": TEXT, "dev": "The O\nsea\n"})
-    assert not (tmp_path / "records").exists()

@@ -134,15 +134,6 @@ def test_misplaced_answers_are_skipped_and_listed(
     )
 
 
-def test_dev_records_have_no_labels(tmp_path, squad_tokenizer):
-    path = write(tmp_path, {"id": "q", "question": "Who?"})
-    found = make(tmp_path, squad_tokenizer, path, "dev")
-    assert found.manifest.schema_name == "encoder_inputs"
-    assert set(parse(found, schema.ENCODER_INPUTS)) == set(
-        schema.ENCODER_INPUTS
-    )
-
-
 def test_long_questions_are_truncated_and_counted(tmp_path, squad_tokenizer):
     question = planted.question("q", "who ? " * 20, PASSAGE, "painter")
     path = write(tmp_path, question)
@@ -182,21 +173,3 @@ def test_questions_and_passages_that_fit_no_window_raise(
     with pytest.raises(ValueError, match=message):
         make(tmp_path, squad_tokenizer, path)
     assert not os.path.exists(tmp_path / "records" / "train")
-
-
-def test_records_of_other_settings_raise(tmp_path, squad_tokenizer):
-    path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
-    make(tmp_path, squad_tokenizer, path)
-    with pytest.raises(ValueError, match="doc_stride 4 there, 5 now"):
-        make(tmp_path, squad_tokenizer, path, doc_stride=5)
-
-
-def test_only_training_records_depend_on_settings_of_answers(
-    tmp_path, squad_tokenizer
-):
-    path = write(tmp_path, planted.question("q", "Who?", PASSAGE, "painter"))
-    for split in ("train", "dev"):
-        make(tmp_path, squad_tokenizer, path, split, answer_alignment="exact")
-    make(tmp_path, squad_tokenizer, path, "dev")
-    with pytest.raises(ValueError, match="alignment 'exact' there, None now"):
-        make(tmp_path, squad_tokenizer, path)

@@ -94,38 +94,6 @@ def test_truncated_endings_are_counted(folder, tokenizer):
     assert statistics["tokens"] == 28 * 12
 
 
-def test_complete_records_are_kept_and_other_settings_raise(folder, tokenizer):
-    manifest = os.path.join(make(folder, tokenizer)["train"], "manifest.json")
-    before = os.stat(manifest).st_mtime_ns
-    make(folder, tokenizer)
-    assert os.stat(manifest).st_mtime_ns == before
-    with pytest.raises(ValueError, match="max_seq_length 32 there, 16 now"):
-        make(folder, tokenizer, max_seq_length=16)
-
-
-def test_an_invalid_row_in_any_file_leaves_no_records(folder, tokenizer):
-    row = planted.rows(1, is_labelled=False)[0]
-    row[10] = ""
-    planted.write(
-        os.path.join(folder, "test.csv"),
-        [row],
-        planted.header(is_labelled=False),
-    )
-    with pytest.raises(ValueError, match="test.csv:2: 3 endings"):
-        make(folder, tokenizer)
-    assert not os.path.exists(os.path.join(folder, "records"))
-
-
-def test_files_may_have_other_names(folder, tmp_path):
-    other = planted.write(tmp_path / "other.csv", planted.rows(1))
-    found = SwagData(data_dir=folder, test_file=other).find_files()
-    assert found["test"] == other
-    with pytest.raises(ValueError, match="no file .*absent.csv. Give"):
-        SwagData(data_dir=folder, dev_file="absent.csv").find_files()
-    with pytest.raises(ValueError, match="No data: .*train.csv, val.csv"):
-        SwagData(data_dir=str(tmp_path / "none")).find_files()
-
-
 def test_batches_are_trimmed_to_the_bucket_of_their_longest_ending(
     folder, tokenizer
 ):

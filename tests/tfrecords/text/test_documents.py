@@ -148,13 +148,6 @@ def test_each_row_of_json_lines_is_a_document(make, input_format):
     assert statistics.documents == 2 and statistics.rows_without_text == 0
 
 
-def test_a_row_with_another_field_is_named(make):
-    with pytest.raises(ValueError, match=r"txt:1: .*\['body'\]; expected"):
-        read(make('{"body": "The sea."}'))
-    found, _ = read(make('{"body": "The sea."}'), text_field="body")
-    assert found[0].sentences == ["The sea."]
-
-
 def test_a_first_line_that_is_not_the_title_is_kept(make):
     path = make('<doc id="1" title="Sea">\nA cat sleeps.\n</doc>\n')
     assert read(path)[0][0].sentences == ["A cat sleeps."]
@@ -297,11 +290,6 @@ def test_a_gz_name_without_gzip_content_is_named(make, tmp_path):
     path = make(gzip.compress(SENTENCES.encode()), "packed.txt")
     with pytest.raises(ValueError, match=r"decompress it with gunzip"):
         read(path)
-
-
-def test_utf16_is_rejected(make):
-    with pytest.raises(ValueError, match="is UTF-16; convert it to UTF-8"):
-        read(make(SENTENCES.encode("utf-16")))
 
 
 def test_unknown_formats_languages_and_paths_are_rejected(make):
