@@ -101,8 +101,8 @@ def _define(flag_values, cls, field, kind: type, default) -> None:
     elif kind is bool:
         flags.DEFINE_bool(**keywords)
     elif kind is tuple:
-        default = keywords["default"]
-        keywords["default"] = list(default) if default is not None else None
+        if keywords["default"] is not None:
+            keywords["default"] = list(keywords["default"])
         flags.DEFINE_list(**keywords)
     elif kind is str:
         flags.DEFINE_string(**keywords)

@@ -62,7 +62,7 @@ def required(values):
     marked = {
         name
         for name, field in options_of(values).items()
-        if field.default is REQUIRED and kind(values[name]) != "List"
+        if field.default is REQUIRED
     }
     return {
         name: getattr(values[name].parser, "enum_values", ["x"])[0]
