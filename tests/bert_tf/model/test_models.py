@@ -42,12 +42,11 @@ def wide_config(tiny_config):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", [None, "sparse_categorical_crossentropy"])
-def test_fit_learns_with_integer_labels(wide_config, make_batch, loss):
+def test_fit_learns_with_integer_labels(wide_config, make_batch):
     labels = np.arange(32) % 2
     inputs = rows(make_batch, wide_config, labels)
     model = model_of(wide_config)
-    model.compile(keras.optimizers.Adam(5e-3), loss, metrics=["accuracy"])
+    model.compile(keras.optimizers.Adam(5e-3), metrics=["accuracy"])
     history = model.fit(inputs, labels, epochs=15, batch_size=8, verbose=0)
     found = model.evaluate(inputs, labels, verbose=0, return_dict=True)
     assert found["accuracy"] == 1.0, history.history
