@@ -48,12 +48,15 @@ test-all: $(INSTALLED)
 	$(PYTEST) $(ARGS)
 
 # The tests of what TensorFlow, Keras and other libraries can change, for the
-# oldest and the newest of them: model, training, export, text, checkpoint, and
-# one page from text to a SavedModel.
+# oldest and the newest of them: what every answer, format, optimizer, record and
+# task promises, the model, text, numbers of earlier exports, and one page from
+# text to a SavedModel.
+CONTRACTS = $(addprefix tests/contracts/test_,answers.py formats.py \
+  optimizers.py records.py tasks.py)
 test-libraries: $(INSTALLED)
-	$(PYTEST) -m "not slow" tests/bert_tf/model tests/bert_tf/training \
-	  tests/bert_tf/serving tests/bert_tf/checkpoint \
-	  tests/tfrecords/text tests/tfrecords/reading tests/tfrecords/test_libraries.py $(ARGS)
+	$(PYTEST) -m "not slow" $(CONTRACTS) tests/bert_tf/model \
+	  tests/bert_tf/serving/test_serving_goldens.py tests/tfrecords/text \
+	  tests/tfrecords/test_libraries.py $(ARGS)
 	$(BIN)/python -m pytest tests/examples $(ARGS)
 
 # The tests that need Apache Spark, Apache Beam or Parquet. Spark needs Java,
