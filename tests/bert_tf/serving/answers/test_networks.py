@@ -115,18 +115,20 @@ def test_masks_are_filled_from_the_vocabulary():
 
 
 @pytest.mark.parametrize("pooling", ["cls", "max", None])
-def test_vectors_have_the_given_pooling_or_the_mean(pooling):
+def test_vectors_have_the_given_pooling_and_layers_or_the_mean_of_the_last(
+    pooling,
+):
     from bert_tf.model.sentence_embedding import SentenceEmbedding
 
     model, batch, outputs = outputs_of(
         "pretraining",
         "sentence_embedding",
         pooling=pooling,
-        layers=("-1", "-2"),
+        layers=("-1", "-2") if pooling else None,
     )
-    layers = model.encoder(batch).encoder_outputs
+    first, last = model.encoder(batch).encoder_outputs
     expected = SentenceEmbedding((pooling or "mean",))(
-        tf.concat([layers[1], layers[0]], -1), batch["input_mask"]
+        tf.concat([last, first], -1) if pooling else last, batch["input_mask"]
     )
     np.testing.assert_allclose(outputs["embedding"], expected, **ROUNDING)
 
