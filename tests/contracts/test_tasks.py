@@ -211,10 +211,12 @@ def test_the_same_command_again_changes_nothing(copied):
 
 def test_other_settings_are_refused_and_change_nothing(copied):
     before = digests(copied.output)
+    flags = (copied.output / "run.flags").read_bytes()
     message = "learning_rate: was .*, is now 0.5"
     with pytest.raises(ValueError, match=message):
         copied.again(copied.output, "--learning_rate=0.5")
     assert digests(copied.output) == before
+    assert (copied.output / "run.flags").read_bytes() == flags
 
 
 def test_the_model_is_loaded_back(run, tmp_path):
