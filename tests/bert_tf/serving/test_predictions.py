@@ -84,3 +84,11 @@ def test_outputs_are_those_that_are_named_or_all_without_values_per_token():
     config = dataclasses.replace(config, outputs=("mood",))
     with pytest.raises(ValueError, match="--outputs=mood is not an output of"):
         predictions.choose_outputs(config, model)
+
+
+def test_a_folder_without_such_a_signature_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="contains no SavedModel"):
+        predictions.load(str(tmp_path), "text")
+    tf.saved_model.save(tf.train.Checkpoint(), str(tmp_path))
+    with pytest.raises(ValueError, match="but not 'text'"):
+        predictions.load(str(tmp_path), "text")
