@@ -83,7 +83,7 @@ def _pretraining(schema_name, flags="", name="", damage=(), **made_with):
 
 def _task(name, script, flags, schemas, *others):
     """A row of another script, with the schemas of train, dev and test."""
-    folders = dict(zip(("train", "dev", "test"), schemas))  # noqa: B905
+    folders = dict(zip(("train", "dev", "test"), schemas, strict=False))
     script = f"make_{script}_records"
     return Kind(name, script, f"{_ALL} {flags}", folders, *others)
 
@@ -242,9 +242,11 @@ def inputs(tmp_path_factory, tiny_vocab_file):
     lines = planted_data.sentences()
     (folder / "text").mkdir()
     for name in ("one", "two"):
-        shutil.copy(planted_data.DATA / "sentences.txt", folder / "text")
-        os.rename(folder / "text/sentences.txt", folder / f"text/{name}.txt")
-    bodies = [f"{a}\n{b}" for a, b in zip(lines[::2], lines[1::2])]  # noqa: B905
+        source = planted_data.DATA / "sentences.txt"
+        shutil.copy(source, folder / f"text/{name}.txt")
+    bodies = [
+        f"{a}\n{b}" for a, b in zip(lines[::2], lines[1::2], strict=False)
+    ]
     rows = [json.dumps({"body": body}) + "\n" for body in bodies[:8]]
     (folder / "rows.jsonl").write_text("".join([*rows, rows[0]]))
     planted_data.write_glue(folder / "glue")
@@ -252,7 +254,7 @@ def inputs(tmp_path_factory, tiny_vocab_file):
     planted_data.write_swag(folder / "swag")
     with open(folder / "own.csv", "w", newline="") as file:
         grades = ["bad", "good"] * 4
-        table = zip(lines, lines[1:], grades)  # noqa: B905
+        table = zip(lines, lines[1:], grades, strict=False)
         csv.writer(file, lineterminator="\n").writerows(
             [("a", "b", "grade"), *table]
         )
