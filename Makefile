@@ -95,12 +95,15 @@ format: $(INSTALLED)
 # Compares with tf-models-official, KerasHub and transformers, and the latter on
 # onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
 # and OpenVINO, and compares with TensorFlow.
+RUNTIMES := tests/bert_tf/serving/runtimes
+HUGGING_FACE := tests/bert_tf/checkpoint/formats/hugging_face
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
 	  tests/bert_tf/serving/test_serving_goldens.py \
-	  tests/bert_tf/serving/runtimes \
-	  tests/bert_tf/checkpoint/formats/hugging_face/test_peer.py \
-	  tests/bert_tf/checkpoint/formats/hugging_face/test_pickles.py $(ARGS)
+	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
+	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
+	  $(RUNTIMES)/test_compatibility.py \
+	  $(HUGGING_FACE)/test_peer.py $(HUGGING_FACE)/test_pickles.py $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as
