@@ -42,7 +42,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile \
 test: $(INSTALLED)
 	$(PYTEST) -m "not slow" $(ARGS)
 
-# All tests, in one run that imports and makes everything once: 21 to 36
+# All tests, in one run that imports and makes everything once: 19 to 36
 # minutes.
 test-all: $(INSTALLED)
 	$(PYTEST) $(ARGS)
