@@ -165,8 +165,7 @@ def pretraining_records(made_once):
     return made_once("pretraining_records", make)
 
 
-@pytest.fixture
-def eagerly():
+def _functions_run_eagerly():
     """Functions run eagerly: a few steps take less time than their graph.
 
     For tests of files, messages and restarts.
@@ -176,6 +175,18 @@ def eagerly():
     tf.config.run_functions_eagerly(True)
     yield
     tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def eagerly():
+    """Functions run eagerly in a test."""
+    yield from _functions_run_eagerly()
+
+
+@pytest.fixture(scope="module")
+def eagerly_in_module():
+    """Functions run eagerly in all tests of a module and what they share."""
+    yield from _functions_run_eagerly()
 
 
 @pytest.fixture(scope="session")

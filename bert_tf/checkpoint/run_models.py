@@ -165,19 +165,17 @@ def read_run(folder: str) -> dict[str, dict]:
         above = os.path.dirname(above)
     elif name != BEST:
         return {}
-    paths = {
-        "run": (os.path.join(above, SETTINGS), json_files.read),
-        "results": (os.path.join(above, RESULTS), read_results),
-    }
-    found = {
-        n: read(path)
-        for n, (path, read) in paths.items()
-        if os.path.isfile(path)
-    }
-    results = found.get("results", {})
-    if results.get("step") != step_of(folder):
-        found.pop("results", None)
-    _check_results(results, paths["results"][0])
+    settings_path = os.path.join(above, SETTINGS)
+    path = os.path.join(above, RESULTS)
+    found = {}
+    if os.path.isfile(settings_path):
+        found["run"] = json_files.read(settings_path)
+    results = {}
+    if os.path.isfile(path):
+        results = read_results(path)
+        if results.get("step") == step_of(folder):
+            found["results"] = results
+    _check_results(results, path)
     return found
 
 

@@ -127,9 +127,8 @@ def write(
 ) -> None:
     """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
-    The majority-class baseline is written under
-    "majority_baseline". A score that is
-    undefined is null, and "undefined" says why.
+    The majority-class baseline is written under "majority_baseline". A score
+    that is undefined is null, and "undefined" says why.
     """
     content = {
         "task_name": task_name,

@@ -25,6 +25,9 @@ from tfrecords.pretraining import file_parts
 from tfrecords.reading import batches
 from tfrecords.text import vocab
 
+# To trace the tokenizer takes longer than a few rows.
+pytestmark = pytest.mark.usefixtures("eagerly_in_module")
+
 # Flags of all rows; those of a row follow, and the last of two counts.
 _ALL = "--vocab_file=vocab.txt --max_seq_length=32"
 _TEXT = (
@@ -223,16 +226,6 @@ def test_every_schema_has_a_kind():
 
 
 # Inputs, and runs of the scripts.
-
-
-@pytest.fixture(scope="module", autouse=True)
-def eagerly():
-    """To trace the tokenizer takes longer than a few rows."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import re
 import numpy as np
 import pytest
 import safetensors.numpy
-import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import checksums
@@ -15,15 +14,9 @@ from bert_tf.training import reporting, stopping
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
+pytestmark = pytest.mark.usefixtures("eagerly_in_module")
 SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
 SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def eager_functions():
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
