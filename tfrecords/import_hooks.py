@@ -1,4 +1,4 @@
-"""Next import of a library -> the same, with something before or after it."""
+"""Name of a library, function -> the function wraps its next import."""
 
 import contextlib
 import functools
@@ -24,7 +24,9 @@ def quiet_tensorflow() -> None:
 
 
 class Hook(importlib.abc.MetaPathFinder):
-    """Finds a library in `sys.meta_path`, until it has been imported.
+    """Wraps the import of a library: a finder for `sys.meta_path`.
+
+    It removes itself when the library is imported.
 
     Args:
       name: name of the library.

@@ -135,9 +135,9 @@ def step_of(folder: str) -> int:
 
 
 def read_results(path: str) -> dict:
-    """Returns the content of an eval_results.json, with the names of today.
+    """Returns the content of eval_results.json.
 
-    Version 0.1 called `majority_baseline` `trivial`.
+    `trivial`, as version 0.1 wrote it, is renamed to `majority_baseline`.
 
     Raises:
       ValueError: if it is not a JSON object.

@@ -366,9 +366,10 @@ class TrainStep:
           loss_scale: factor on the loss; 1 unless float16.
 
         Returns:
-          A dense gradient for each trainable weight; whether a loss reads the
-          weight, which otherwise has zeros: the pooler of a tagger; with single
-          segments, pooler and next-sentence head; and the means of the rows.
+          Dense gradients of the trainable weights, zeros where no loss depends
+          on the weight; whether a loss depends on each (not on the pooler of a
+          tagger; with single segments, not on pooler and next-sentence head);
+          and the means of the rows.
         """
         dropout_key = dropout.make_key(
             self.config.seed, self.optimizer.step, first_row

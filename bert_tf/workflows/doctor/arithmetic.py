@@ -10,7 +10,7 @@ from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.doctor import accelerators, estimates
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 
-# Part of the published rate that a run is assumed to reach. Nobody measured it.
+# Assumed utilization, as a fraction of the published rate; not measured.
 _UTILIZATION = 0.4
 _GB = 1e9
 # Above this part of the memory, a step may not fit: estimates.memory is within
