@@ -29,6 +29,7 @@ _MODULES = {
     "model.lora": (),  # Adds enable_lora to BertEncoder.
     "model.models": (
         "BertClassifier",
+        "BertMultiLabelClassifier",
         "BertMultipleChoice",
         "BertPretrainer",
         "BertRegressor",

@@ -23,11 +23,11 @@ is in `best/`, all scores are in `trials.json`.
 For your own table, use the flags shown in make_glue_records --help.
 """
 
+from bert_tf.tasks.labels.options import LabelledData
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts.flags import common_flags
-from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = common_flags.flags_of(GlueData, TrialsConfig)
+FLAGS = common_flags.flags_of(LabelledData, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -36,7 +36,7 @@ def main(argv: list[str]) -> None:
     from bert_tf.tasks.glue import Glue
     from bert_tf.workflows import trials
 
-    task = Glue.from_data(common_flags.config(GlueData, FLAGS))
+    task = Glue.from_data(common_flags.config(LabelledData, FLAGS))
     config = common_flags.config(TrialsConfig, FLAGS)
     trials.fine_tune(task, config, "run_glue")
 

@@ -53,6 +53,7 @@ _OF_WORDS = [
 # Kind -> some texts, also of the reports of its exports.
 TEXTS = {
     "classification": _PAIRS,
+    "multi_label": _PAIRS,
     "regression": _PAIRS,
     "encoder": _PAIRS,
     "question_answering": [

@@ -28,6 +28,7 @@ TFRECORDS_ORDER = (
     ("libraries", "import_hooks", "options", "schema", "random_numbers"),
     ("io",),
     ("text", "engines"),
+    ("tables",),
     ("tasks", "pretraining"),
     ("reading", "inspection"),
 )

@@ -146,7 +146,8 @@ class Options:
         name, value = field.name, getattr(self, field.name)
         needed, other = field.metadata["needs"], field.metadata["instead_of"]
         shown = ",".join(value) if isinstance(value, tuple) else value
-        if needed and value != field.default and getattr(self, needed) is None:
+        is_missing = needed and getattr(self, needed) in (None, False)
+        if is_missing and value != field.default:
             raise ValueError(
                 f"--{name}={shown} needs --{needed}. Add it, or omit --{name}."
             )

@@ -99,6 +99,15 @@ CLASSIFICATION: Schema = ENCODER_INPUTS | {
 REGRESSION: Schema = ENCODER_INPUTS | {
     "label_scores": Feature((), FLOAT32, "The score to predict."),
 }
+MULTI_LABEL: Schema = ENCODER_INPUTS | {
+    "multi_hot_labels": Feature(
+        ("num_labels",), FLOAT32, "1 for each label of the row, otherwise 0."
+    ),
+}
+# Of records whose rows have weights in the loss.
+EXAMPLE_WEIGHT: Schema = {
+    "example_weights": Feature((), FLOAT32, "Weight in the loss, at least 0."),
+}
 # One row per choice; the label is the index of the correct choice.
 CHOICE_INPUTS: Schema = {
     name: dataclasses.replace(feature, shape=_CHOICES)
@@ -128,6 +137,10 @@ SCHEMAS: dict[str, Schema] = {
     "packed_unmasked_segments": PACKED_UNMASKED_SEGMENTS,
     "classification": CLASSIFICATION,
     "regression": REGRESSION,
+    "multi_label": MULTI_LABEL,
+    "weighted_classification": CLASSIFICATION | EXAMPLE_WEIGHT,
+    "weighted_regression": REGRESSION | EXAMPLE_WEIGHT,
+    "weighted_multi_label": MULTI_LABEL | EXAMPLE_WEIGHT,
     "choice_inputs": CHOICE_INPUTS,
     "multiple_choice": MULTIPLE_CHOICE,
     "tagging": TAGGING,

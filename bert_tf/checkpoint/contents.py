@@ -33,7 +33,8 @@ _OPTIMIZER_NAMES = re.compile(
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
     re.IGNORECASE,
 )
-WITH_LABELS = ("classification", "tagging")  # Tasks with class names.
+# Tasks with class names.
+WITH_LABELS = ("classification", "multi_label", "tagging")
 # Keys of model.json that have a field of their own in Contents, or no use: the
 # last two were of folders that converted weights were kept in.
 OWN_FIELDS = (
@@ -217,7 +218,7 @@ def is_pooler_trained(
 
 def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
     """Returns whether the head of a fine-tuned model uses the pooler."""
-    tasks = ("classification", "regression", "multiple_choice")
+    tasks = ("classification", "multi_label", "regression", "multiple_choice")
     return task in tasks and not config.bilstm_units
 
 
@@ -276,7 +277,7 @@ def shapes(
     Args:
       config: model sizes.
       task: a key of `models.TASK_MODELS`.
-      num_labels: number of classes, for "classification" and "tagging".
+      num_labels: number of classes, for the tasks in `WITH_LABELS`.
     """
     width = config.hidden_size
     weights = _encoder_shapes(config)
@@ -294,8 +295,8 @@ def shapes(
         weights |= _dense("masked_lm/transform", width, width)
         weights |= _norm("masked_lm/norm", width)
         return weights | _dense("next_sentence/dense", width, 2)
-    classes = {"classification": num_labels, "tagging": num_labels, "spans": 2}
-    return weights | _dense(f"{task}/dense", width, classes.get(task, 1))
+    outputs = num_labels if task in WITH_LABELS else 1 + (task == "spans")
+    return weights | _dense(f"{task}/dense", width, outputs)
 
 
 def check_labels(given: Contents) -> None:

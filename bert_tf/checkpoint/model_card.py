@@ -23,6 +23,7 @@ MARK = "<!-- A model card, written by bert_tf. -->"
 # Task -> its name, and its name on Hugging Face's hub.
 _TASKS = {
     "classification": ("text classification", "text-classification"),
+    "multi_label": ("several labels of a text", "text-classification"),
     "regression": ("a score for a text or a pair", "text-classification"),
     "spans": ("question answering", "question-answering"),
     "tagging": ("tagging of words", "token-classification"),

@@ -281,6 +281,48 @@ class BertClassifier(_ModelOfClasses):
 
 
 @keras.saving.register_keras_serializable("bert_tf")
+class BertMultiLabelClassifier(_ModelOfClasses):
+    """Decides for each of several labels whether a text or pair has it.
+
+    The head is that of `BertClassifier`; the probability of a label is the
+    sigmoid of its logit.
+
+    Args:
+      config: BertConfig, or a dict from `BertConfig.to_dict`.
+      num_classes: number of labels (C), 2 or more.
+      **kwargs: `name` and `dtype`, as for every Keras layer.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, S] int32.
+      training: whether to apply dropout.
+
+    Returns:
+      Dict of `logits` [B, C] float32.
+
+    Example:
+      >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
+      >>> model = bert_tf.BertMultiLabelClassifier(config, num_classes=3)
+      >>> model.compile("adamw", metrics=[keras.metrics.F1Score("micro", 0.0)])
+      >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
+      >>> texts = preprocess(["a fine film", "dull"])
+      >>> labels = np.array([[1, 0, 1], [0, 0, 0]], "float32")
+      >>> history = model.fit(texts, labels, verbose=0)
+    """
+
+    default_loss = "binary_crossentropy"
+
+    def __init__(self, config, num_classes: int, **kwargs):
+        super().__init__(config, num_classes, **kwargs)
+        self.add_head(heads.ClassificationHead, "multi_label", num_classes)
+
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        logits = self.score_text(batch, training, dropout_key, encoder_outputs)
+        return {"logits": logits}
+
+
+@keras.saving.register_keras_serializable("bert_tf")
 class BertRegressor(_FineTunedModel):
     """Predicts a score of a text or a text pair, as in STS-B (appendix B.1).
 
@@ -450,6 +492,7 @@ class BertMultipleChoice(_FineTunedModel):
 TASK_MODELS = {
     "pretraining": BertPretrainer,
     "classification": BertClassifier,
+    "multi_label": BertMultiLabelClassifier,
     "regression": BertRegressor,
     "spans": BertSpanPredictor,
     "tagging": BertTagger,
@@ -475,6 +518,6 @@ def for_task(
         raise ValueError(
             f"task {task!r} is not one of {', '.join(TASK_MODELS)}."
         )
-    if task in ("classification", "tagging"):
+    if issubclass(TASK_MODELS[task], _ModelOfClasses):
         return TASK_MODELS[task](config, num_labels, dtype=dtype)
     return TASK_MODELS[task](config, dtype=dtype)

@@ -8,8 +8,8 @@ piece is [MASK]; positions, segments, [CLS] and [SEP] stay. A piece gets
 
 of the output F, so that all together are F(x) - F(b) ("completeness"). F is the
 probability of the predicted class, since logits have an arbitrary common
-offset; or the score of a regression, before it is limited to the range of the
-labels. [MASK] is an unknown word for a pre-trained BERT; Enguehard 2023 (arXiv
+offset; that of the likeliest of several labels; or the score of a regression,
+before it is limited to the range of the labels. [MASK] is an unknown word for a pre-trained BERT; Enguehard 2023 (arXiv
 2305.15853) compares it with [PAD].
 
 Shapes: S tokens, H hidden, K points on the line.
@@ -29,6 +29,7 @@ from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from bert_tf.serving import batches, kinds, predictor
 from bert_tf.serving.answers.classification import Label
+from bert_tf.serving.answers.multi_label import Labels
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema
 from tfrecords.options import quoted
@@ -64,7 +65,7 @@ class Explanation(NamedTuple):
 
     Attributes:
       texts: name -> input.
-      answer: Label or Score, from the Predictor.
+      answer: Label, Labels or Score, from the Predictor.
       output: F(x), computed in float32.
       baseline: F(b).
       error: absolute difference of the sum of all attributions and
@@ -76,7 +77,7 @@ class Explanation(NamedTuple):
     """
 
     texts: dict[str, str]
-    answer: Label | Score
+    answer: Label | Labels | Score
     output: float
     baseline: float
     error: float
@@ -170,9 +171,8 @@ class Explainer:
         """Returns the explanation of one answer; see the class."""
         source = self.predictor
         fields = source.answers.parse(value, "the input")
-        answer, target = source(value), 0
-        if isinstance(answer, Label):
-            target = list(answer.probabilities).index(answer.label)
+        answer = source(value)
+        target = source.answers.target_of(answer)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets = self._encode(tf.constant([*texts.values()]))
         pieces, num_cut = _read_pieces(
@@ -252,10 +252,7 @@ class Explainer:
             outputs = self._model(
                 rows | {"word_vectors": vectors}, training=False
             )
-            if "logits" in outputs:
-                values = tf.nn.softmax(outputs["logits"])[:, target]
-            else:
-                values = outputs["predictions"]
+            values = self.predictor.answers.explained(outputs, target)
         gradients = tape.gradient(values, vectors)
         return values, tf.reduce_sum(gradients * (end - start), axis=-1)
 

@@ -16,6 +16,7 @@ from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 # and of those of one task, the first is the default.
 CLASSES = {
     "classification": "classification.Classification",
+    "multi_label": "multi_label.MultiLabel",
     "regression": "score.Regression",
     "question_answering": "questions.QuestionAnswering",
     "tagging": "tags.Tagging",

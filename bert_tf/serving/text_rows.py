@@ -21,7 +21,7 @@ from typing import NamedTuple
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
 from tfrecords.options import Options, option, quoted, shortened
-from tfrecords.tasks import glue_rows
+from tfrecords.tables import table_files
 from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
@@ -201,7 +201,7 @@ def _parse_csv(
     parse: "ColumnParser", lines: Iterable[tuple[int, str]]
 ) -> Iterator[Row | BadLine]:
     """Yields rows, with the numbers of their first lines."""
-    csv.field_size_limit(glue_rows.MAX_FIELD)
+    csv.field_size_limit(table_files.MAX_FIELD)
     reader = csv.reader((line for _, line in lines), strict=True)
     while True:
         number = reader.line_num + 1
@@ -213,7 +213,7 @@ def _parse_csv(
         except LineError as error:
             row = BadLine(number, str(error))
         except csv.Error as error:
-            message = f"{parse.source}:{number}: {glue_rows.describe(error)}"
+            message = f"{parse.source}:{number}: {table_files.describe(error)}"
             if reader.line_num > number:
                 message += f" The lines to {reader.line_num} are not read."
             # Without a header, or within an endless text, no row can be read.

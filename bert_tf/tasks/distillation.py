@@ -25,7 +25,11 @@ import tensorflow as tf
 
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model.fused import MASKED_SCORE
-from bert_tf.tasks.losses import WeightedMean, cross_entropy, weighted_mean
+from bert_tf.tasks.losses import (
+    WeightedMean,
+    binary_cross_entropy,
+    weighted_mean,
+)
 from bert_tf.tasks.task import Batch, Target, Task
 
 # Prefix of the names of the teacher's outputs.
@@ -66,6 +70,31 @@ def soft_targets(
     softened = [tf.cast(x, tf.float32) / temperature for x in (taught, logits)]
     each = temperature**2 * divergence(*softened)
     return weighted_mean(each, weights, epsilon)
+
+
+def soft_labels(
+    logits: tf.Tensor,
+    taught: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+    *,
+    temperature: float,
+) -> WeightedMean:
+    """Returns `soft_targets` for decisions: the mean divergence over labels.
+
+    Args:
+      logits: [B, C] float, the student's; the probability of a label is their
+        sigmoid.
+      taught: [B, C] float, the teacher's.
+      weights: [B] float32; rows of weight 0 are ignored.
+      epsilon: epsilon of the `WeightedMean`.
+      temperature: divisor of the logits.
+    """
+    # A decision is a choice of two classes, with logits x and 0.
+    both = [tf.stack([x, tf.zeros_like(x)], -1) for x in (logits, taught)]
+    softened = [tf.cast(x, tf.float32) / temperature for x in both]
+    each = temperature**2 * divergence(softened[1], softened[0])
+    return weighted_mean(tf.reduce_mean(each, axis=-1), weights, epsilon)
 
 
 def similarities(
@@ -181,9 +210,13 @@ class DistilledTask(Task):
         }
         for name, target in of_labels.items() if self.has_soft_targets else ():
             loss = target.loss
-            if loss is cross_entropy:
+            if target.has_classes:
                 loss = functools.partial(
                     soft_targets, temperature=self.temperature
+                )
+            elif getattr(loss, "func", None) is binary_cross_entropy:
+                loss = functools.partial(
+                    soft_labels, temperature=self.temperature
                 )
             found[f"{name}_soft_targets"] = target._replace(
                 labels=_TAUGHT + target.logits,

@@ -1,9 +1,9 @@
-"""GLUE files -> task Glue: records, model, losses, scores, prediction files.
+"""Tables of texts -> task Glue: records, model, losses, scores, predictions.
 
-An example is a text or a pair of texts, and its label a class or a score
-(Devlin et al. 2018, section 4.1 and appendix B.1). The tasks, with columns,
-labels and metrics, are defined in tfrecords/tasks/glue_tables.py, or by flags
-for a user's own files.
+An example is a text or a pair of texts; its label is a class, a score or any
+number of labels (Devlin et al. 2018, section 4.1 and appendix B.1). The tasks
+of GLUE, with columns, labels and metrics, are defined in
+tfrecords/tasks/glue_tables.py; those of a user's own tables by flags.
 
 N examples.
 """
@@ -14,10 +14,12 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.model import models
 from bert_tf.tasks import metrics
-from bert_tf.tasks.losses import squared_error
-from bert_tf.tasks.task import FineTuningTask, SplitOutputs, Target
+from bert_tf.tasks.labels.classes import Classes
+from bert_tf.tasks.labels.options import LabelOptions
+from bert_tf.tasks.labels.scores import Score
+from bert_tf.tasks.labels.several import SeveralLabels
+from bert_tf.tasks.task import FineTuningTask, SplitOutputs
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_rows, glue_tables
@@ -27,32 +29,51 @@ _DEV_SEED = 12345
 
 
 class Glue(FineTuningTask):
-    """Classification or regression of a text or a pair of texts.
+    """Classes, scores or several labels of a text or a pair of texts.
 
     Args:
       table: the entry of the task in `glue_tables`.
       data: files and options; None if `make_records` is not used.
 
     Raises:
-      ValueError: in `build_model`, if there are fewer than two classes.
+      ValueError: if an option does not fit the labels; in `build_model`, if
+        there are fewer than two classes.
     """
 
     def __init__(
         self,
-        table: glue_tables.GlueTask,
+        table: glue_tables.GlueTask | None,
         data: glue_tables.GlueData | None = None,
     ):
-        self.table = table
         self.data = data
-        self.name = table.name
-        self.best_metric = table.best_metric
-        self.is_regression = table.is_regression
-        self.schema = (
-            schema.REGRESSION if self.is_regression else schema.CLASSIFICATION
-        )
-        self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N].
+        self.options = data
+        if not isinstance(data, LabelOptions):
+            self.options = LabelOptions()
+        self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] or [N, C].
         self.sources: dict[str, str] = {}  # Split -> name of its file.
         self.test_splits = ()
+        if table is None:
+            self.name = data.task_name or "own"
+        else:
+            self._set_table(table)
+
+    def _set_table(self, table: glue_tables.GlueTask) -> None:
+        """Sets what depends on columns and labels."""
+        kind = Score if table.is_regression else Classes
+        if table.multi_label:
+            kind = SeveralLabels
+        self.table = table
+        self.kind = kind(table, self.options)
+        self.name = table.name
+        self.schema = self.kind.schema
+        if table.weight_column:
+            self.schema = self.schema | schema.EXAMPLE_WEIGHT
+        self.best_metric = self.options.best_metric or table.best_metric
+        if self.best_metric not in table.metrics:
+            raise ValueError(
+                f"--best_metric={self.best_metric}: {table.name} has "
+                f"{', '.join(table.metrics)}. Choose one of them."
+            )
 
     @classmethod
     def from_data(cls, data: glue_tables.GlueData) -> "Glue":
@@ -61,27 +82,37 @@ class Glue(FineTuningTask):
         Raises:
           ValueError: as in `glue_rows.choose_task`.
         """
-        return cls(glue_rows.choose_task(data), data)
+        if glue_rows.has_labels(data):
+            return cls(glue_rows.choose_task(data), data)
+        return cls(None, data)  # They are those of the model.
+
+    def prepare(self, model_dir, model_metadata):
+        """Takes labels and thresholds of the model, if it is not trained."""
+        if not model_dir:
+            if not glue_rows.has_labels(self.data):
+                glue_rows.choose_task(self.data)  # Raises: labels are missing.
+            return
+        if glue_rows.takes_labels(self.data):
+            labels = tuple(model_metadata.get("labels", ())) or ("score",)
+            self._set_table(self.data.choose_task(labels))
+            if (task := model_metadata.get("task")) != self.kind.task:
+                raise ValueError(
+                    f"{model_dir} is a model of task {task}; {self.name} has "
+                    f"{self.kind.task}. Add --do_train, or give the output_dir "
+                    "of a run of the same task."
+                )
+        self.kind.use_model(model_metadata)
 
     def build_model(self, config, dtype=None):
-        """Returns a BertRegressor or a BertClassifier."""
-        if self.is_regression:
-            return models.BertRegressor(config, dtype=dtype)
-        num_classes = len(self.table.labels)
-        return models.BertClassifier(
-            config, num_classes=num_classes, dtype=dtype
-        )
+        """Returns a model of the labels."""
+        return self.kind.build_model(config, dtype)
 
     def targets(self, batch):
-        """Returns the class or the score of each real row."""
+        """Returns the label of each real row."""
         weights = batch["is_real_example"]
-        if self.is_regression:
-            scores = batch["label_scores"]
-            target = Target("predictions", scores, weights, squared_error)
-            return {"squared_error": target}
-        classes = batch["label_ids"]
-        target = Target("logits", classes, weights, accuracy_name="accuracy")
-        return {"classification": target}
+        if "example_weights" in batch:
+            weights = weights * batch["example_weights"]
+        return self.kind.targets(batch, weights)
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
@@ -98,40 +129,47 @@ class Glue(FineTuningTask):
         return folders
 
     def open_splits(self, splits):
-        """Reads the labels of the dev splits."""
+        """Reads the labels of the dev splits, and weighs the classes."""
         self.sources = {
             split: records.manifest.flags.get("source", split)
             for split, records in splits.items()
         }
-        (name,) = set(self.schema) - set(self.inputs)
+        name = self.kind.feature
+        wanted = {name: self.schema[name]}
         self.labels = {
-            split: records.read({name: self.schema[name]})[name]
+            split: records.read(wanted)[name]
             for split, records in splits.items()
             if split.startswith("dev")
         }
+        if self.options.class_weights and "train" in splits:
+            self.kind.choose_weights(splits["train"].read(wanted)[name])
 
     def score(self, split, outputs):
         """Returns "loss" and all metrics; None for one that is undefined."""
         labels = self.labels[split]
         batch = {
-            "label_scores" if self.is_regression else "label_ids": labels,
+            self.kind.feature: labels,
             "is_real_example": tf.ones(len(labels)),
         }
         means = self.losses(outputs, batch).values()
         loss = sum(float(mean.value()) for mean in means)
-        predicted = self.predicted(outputs)
-        scores = metrics.compute(self.table.metrics, predicted, labels, split)
-        return {"loss": loss} | scores
+        return {"loss": loss} | self.kind.scores(outputs, labels, split)
+
+    def details(self, split, outputs):
+        """Returns the scores of each class, and the confusion matrix."""
+        return self.kind.details(outputs, self.labels[split])
+
+    def advice(self, scores, baseline):
+        """Returns what to try after an evaluation."""
+        found = [
+            self.kind.advice(values, baseline[split], self.labels[split])
+            for split, values in scores.items()
+        ]
+        return [text for text in found if text]
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
-        """Returns [N] class ids or scores."""
-        if self.is_regression:
-            return outputs["predictions"]
-        return outputs["logits"].argmax(axis=-1)
-
-    def label_name(self, label: int) -> str:
-        """Returns the name of a class."""
-        return self.table.labels[label]
+        """Returns [N] class ids or scores, or [N, C] indicators of labels."""
+        return self.kind.predicted(outputs)
 
     def majority_baseline(self):
         """Returns each metric for its best constant prediction, by dev split.
@@ -142,9 +180,10 @@ class Glue(FineTuningTask):
         Raises:
           ValueError: for a dev split of less than two rows.
         """
-        names, baseline = self.table.metrics, {}
+        baseline = {}
         for split, labels in self.labels.items():
             if len(labels) < metrics.MIN_EXAMPLES:
+                names = self.table.metrics
                 raise ValueError(
                     f"{self.sources.get(split, split)}: {split} has "
                     f"{len(labels)} labelled row; {', '.join(names)} "
@@ -152,24 +191,7 @@ class Glue(FineTuningTask):
                     f"{metrics.MIN_EXAMPLES}. Give a dev file of more rows, or "
                     "omit --do_eval."
                 )
-            guesses = (
-                [labels.mean()] if self.is_regression else np.unique(labels)
-            )
-            if not self.is_regression and len(guesses) == 1:
-                logging.warning(
-                    "%s: all %d labels are %r, so scores do not show whether a "
-                    "model distinguishes the classes. Use a larger dev set.",
-                    split,
-                    len(labels),
-                    self.label_name(int(guesses[0])),
-                )
-            scores = [
-                metrics.compute(names, np.full_like(labels, guess), labels)
-                for guess in guesses
-            ]
-            baseline[split] = {
-                name: max(score[name] for score in scores) for name in names
-            }
+            baseline[split] = self.kind.baseline(labels, split)
         return baseline
 
     def write_predictions(self, predict, output_dir):
@@ -178,32 +200,47 @@ class Glue(FineTuningTask):
         index  prediction
         0      entailment
         1      not_entailment
+
+        A table with `id_column` has its ids instead of numbers.
         """
         for split, name in self.table.predictions.items():
             if split in self.test_splits:
                 path = os.path.join(output_dir, f"{name}.tsv")
-                self.write_table(self.predicted(predict(split)), path)
+                predicted = self.predicted(predict(split))
+                self.write_table(predicted, path, self._ids(split))
 
-    def write_table(self, predicted: np.ndarray, path: str) -> None:
-        """Writes [N] class ids or scores to a file, atomically."""
-        if self.is_regression:
-            low, high = self.table.score_range or (-np.inf, np.inf)
-            cells = [f"{score:.4f}" for score in np.clip(predicted, low, high)]
-        else:
-            cells = [self.table.labels[label] for label in predicted]
+    def _ids(self, split: str) -> list[str] | None:
+        """Returns the ids of a split's rows; None for their numbers."""
+        if not self.table.id_column:
+            return None
+        path = os.path.join(self.data.data_dir or "", self.table.files[split])
+        rows = glue_rows.read_rows(self.table, path, is_labelled=False)
+        return [row.id for row in rows]
+
+    def write_table(
+        self, predicted: np.ndarray, path: str, ids: list[str] | None = None
+    ) -> None:
+        """Writes predictions, [N] or [N, C], to a file, atomically."""
+        header = "index" if ids is None else self.table.id_column
+        if ids is None:
+            ids = range(len(predicted))
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with atomic_files.atomic_file(path) as file:
-            file.write("index\tprediction\n")
-            file.writelines(f"{n}\t{cell}\n" for n, cell in enumerate(cells))
-        logging.info("%s  rows %d", path, len(cells))
+            file.write(f"{header}\tprediction\n")
+            rows = zip(ids, self.kind.cells(predicted), strict=True)
+            file.writelines(f"{name}\t{cell}\n" for name, cell in rows)
+        logging.info("%s  rows %d", path, len(predicted))
+
+    def decisive_settings(self):
+        """Returns the settings of labels that decide the weights of a run."""
+        return self.options.decisive()
 
     def metadata(self):
-        """Returns task, labels and, if known, score range, for model.json."""
-        metadata = {
-            "task": "regression" if self.is_regression else "classification",
-            "labels": list(self.table.labels),
-            "num_texts": len(self.table.text_columns),
-        }
-        if self.table.score_range:
-            metadata["score_range"] = list(self.table.score_range)
-        return metadata
+        """Returns task, labels and the number of texts, for model.json."""
+        num_texts = len(self.table.text_columns)
+        return self.kind.metadata() | {"num_texts": num_texts}
+
+    def tuned_metadata(self, scores):
+        """Returns the thresholds of several labels, tuned on dev."""
+        del scores
+        return self.kind.tuned_metadata()

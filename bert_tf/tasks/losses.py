@@ -41,6 +41,8 @@ def cross_entropy(
     labels: tf.Tensor,
     weights: tf.Tensor,
     epsilon: float = 0.0,
+    *,
+    label_smoothing: float = 0.0,
 ) -> WeightedMean:
     """Returns the mean of -log softmax(logits)[label], in float32.
 
@@ -49,9 +51,46 @@ def cross_entropy(
       labels: [...] int32.
       weights: [...] float32; rows of weight 0 are ignored.
       epsilon: epsilon of the `WeightedMean`.
+      label_smoothing: share of the target probability that is divided equally
+        among all classes (Szegedy et al. 2015, arXiv 1512.00567, section 7).
     """
-    each = fused.cross_entropy(tf.cast(logits, tf.float32), labels)
+    logits = tf.cast(logits, tf.float32)
+    each = fused.cross_entropy(logits, labels)
+    if label_smoothing:
+        uniform = -tf.reduce_mean(tf.nn.log_softmax(logits), axis=-1)
+        each = (1.0 - label_smoothing) * each + label_smoothing * uniform
     return weighted_mean(each, weights, epsilon)
+
+
+def binary_cross_entropy(
+    logits: tf.Tensor,
+    labels: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+    *,
+    positive_weights: tf.Tensor | None = None,
+    label_smoothing: float = 0.0,
+) -> WeightedMean:
+    """Returns the mean over rows of the mean over labels, each one decision.
+
+    Args:
+      logits: [B, C] float.
+      labels: [B, C] float32, 1 for the labels of a row, otherwise 0.
+      weights: [B] float32; rows of weight 0 are ignored.
+      epsilon: epsilon of the `WeightedMean`.
+      positive_weights: [C] float32, factors of the losses of rows that have a
+        label; None for 1.
+      label_smoothing: labels are moved towards 0.5 by this share.
+    """
+    labels = (1.0 - label_smoothing) * labels + 0.5 * label_smoothing
+    logits = tf.cast(logits, tf.float32)
+    if positive_weights is None:
+        each = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+    else:
+        each = tf.nn.weighted_cross_entropy_with_logits(
+            labels, logits, tf.constant(positive_weights)
+        )
+    return weighted_mean(tf.reduce_mean(each, axis=-1), weights, epsilon)
 
 
 def weighted_mean(

@@ -29,6 +29,24 @@ def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
     )
 
 
+def macro_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the mean F1 of the classes that occur, in [0, 1]."""
+    return _mean_f1(predictions, labels, "macro")
+
+
+def weighted_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
+    """Returns the mean F1 of the classes, weighted by their numbers of rows."""
+    return _mean_f1(predictions, labels, "weighted")
+
+
+def _mean_f1(predictions, labels, average: str) -> float:
+    return float(
+        sklearn.metrics.f1_score(
+            labels, predictions, average=average, zero_division=0.0
+        )
+    )
+
+
 def matthews_correlation(predictions: np.ndarray, labels: np.ndarray) -> float:
     """Returns Matthews' correlation in [-1, 1].
 
@@ -63,6 +81,8 @@ def _correlation(function, predictions, labels) -> float | None:
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float | None]] = {
     "accuracy": accuracy,
     "f1": f1,
+    "macro_f1": macro_f1,
+    "weighted_f1": weighted_f1,
     "matthews_correlation": matthews_correlation,
     "pearson": pearson,
     "spearman": spearman,
@@ -131,7 +151,7 @@ def why_undefined(
       predictions: [N] class ids or scores.
       labels: [N] of the same kind.
     """
-    if name == "accuracy":
+    if name in ("accuracy", "macro_f1", "weighted_f1"):
         return ""
     if name == "f1":
         has_class_1 = np.any(predictions == 1) or np.any(labels == 1)

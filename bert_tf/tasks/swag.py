@@ -37,6 +37,7 @@ class Swag(Glue):
     def __init__(self, data: swag_files.SwagData | None = None):
         table = glue_tables.GlueTask(name="SWAG", files={}, text_columns=())
         super().__init__(table, data)
+        self.kind.labels = ()  # Endings have no names.
         self.schema = schema.MULTIPLE_CHOICE
         self.files = data.find_files() if data else {}
 
@@ -44,9 +45,8 @@ class Swag(Glue):
         """Returns a BertMultipleChoice."""
         return models.BertMultipleChoice(config, dtype=dtype)
 
-    def label_name(self, label):
-        """Returns the number of an ending: it has no name."""
-        return str(label)
+    def prepare(self, model_dir, model_metadata):
+        """Does nothing: the files are known."""
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""

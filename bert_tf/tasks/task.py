@@ -41,6 +41,7 @@ class Target(NamedTuple):
       loss_name: name of the loss, of which several targets of the same weights
         may be parts. Default: the target's name and "_loss".
       accuracy_name: default: the target's name and "_accuracy".
+      accuracy_weights: weights of its accuracy. Default: `weights`.
     """
 
     logits: str
@@ -51,6 +52,12 @@ class Target(NamedTuple):
     epsilon: float = 0.0
     loss_name: str | None = None
     accuracy_name: str | None = None
+    accuracy_weights: tf.Tensor | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether its loss is `cross_entropy`, perhaps with settings."""
+        return getattr(self.loss, "func", self.loss) is cross_entropy
 
     def mean(self, outputs: Outputs) -> WeightedMean:
         """Returns its loss, multiplied by its share."""
@@ -132,10 +139,14 @@ class Task:
         """Returns the accuracy for each target with classes."""
         return {
             target.accuracy_name or f"{name}_accuracy": accuracy(
-                outputs[target.logits], target.labels, target.weights
+                outputs[target.logits],
+                target.labels,
+                target.weights
+                if target.accuracy_weights is None
+                else target.accuracy_weights,
             )
             for name, target in self.targets(batch).items()
-            if target.loss is cross_entropy
+            if target.has_classes
         }
 
 
@@ -212,6 +223,20 @@ class FineTuningTask(Task):
           output_dir: folder of the files, each of which is written atomically.
         """
         raise NotImplementedError
+
+    def decisive_settings(self) -> dict:
+        """Returns the task's options that decide the weights of a run."""
+        return {}
+
+    def details(self, split: str, outputs: SplitOutputs) -> dict:
+        """Returns further results of a dev split, such as those of classes."""
+        del split, outputs
+        return {}
+
+    def advice(self, scores: Scores, baseline: Scores) -> list[str]:
+        """Returns what to try after an evaluation, for the log."""
+        del scores, baseline
+        return []
 
     def metadata(self) -> dict:
         """Returns the task's own entries of model.json.

@@ -124,11 +124,13 @@ def write(
     *,
     task_name: str,
     best_metric: str,
+    details: Mapping[str, Mapping],
 ) -> None:
     """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
     The majority-class baseline is written under "majority_baseline". A score
-    that is undefined is null, and "undefined" says why.
+    that is undefined is null, and "undefined" says why. `details`, by split,
+    are written under their names: "classes" and "confusion_matrix".
     """
     content = {
         "task_name": task_name,
@@ -141,6 +143,7 @@ def write(
         content
         | results
         | {run_models.BASELINE: baseline}
+        | _by_name(details)
         | _undefined(results),
     )
     _log(results, step)
@@ -150,6 +153,15 @@ def write(
             split,
             reporting.format_values(values),
         )
+
+
+def _by_name(details: Mapping[str, Mapping]) -> dict[str, dict]:
+    """Returns name -> split -> value, given split -> name -> value."""
+    found: dict[str, dict] = {}
+    for split, values in details.items():
+        for name, value in values.items():
+            found.setdefault(name, {})[split] = value
+    return found
 
 
 def _undefined(results: Scores) -> dict:

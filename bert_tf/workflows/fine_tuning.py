@@ -436,7 +436,13 @@ def train_and_predict(
                 config.output_dir,
                 task_name=run.task.name,
                 best_metric=run.task.best_metric,
+                details={
+                    split: run.task.details(split, predict(split))
+                    for split in scores
+                },
             )
+            for text in run.task.advice(scores, baseline):
+                logging.warning("%s", text)
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
@@ -526,6 +532,7 @@ def _train(
         }
         | split.identity(config)
         | config.decisive_settings()
+        | run.task.decisive_settings()
         | teacher
         | started_from
     )

@@ -17,6 +17,8 @@ HEADINGS = {
         *("data_dir", "glue_dir", "task_name", "train_file", "dev_file"),
         *("test_file", "predict_file", "dev_share", "labels", "columns"),
         *("text_column", "text_a_column", "text_b_column", "label_column"),
+        *("multi_label", "label_separator", "label_columns", "id_column"),
+        *("weight_column", "group_column"),
         *("test_has_tags", "word_column", "tag_column", "comment_prefix"),
         *("tag_scheme", "entity_types", "version_2_with_negative"),
         *("answer_alignment", "skip_misplaced_answers"),
@@ -47,7 +49,7 @@ HEADINGS = {
         *("stop_at_step", "learning_rate", "learning_rate_schedule"),
         *("final_learning_rate", "num_warmup_steps", "warmup_proportion"),
         *("gradient_accumulation_steps", "dropout", "seed"),
-        *("num_restarts", "grid"),
+        *("num_restarts", "grid", "class_weights", "label_smoothing"),
     ),
     "Optimizer": (
         *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),
@@ -61,6 +63,7 @@ HEADINGS = {
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
+        *("best_metric", "threshold"),
         *("early_stopping_evaluations", "batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k"),
         *("n_best_size", "max_answer_length", "null_score_diff_threshold"),

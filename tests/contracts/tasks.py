@@ -123,6 +123,11 @@ def write(folder: pathlib.Path, records: pathlib.Path) -> None:
         table.append(row)
     with open(folder / "own.csv", "w", newline="") as file:
         csv.writer(file).writerows(table)
+    with open(folder / "labels.jsonl", "w") as file:
+        for i, found in enumerate([["sea"], ["sea", "crew"], []] * 4):
+            text = " ".join([lines[i], "the sea"] if "sea" in found else [])
+            row = {"id": f"row {i}", "text": text or lines[i], "found": found}
+            file.write(json.dumps(row) + "\n")
     run_processes.write_config(folder)
     config = json_files.read(folder / "bert_config.json")
     # Answers differ from row to row.
@@ -208,6 +213,22 @@ def check_table(name, field):
         assert len(set(found)) > 1
 
     return check
+
+
+def labelled_rows(data):
+    lines = (data / "labels.jsonl").read_text().splitlines()
+    return [{"text_a": json.loads(line)["text"]} for line in lines]
+
+
+def check_labels(answers, folder):
+    """Compares the labels of each row with a file, by its ids."""
+    lines = (folder / "labels.tsv").read_text().splitlines()
+    assert lines[0] == "id\tprediction"
+    expected = [
+        f"row {i}\t{','.join(row['labels'])}" for i, row in enumerate(answers)
+    ]
+    assert lines[1:] == expected
+    assert len({tuple(row["labels"]) for row in answers}) > 1
 
 
 def squad_scores(data, folder, version):
@@ -402,6 +423,25 @@ TASKS = [
         asked=table_rows("own.csv", ["first", "second"]),
         check=check_table("own", "label"),
         labels=("bad", "good", "so so"),
+        **_GLUE,
+    ),
+    Task(
+        "several labels",
+        "run_glue",
+        [
+            f"--{split}_file={{data}}/labels.jsonl"
+            for split in ("train", "dev", "test")
+        ]
+        + ["--task_name=labels", "--text_column=text", "--label_column=found"]
+        + ["--multi_label", "--id_column=id"],
+        "multi_label",
+        "multi_label",
+        "micro_f1",
+        ("micro_f1", "macro_f1", "average_precision", "loss"),
+        ("labels.jsonl", '"sea"', '["sea"]', "labels.jsonl:1: 'found' is"),
+        asked=labelled_rows,
+        check=check_labels,
+        labels=("crew", "sea"),
         **_GLUE,
     ),
     Task(

@@ -44,6 +44,7 @@ _OF_WORDS = [*_TEXTS, {"words": ["a"]}, {"words": LONG.split()}]
 # Texts in addition to those of `exports`: empty, long, not UTF-8.
 TEXTS = {
     "classification": _PAIRS,
+    "multi_label": _PAIRS,
     "regression": _PAIRS,
     "question_answering": [
         {"question": "", "context": "The cat."},
@@ -69,6 +70,7 @@ _CUT_PAIRS = [*_CUT, ("a " * 6, "a " * 7), ("a " * 7, "a " * 7)]
 # Kind -> texts as long as a row and longer ones, and how many are cut.
 CUT = {
     "classification": (_CUT_PAIRS, 2),
+    "multi_label": (_CUT_PAIRS, 2),
     "regression": (_CUT_PAIRS, 2),
     "sentence_embedding": (_CUT, 1),
     "fill_mask": ([EXACT, EXACT + "[MASK]", "[MASK]"], 1),
@@ -92,6 +94,14 @@ def _of_label(answer):
     assert probability == probabilities[label] == max(probabilities.values())
     assert list(probabilities) == exports.LABELS
     return {"label": label, "probabilities": probabilities.values()}
+
+
+def _of_labels(answer):
+    labels, probabilities = answer
+    assert list(probabilities) == exports.LABELS
+    reached = [x for x in probabilities if probabilities[x] >= 0.5]
+    assert list(labels) == reached
+    return {"labels": list(labels), "probabilities": probabilities.values()}
 
 
 def _of_vector(answer):
@@ -128,6 +138,7 @@ def _of_masks(answer):
 # Kind -> what the JSON of an answer of a Predictor should be.
 RECORDS = {
     "classification": _of_label,
+    "multi_label": _of_labels,
     "regression": lambda x: {"score": x.score},
     "question_answering": _of_answer,
     "tagging": _of_tags,

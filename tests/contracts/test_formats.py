@@ -39,7 +39,10 @@ from bert_tf.model import models
 from bert_tf.workflows import conversion
 
 TASKS = tuple(models.TASK_MODELS)
-POOLED = ("pretraining", "classification", "regression", "multiple_choice")
+POOLED = (
+    *("pretraining", "classification", "multi_label", "regression"),
+    "multiple_choice",
+)
 RULES = {"strip_accents": False, "tokenize_chinese_chars": False}
 
 
@@ -135,7 +138,7 @@ ROWS = {
     ),
     "keras_hub": Row(
         "keras_hub",
-        ("pretraining", "classification", "regression"),
+        ("pretraining", "classification", "multi_label", "regression"),
         ("model.weights.h5", "task.weights.h5", "config.json"),
         "model.weights.h5/layers/reversible_embedding/vars/0",
         config="config.json",

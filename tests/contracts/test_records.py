@@ -168,10 +168,30 @@ KINDS = [
         {
             **{"text_columns": ["a", "b"], "label_column": "grade"},
             **{"labels": ["bad", "good"]},
-            **{"held_out": {"dev_share": 0.3, "seed": 12345}},
+            "held_out": {
+                **{"dev_share": 0.3, "seed": 12345},
+                **{"stratified": True, "groups": None},
+            },
         },
         ("--labels=good,bad", "labels .* there, .* now"),
         ("own.csv", b",bad\n", b",fair\n", ":2: label 'fair' is not one of "),
+    ),
+    _task(
+        "several labels",
+        "glue",
+        "--train_file=labels.jsonl --text_column=text --label_column=found "
+        "--multi_label --weight_column=weight --group_column=author "
+        "--dev_share=0.3",
+        ("weighted_multi_label", "multi_label"),
+        {
+            **{"labels": ["bad", "good", "long"], "label_separator": ","},
+            "held_out": {
+                **{"dev_share": 0.3, "seed": 12345},
+                **{"stratified": True, "groups": "author"},
+            },
+        },
+        ("--label_separator=;", "label_separator ',' there, ';' now"),
+        ("labels.jsonl", b'"weight": 1', b'"weight": -1', ":1: 'weight' is"),
     ),
     _task(
         "spans",
@@ -251,6 +271,10 @@ def inputs(tmp_path_factory, tiny_vocab_file):
         csv.writer(file, lineterminator="\n").writerows(
             [("a", "b", "grade"), *table]
         )
+    with open(folder / "labels.jsonl", "w") as file:
+        for i, found in enumerate([["bad"], ["good", "long"], [], "good"] * 3):
+            row = {"text": lines[i], "found": found, "weight": 1 + i % 2}
+            file.write(json.dumps(row | {"author": f"a{i // 2}"}) + "\n")
     tags = "1 the O O\n2 sea B-X B-SEA\n# end the file\n\n1 ship O O\n"
     (folder / "tags.txt").write_text(tags)
     shutil.copy(tiny_vocab_file, folder / "vocab.txt")

@@ -1,15 +1,19 @@
 """GLUE rows -> classification, regression or unlabelled records."""
 
+import collections
 import dataclasses
+import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, records
+from tfrecords.options import quoted
+from tfrecords.tables import hold_out
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -33,7 +37,12 @@ class Split:
 
 
 def find_splits(
-    task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
+    task: glue_tables.GlueTask,
+    data_dir: str,
+    *,
+    dev_share: float,
+    seed: int,
+    is_stratified: bool = True,
 ) -> list[Split]:
     """Returns the splits whose files exist.
 
@@ -43,6 +52,8 @@ def find_splits(
       dev_share: share of the rows of train to hold out if there is no dev
         file; 0 for none.
       seed: random seed of the rows to hold out.
+      is_stratified: whether each class has its share of them. Earlier versions
+        drew each row by itself.
 
     Raises:
       ValueError: if none of the files exists, or `dev_share` is out of range.
@@ -69,12 +80,20 @@ def find_splits(
         f"{task.name} has no dev file: a share of {dev_share:g} of train is "
         f"held out (seed {seed})"
     )
+    held_out: dict = {"dev_share": dev_share, "seed": seed}
+    if is_stratified:
+        held_out |= {"stratified": True, "groups": task.group_column}
+    # Only when records are made: it reads the file.
+    dev_rows = functools.cache(
+        lambda: _held_out_rows(task, paths["train"], dev_share, seed)
+    )
 
     def is_dev(number: int) -> bool:
+        if is_stratified:
+            return number in dev_rows()
         # Seeded by the row's number, so that no list of rows is needed.
         return np.random.default_rng([seed, number]).random() < dev_share
 
-    held_out = {"dev_share": dev_share, "seed": seed}
     return [
         Split(
             "train", paths["train"], lambda number: not is_dev(number), held_out
@@ -84,11 +103,37 @@ def find_splits(
     ]
 
 
+def _held_out_rows(task, path, dev_share, seed) -> frozenset[int]:
+    rows = glue_rows.read_rows(task, path, is_labelled=True)
+    # Without the texts, which may not fit into memory.
+    labels, groups = zip(*((row.label, row.group) for row in rows), strict=True)
+    dev = hold_out.choose(
+        [0] * len(labels) if task.is_regression else _strata(labels),
+        groups if task.group_column else None,
+        dev_share=dev_share,
+        seed=seed,
+    )
+    logging.info(
+        "%s: %d of %d rows are held out as dev", path, len(dev), len(labels)
+    )
+    return frozenset(dev.tolist())
+
+
+def _strata(labels: Sequence) -> list[int]:
+    """Returns a class of each row: of several labels, the rarest one."""
+    rows = [x if isinstance(x, tuple) else (x,) for x in labels]
+    counts = collections.Counter(label for row in rows for label in row)
+    return [min(row, key=lambda x: (counts[x], x), default=-1) for row in rows]
+
+
 def schema_name(task: glue_tables.GlueTask, split: str) -> str:
     """Returns the key in `schema.SCHEMAS` of a split's records."""
     if split.startswith("test"):
         return "encoder_inputs"
-    return "regression" if task.is_regression else "classification"
+    weighted = "weighted_" * bool(split == "train" and task.weight_column)
+    if task.multi_label:
+        return weighted + "multi_label"
+    return weighted + ("regression" if task.is_regression else "classification")
 
 
 def make_records(
@@ -119,12 +164,49 @@ def make_records(
       ValueError: as in `glue_rows.read_rows` and `split_records.make`.
     """
     encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
-    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
+    splits = find_splits(
+        task,
+        data_dir,
+        dev_share=dev_share,
+        seed=seed,
+        is_stratified=_is_stratified(os.path.join(output_dir, "train")),
+    )
+    if task.group_column:
+        _check_groups(task, splits)
     return split_records.make(
         [_to_make(task, split, encode, max_seq_length) for split in splits],
         split_records.vocabulary_of(tokenizer),
         output_dir,
     )
+
+
+def _is_stratified(folder: str) -> bool:
+    """Returns whether dev is, or will be, held out from train by strata.
+
+    Not in a folder of records of an earlier version, which are kept.
+    """
+    if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
+        return True
+    held_out = records.Manifest.read(folder).flags.get("held_out")
+    return not held_out or "stratified" in held_out
+
+
+def _check_groups(task, splits: Sequence[Split]) -> None:
+    """Raises ValueError if a group has rows in the files of train and dev."""
+    groups: dict[str, set] = {}
+    for split in splits:
+        if split.is_labelled and not split.held_out:
+            rows = glue_rows.read_rows(task, split.path, is_labelled=True)
+            groups[split.name] = {row.group for row in rows}
+    train = groups.pop("train", set())
+    for name, found in groups.items():
+        if both := train & found:
+            raise ValueError(
+                f"{len(both)} groups of {task.group_column!r} have rows in "
+                f"both train and {name}, such as "
+                f"{quoted(min(map(str, both)))}. Move "
+                " their rows into one file, or omit --group_column."
+            )
 
 
 def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
@@ -138,7 +220,7 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
     return split_records.Split(
         name=split.name,
         schema_name=schema_name(task, split.name),
-        sizes={"max_seq_length": max_seq_length},
+        sizes=_sizes(task, split, max_seq_length),
         flags={
             "task_name": task.name,
             "max_seq_length": max_seq_length,
@@ -146,6 +228,7 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
             "label_column": task.label_column,
             "labels": list(task.labels),
             "held_out": split.held_out,
+            **_more_flags(task),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
@@ -154,9 +237,30 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
     )
 
 
+def _sizes(task, split, max_seq_length) -> dict[str, int]:
+    sizes = {"max_seq_length": max_seq_length}
+    if task.multi_label and split.is_labelled:
+        sizes["num_labels"] = len(task.labels)
+    return sizes
+
+
+def _more_flags(task) -> dict:
+    """Returns the columns that not all tables have, for the manifest."""
+    given = {
+        "label_columns": list(task.label_columns),
+        "label_separator": task.multi_label and task.label_separator,
+        "weight_column": task.weight_column,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
 def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
     rows = glue_rows.read_rows(
-        task, split.path, is_labelled=split.is_labelled, statistics=statistics
+        task,
+        split.path,
+        is_labelled=split.is_labelled,
+        is_train=split.name == "train",
+        statistics=statistics,
     )
     return (row for number, row in enumerate(rows) if split.takes_row(number))
 
@@ -215,8 +319,21 @@ def _examples(
         counts["truncated_rows"] += int(is_cut.numpy().sum())
         for index, row in enumerate(chunk):
             example = {name: values[index] for name, values in arrays.items()}
-            if row.label is not None and task.is_regression:
-                example["label_scores"] = np.float32(row.label)
-            elif row.label is not None:
-                example["label_ids"] = np.int32(row.label)
-            yield example
+            yield example | _label_of(task, row)
+
+
+def _label_of(task, row: glue_rows.Row) -> dict[str, np.ndarray]:
+    """Returns the features of a row's label and weight."""
+    if row.label is None:
+        return {}
+    if task.multi_label:
+        labels = np.zeros(len(task.labels), np.float32)
+        labels[list(row.label)] = 1.0
+        features = {"multi_hot_labels": labels}
+    elif task.is_regression:
+        features = {"label_scores": np.float32(row.label)}
+    else:
+        features = {"label_ids": np.int32(row.label)}
+    if row.weight is not None:
+        features["example_weights"] = np.float32(row.weight)
+    return features

@@ -1,102 +1,131 @@
-"""TSV or CSV files of a GLUE task -> rows of texts and label."""
+"""Tables of a GLUE task, or a user's own -> rows of texts and label."""
 
+import collections
 import csv
-import dataclasses
 import io
+import itertools
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from tfrecords.options import quoted, shortened
-from tfrecords.tasks import glue_tables
-from tfrecords.text import text_files
+from absl import logging
 
-# The csv module's limit, 131072, is less than a long passage.
-MAX_FIELD = 1 << 24
-# Maximum number of labels that a message proposes.
+from tfrecords.options import quoted, shortened
+from tfrecords.tables import table_files
+from tfrecords.tables.table_files import ReadStatistics
+from tfrecords.tasks import glue_tables
+
+# Maximum number of labels that are collected from a file.
 _MAX_LABELS = 50
-_TABLE = (
-    "a table with a header line; pandas.read_json(..., lines=True) and "
-    ".to_csv(..., index=False) convert it"
-)
+_MAX_SCORE = 3e38  # About the range of float32.
+
+# Class id, score, or ids of several labels; None in test sets.
+Label = int | float | tuple[int, ...] | None
 
 
 class Row(NamedTuple):
     """A text or a pair of texts, and its label."""
 
     texts: tuple[str, ...]  # One or two.
-    label: int | float | None  # Class id or score; None in test sets.
+    label: Label
     source: str  # "file:line".
+    weight: float | None = None  # In the loss; None if it has none.
+    group: str | None = None
+    id: str | None = None
 
 
-@dataclasses.dataclass
-class ReadStatistics:
-    """Counts of reading rows."""
+def takes_labels(data: glue_tables.GlueData) -> bool:
+    """Returns whether labels of a user's own tables are not given."""
+    has_labels = bool(data.labels or data.label_columns)
+    return bool(data.own_files()) and not has_labels
 
-    rows: int = 0
-    skipped_rows: int = 0
-    lines_with_invalid_utf8: int = 0
+
+def has_labels(data: glue_tables.GlueData) -> bool:
+    """Returns whether the labels are given, or can be collected from a file."""
+    return not takes_labels(data) or bool(data.own_files().keys() - {"test"})
 
 
 def choose_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
-    """Returns `GlueData.choose_task`.
+    """Returns `GlueData.choose_task`, with labels of the file if not given.
 
     Raises:
-      ValueError: likewise; if text columns or labels are omitted, the message
-        has the columns or the labels of the file.
+      ValueError: likewise; if text columns are omitted, or labels that cannot
+        be collected, the message has the columns or the values of the file.
     """
-    files = data.own_files()
-    if files and not data.text_column:
-        (split, path), *_ = files.items()
-        names = ",".join(_read_header(path))
+    paths = data.own_files()
+    if paths and not data.text_column:
+        (split, path), *_ = paths.items()
+        names = ",".join(table_files.read_header(path, data.input_format))
         raise ValueError(
             f"--{split}_file needs --text_column, the names of one or two "
             f"columns. {path} has {shortened(names, 300)}."
         )
-    labelled = [split for split in files if split != "test"]
-    if labelled and not data.labels:
-        raise ValueError(
-            f"--{labelled[0]}_file needs --labels, in the order of their ids: "
-            + _describe_labels(files[labelled[0]], data.label_column)
-        )
-    return data.choose_task()
+    labels = None
+    if takes_labels(data) and has_labels(data):
+        split = next(split for split in paths if split != "test")
+        labels = _collect_labels(data, split, paths[split])
+    return data.choose_task(labels)
 
 
-def _read_header(path: str) -> list[str]:
-    with open(path, "rb") as file:
-        _, header = next(_cells(file, path, ReadStatistics()), (0, []))
-    return header
-
-
-def _describe_labels(path: str, column: str) -> str:
-    """Returns the values of a column as a flag, or why they are no labels."""
-    found = set()
-    with open(path, "rb") as file:
-        table = _cells(file, path, ReadStatistics())
-        _, header = next(table, (0, []))
-        check_columns([column], header, path, "Name one with --label_column.")
-        index = header.index(column)
-        for _, row in table:
-            found.update(row[index : index + 1])
-            if len(found) > _MAX_LABELS:
-                break
-    found.discard("")
-    where = f"column {column!r} of {path} has"
+def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
+    """Returns the labels of a file, sorted; raises ValueError for numbers."""
+    counts = _count_labels(data, path)
+    found = sorted(counts)
+    where = f"column {data.label_column!r} of {path} has"
+    needs = f"--{split}_file needs --labels, in the order of their ids: {where}"
     if not found:
-        return f"{where} no values. Name another with --label_column."
-    numbers = all(map(_is_number, found))
+        raise ValueError(
+            f"{needs} no values. Name another with --label_column."
+        )
     if len(found) > _MAX_LABELS:
-        return (
-            f"{where} more than {_MAX_LABELS} different values, such as "
-            f"{quoted(min(found))}. Give --labels=score if it is a number to "
+        raise ValueError(
+            f"{needs} more than {_MAX_LABELS} different values, such as "
+            f"{quoted(found[0])}. Give --labels=score if it is a number to "
             "predict, or name another column with --label_column."
         )
-    names = io.StringIO()
-    order = sorted(found, key=float) if numbers else sorted(found)
-    csv.writer(names, lineterminator="").writerow(order)
-    score = "; or --labels=score to predict the number" if numbers else ""
-    return f"{where} {shlex.quote(f'--labels={names.getvalue()}')}{score}"
+    if all(map(_is_number, found)):
+        names = io.StringIO()
+        order = sorted(found, key=float)
+        csv.writer(names, lineterminator="").writerow(order)
+        score = "; or --labels=score to predict the number"
+        raise ValueError(
+            f"{needs} {shlex.quote(f'--labels={names.getvalue()}')}"
+            f"{'' if data.multi_label else score}"
+        )
+    logging.info(
+        "labels of %s, in the order of their ids: %s",
+        path,
+        ", ".join(f"{label} ({counts[label]} rows)" for label in found),
+    )
+    return tuple(found)
+
+
+def _count_labels(data, path) -> collections.Counter:
+    """Returns the labels of a file, at most a few more than `_MAX_LABELS`."""
+    wanted, counts = [data.label_column], collections.Counter()
+    separator = data.label_separator if data.multi_label else None
+    fix = "Name one with --label_column."
+    for line, cells in _read_columns(path, data.input_format, wanted, fix):
+        where = f"{path}:{line}: {data.label_column!r}"
+        cell = table_files.to_cell(cells[0], where)
+        if isinstance(cell, list) and not data.multi_label:
+            raise ValueError(
+                f"{where} is a list, {quoted(cell)}. Add --multi_label."
+            )
+        counts.update(_split(cell, separator))
+        if len(counts) > _MAX_LABELS:
+            break
+    return counts
+
+
+def _split(cell: table_files.Cell, separator: str | None) -> list[str]:
+    """Returns the labels of a cell that are not empty."""
+    if isinstance(cell, str):
+        cell = (
+            [x.strip() for x in cell.split(separator)] if separator else [cell]
+        )
+    return [label for label in cell or () if label]
 
 
 def _is_number(text: str) -> bool:
@@ -111,171 +140,184 @@ def read_rows(
     path: str,
     *,
     is_labelled: bool,
+    is_train: bool = False,
     statistics: ReadStatistics | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a file, one at a time.
 
     Args:
-      task: defines columns and labels.
-      path: `*.csv` has commas and quotes; other files have tabs, and quotes are
-        text.
-      is_labelled: whether to read labels; test sets have none.
+      task: defines format, columns and labels.
+      path: a table, see `tables.table_files.read`.
+      is_labelled: whether to read labels and groups; test sets have none.
+      is_train: whether to read weights.
       statistics: counts are added to it; None to count nothing.
 
     Raises:
       ValueError: naming file and line, if the file is empty, a column is
         missing, a row has too few or too many columns or an unclosed quote, or
-        a label is not one of the task's.
+        a label or weight is not one of the task's.
     """
     statistics = statistics or ReadStatistics()
-    with open(path, "rb") as file:
-        table = _cells(file, path, statistics)
-        header = task.header if is_labelled else None
-        if header is None:
-            _, header = next(table, (0, ()))
-        wanted = task.text_columns + (task.label_column,) * is_labelled
-        check_columns(
-            wanted,
-            header,
-            path,
-            "Name other columns with --text_column and --label_column, or use "
-            "the task's official file.",
-        )
-        columns = [header.index(name) for name in wanted]
-        for line, row in table:
-            if len(row) != len(header):
-                # A skipped test row would shift the predictions after it.
-                if task.skips_bad_rows and is_labelled:
-                    statistics.skipped_rows += 1
-                    continue
-                raise ValueError(
-                    f"{path}:{line}: {len(row)} columns where the header has "
-                    f"{len(header)}: {listed(header)}. There is a separator "
-                    "too few or too many, or a stray quote or line break "
-                    "joined or split rows. Correct this line."
-                )
-            values = [row[column] for column in columns]
-            label = None
-            if is_labelled:
-                label = _parse_label(task, values.pop(), f"{path}:{line}")
-            statistics.rows += 1
-            yield Row(tuple(values), label, f"{path}:{line}")
-    if not statistics.rows:
+    num_rows = statistics.rows
+    wanted = task.columns(is_labelled, is_train)
+    for line, cells in _read_columns(
+        path,
+        task.input_format,
+        list(wanted.values()),
+        "Name other columns with --text_column and --label_column, or use the "
+        "task's official file.",
+        header=task.header if is_labelled else None,
+        # A skipped test row would shift the predictions after it.
+        skips_bad_rows=task.skips_bad_rows and is_labelled,
+        statistics=statistics,
+    ):
+        where = f"{path}:{line}"
+        row = {
+            key: table_files.to_cell(cell, f"{where}: {name!r}")
+            for (key, name), cell in zip(wanted.items(), cells, strict=True)
+        }
+        yield _make_row(task, row, where)
+        statistics.rows += 1
+    if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
 
-def _cells(file, path, statistics) -> Iterator[tuple[int, list[str]]]:
-    lines = decoded(file, path, statistics)
-    is_csv = path.lower().endswith(".csv")
-    return (csv_cells if is_csv else _tsv_cells)(lines, path)
+def _read_columns(
+    path: str,
+    input_format: str,
+    wanted: Sequence[str],
+    fix: str,
+    *,
+    header: Sequence[str] | None = None,
+    skips_bad_rows: bool = False,
+    statistics: ReadStatistics | None = None,
+) -> Iterator[tuple[int, list]]:
+    """Yields the line and the wanted values of each row.
 
-
-def decoded(
-    lines: Iterable[bytes], path: str, statistics: ReadStatistics
-) -> Iterator[str]:
-    """Yields lines decoded as UTF-8; counts lines with invalid bytes.
-
-    Raises:
-      ValueError: as `text_files.check_line`, for a table; or if the file is
-        JSON.
+    Args:
+      path: a table.
+      input_format: one of `table_files.FORMATS`.
+      wanted: names of columns; or numbers, of a table without a header.
+      fix: what to do if columns are missing.
+      header: the header of a file without one.
+      skips_bad_rows: whether rows of too few or many cells are skipped.
+      statistics: counts are added to it.
     """
-    decode = text_files.Decoder(path, is_table=True)
-    for number, line in enumerate(lines, 1):
-        before = decode.num_replaced
-        text = decode(line, number)
-        if number == 1:
-            text_files.check_not_json(text, path, _TABLE)
-        statistics.lines_with_invalid_utf8 += decode.num_replaced > before
-        yield text
-
-
-def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
-    for number, line in enumerate(lines, 1):
-        if line := line.removesuffix("\n").removesuffix("\r"):
-            yield number, line.split("\t")
-
-
-def csv_cells(
-    lines: Iterable[str], path: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a CSV that are not empty, with their first lines.
-
-    Raises:
-      ValueError: naming file and line, if quotes do not match, or a field is
-        longer than 16 million characters.
-    """
-    csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(lines, strict=True)
-    while True:
-        first_line = reader.line_num + 1
-        try:
-            row = next(reader, None)
-        except csv.Error as error:
-            where = f"{path}:{first_line}"
-            raise ValueError(f"{where}: {describe(error)}") from error
-        if row is None:
-            return
-        if row:
-            yield first_line, row
-
-
-def describe(error: csv.Error) -> str:
-    """Returns the fault in a row of a CSV, and its correction."""
-    fix = (
-        "Is a quote not closed, or not doubled inside a quoted text? Write it "
-        'as "".'
-    )
-    if "field limit" in str(error):
-        fix = "Shorten it; or is a quote not closed?"
-    elif "new-line" in str(error):
-        fix = "Remove the carriage return, or put quotes around it."
-    # Without the csv module's advice to programmers.
-    reason = str(error).partition(" - ")[0]
-    return f"{reason}. {fix}"
-
-
-def check_columns(
-    wanted: Iterable[str], header: Sequence[str], path: str, fix: str
-) -> None:
-    """Raises ValueError for columns that are missing or there twice.
-
-    If columns are missing, its message ends with `fix`.
-    """
-    wanted = list(wanted)
-    if not header:
-        raise ValueError(f"{path} is empty; copy or create it again.")
-    missing = [name for name in wanted if name not in header]
-    if missing:
-        raise ValueError(
-            f"{path}:1: no column {listed(missing)}; there are "
-            f"{listed(header)}. {fix}"
-        )
-    text_files.check_unique(wanted, header, f"{path}:1")
-
-
-def listed(names: Iterable[str]) -> str:
-    """Returns the names of columns for a message, shortened."""
-    return shortened(", ".join(map(repr, names)), 300)
-
-
-def _parse_label(
-    task: glue_tables.GlueTask, label: str, where: str
-) -> int | float:
-    if not task.is_regression:
-        if label not in task.labels:
+    statistics = statistics or ReadStatistics()
+    table = table_files.read(path, input_format, statistics)
+    first = None
+    if header is None:
+        line, header = next(table, (0, ()))
+        if table_files.are_numbers(wanted) and not set(wanted) <= set(header):
+            first, header = (line, header), [*map(str, range(len(header)))]
+    table_files.check_columns(wanted, header, path, fix)
+    columns = [header.index(name) for name in wanted]
+    for line, row in itertools.chain([first] if first else (), table):
+        if len(row) == len(header):
+            yield line, [row[column] for column in columns]
+        elif skips_bad_rows:
+            statistics.skipped_rows += 1
+        else:
             raise ValueError(
-                f"{where}: label {quoted(label)} is not one of {task.name}'s: "
-                f"{', '.join(task.labels)}. Correct the line or the labels."
+                f"{path}:{line}: {len(row)} columns where the header has "
+                f"{len(header)}: {table_files.listed(header)}. There is a "
+                "separator too few or too many, or a stray quote or line break "
+                "joined or split rows. Correct this line."
             )
-        return task.labels.index(label)
-    low, high = task.score_range or (-3e38, 3e38)  # Range of float32.
-    try:
-        score = float(label)
-    except ValueError:
-        score = float("nan")
+
+
+def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
+    """Returns a row, of cells whose keys are those of `GlueTask.columns`."""
+    texts = []
+    for number, name in enumerate(task.text_columns):
+        texts.append(cells[f"text_{number}"])
+        if not isinstance(texts[-1], str):
+            raise ValueError(
+                f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
+                "text. Correct or remove the row."
+            )
+    label = weight = None
+    if "label" in cells:
+        label = _parse_label(task, cells["label"], where)
+    elif "label_0" in cells:
+        flags = [cells[f"label_{i}"] for i in range(len(task.label_columns))]
+        label = _indicated(task, flags, where)
+    if "weight" in cells:
+        weight = _parse_weight(task, cells["weight"], where)
+    return Row(
+        tuple(texts), label, where, weight, cells.get("group"), cells.get("id")
+    )
+
+
+def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
+    if task.multi_label:
+        labels = _split(cell, task.label_separator)
+        return tuple(
+            sorted({_class_id(task, label, where) for label in labels})
+        )
+    if not isinstance(cell, str):
+        raise ValueError(
+            f"{where}: {task.label_column!r} is {quoted(cell)}; it should be "
+            "one label. Correct the row, or add --multi_label if rows have "
+            "several."
+        )
+    if not task.is_regression:
+        return _class_id(task, cell, where)
+    low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
+    score = _number(cell)
     if not low <= score <= high:
         raise ValueError(
-            f"{where}: label {quoted(label)} is not a score of {task.name}, a "
+            f"{where}: label {quoted(cell)} is not a score of {task.name}, a "
             f"number from {low:g} to {high:g}. Correct the line."
         )
     return score
+
+
+def _class_id(task, label: str, where: str) -> int:
+    """Returns the id of a label, which may be the id itself."""
+    if label in task.labels:
+        return task.labels.index(label)
+    # As in files of Hugging Face's datasets. Not if labels are numbers.
+    if label.isdecimal() and not any(map(_is_number, task.labels)):
+        if int(label) < len(task.labels):
+            return int(label)
+    raise ValueError(
+        f"{where}: label {quoted(label)} is not one of {task.name}'s: "
+        f"{shortened(', '.join(task.labels), 300)}. Correct the line or the "
+        "labels."
+    )
+
+
+def _indicated(task, cells: Sequence, where: str) -> tuple[int, ...]:
+    """Returns the ids of the label columns that have a 1."""
+    values = {"0": 0, "1": 1, "false": 0, "true": 1, "0.0": 0, "1.0": 1}
+    found = []
+    for i, (name, cell) in enumerate(
+        zip(task.label_columns, cells, strict=True)
+    ):
+        value = values.get(str(cell).lower())
+        if value is None:
+            raise ValueError(
+                f"{where}: {name!r} is {quoted(cell)}; a column of "
+                "--label_columns should have 0 or 1. Correct the line."
+            )
+        found += [i] * value
+    return tuple(found)
+
+
+def _parse_weight(task, cell: table_files.Cell, where: str) -> float:
+    weight = _number(cell)
+    if not 0 <= weight <= _MAX_SCORE:
+        raise ValueError(
+            f"{where}: {task.weight_column!r} is {quoted(cell)}; the weight of "
+            "a row should be a number of at least 0. Correct the line."
+        )
+    return weight
+
+
+def _number(cell: table_files.Cell) -> float:
+    """Returns a number; NaN if it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan

@@ -8,6 +8,7 @@ import dataclasses
 import os
 
 from tfrecords.options import Options, option
+from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 
 
@@ -21,6 +22,14 @@ class GlueTask:
     label_column: str = "label"  # Its header.
     # Names of the classes in the order of ids; empty if the label is a score.
     labels: tuple[str, ...] = ("0", "1")
+    multi_label: bool = False  # Whether a row has any number of labels.
+    label_separator: str = ","  # Between the labels of a row, if multi_label.
+    # A column of 0 and 1 for each label, instead of `label_column`.
+    label_columns: tuple[str, ...] = ()
+    id_column: str | None = None  # Of rows, for predictions.
+    weight_column: str | None = None  # Weights of training rows in the loss.
+    group_column: str | None = None  # No group is in both train and dev.
+    input_format: str = "auto"  # One of table_files.FORMATS.
     score_range: tuple[float, float] | None = None  # None if unknown.
     metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
     best_metric: str = "accuracy"  # Selects the best checkpoint.
@@ -37,7 +46,30 @@ class GlueTask:
         """Whether the label is a score instead of a class."""
         return not self.labels
 
+    def columns(self, is_labelled: bool, is_train: bool) -> dict[str, str]:
+        """Returns the columns to read, by what they are.
 
+          {"text_0": "review", "label": "stars", "id": "number"}
+
+        Args:
+          is_labelled: whether to read labels and groups.
+          is_train: whether to read weights.
+        """
+        found = {f"text_{i}": x for i, x in enumerate(self.text_columns)}
+        if is_labelled and self.label_columns:
+            found |= {f"label_{i}": x for i, x in enumerate(self.label_columns)}
+        elif is_labelled:
+            found["label"] = self.label_column
+        others = {
+            "weight": is_train and self.weight_column,
+            "group": is_labelled and self.group_column,
+            "id": self.id_column,
+        }
+        return found | {key: name for key, name in others.items() if name}
+
+
+# Of a task with several labels.
+MULTI_LABEL_METRICS = ("micro_f1", "macro_f1", "average_precision")
 _FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 _SENTENCES = ("sentence1", "sentence2")
 # run_classifier.py: MnliProcessor.get_labels.
@@ -160,18 +192,22 @@ def own_task(
     *,
     files: dict[str, str],
     text_columns: tuple[str, ...],
-    label_column: str,
+    label_column: str = "label",
     labels: tuple[str, ...],
+    multi_label: bool = False,
+    **columns,
 ) -> GlueTask:
-    """Returns a task on a user's own TSV or CSV files with header lines.
+    """Returns a task on a user's own tables.
 
     Args:
       name: name of the task, for folders and logs.
-      files: paths by split: train, dev, test or some of them; `*.csv` have
-        commas and quotes, all others tabs and no quotes.
-      text_columns: headers of one or two text columns.
-      label_column: header of the label column.
+      files: paths by split: train, dev, test or some of them.
+      text_columns: one or two text columns: names in the header, or numbers
+        from 0 in a table without one.
+      label_column: the label column, likewise.
       labels: names of the classes in the order of their ids, or ("score",).
+      multi_label: whether a row has any number of labels.
+      **columns: further fields of `GlueTask`: other columns, and the format.
 
     Raises:
       ValueError: if the name is no name of a file, there are no text columns
@@ -190,7 +226,7 @@ def own_task(
             f"text_column={','.join(text_columns)!r} should name one or two "
             "columns."
         )
-    is_regression = labels == ("score",)
+    is_regression = labels == ("score",) and not multi_label
     if not is_regression and (
         len(labels) < 2 or len(set(labels)) < len(labels)
     ):
@@ -200,10 +236,14 @@ def own_task(
         )
     if is_regression:
         metrics = ("pearson", "spearman")
+    elif multi_label:
+        metrics = MULTI_LABEL_METRICS
     elif len(labels) == 2:
-        metrics = ("accuracy", "f1", "matthews_correlation")
+        metrics = ("accuracy", "f1", "matthews_correlation", "macro_f1")
     else:
-        metrics = ("accuracy", "matthews_correlation")
+        metrics = ("accuracy", "matthews_correlation", "macro_f1")
+        metrics += ("weighted_f1",)
+    best_metric = "micro_f1" if multi_label else "accuracy"
     return GlueTask(
         name=name,
         files=files,
@@ -211,15 +251,21 @@ def own_task(
         label_column=label_column,
         labels=() if is_regression else labels,
         metrics=metrics,
-        best_metric="spearman" if is_regression else "accuracy",
+        best_metric="spearman" if is_regression else best_metric,
         predictions={"test": name},
+        multi_label=multi_label,
+        **columns,
     )
 
 
 _OWN = (
-    "Your own {} file, with a header line: .csv is read with commas and "
-    "quotes, any other file with tabs and no quotes."
+    "Your own {} file, a table with a header line: .csv has commas and quotes, "
+    ".jsonl an object on each line, .parquet is Parquet; any other file has "
+    "tabs and no quotes."
 )
+# Of `GlueData` and `GlueTask`.
+_COLUMNS = ("id_column", "weight_column", "group_column", "input_format")
+_OF_LABELS = ("multi_label", "label_separator", "label_columns")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -239,21 +285,58 @@ class GlueData(Options):
     train_file: str | None = option(None, _OWN.format("train"), reads=True)
     dev_file: str | None = option(None, _OWN.format("dev"), reads=True)
     test_file: str | None = option(None, _OWN.format("test"), reads=True)
+    input_format: str = option(
+        "auto",
+        "Format of your own files; auto: by their endings.",
+        choices=table_files.FORMATS,
+    )
     text_column: tuple[str, ...] | None = option(
-        None, "Headers of the text columns in your own files, one or two."
+        None,
+        "Text columns in your own files, one or two: names in the header, or "
+        "numbers from 0 in files without a header.",
     )
     label_column: str = option(
-        "label", "Header of the label column in your own files."
+        "label", "Label column in your own files, likewise."
     )
     labels: tuple[str, ...] | None = option(
         None,
         "Labels in your own files, in the order of their ids; score if the "
-        "label is a number to predict (regression).",
+        "label is a number to predict (regression). Default: the values of the "
+        "label column of --train_file, sorted, unless they are numbers. A file "
+        "may also have the ids, from 0.",
+    )
+    multi_label: bool = option(
+        False,
+        "Whether a row may have several labels, or none: in --label_column, "
+        "with --label_separator between them, or in --label_columns.",
+    )
+    label_separator: str = option(
+        ",", "Separator of the labels of a row.", needs="multi_label"
+    )
+    label_columns: tuple[str, ...] | None = option(
+        None,
+        "Columns of 0 and 1, one for each label; their names are the labels.",
+        needs="multi_label",
+        instead_of="labels",
+    )
+    id_column: str | None = option(
+        None, "Column of ids in your own files, repeated in predictions."
+    )
+    weight_column: str | None = option(
+        None,
+        "Column of --train_file with the weight of each row in the loss, at "
+        "least 0.",
+    )
+    group_column: str | None = option(
+        None,
+        "Column with a group for each row, such as its author: no group has "
+        "rows in both train and dev.",
     )
     dev_share: float = option(
         0.1,
         "Fraction of the training rows to hold out as dev if there is no dev "
-        "file; 0 for none.",
+        "file, of each class and, with --group_column, of whole groups; 0 for "
+        "none.",
     )
 
     def own_files(self) -> dict[str, str]:
@@ -266,26 +349,30 @@ class GlueData(Options):
         if not any(given.values()):
             return {}
         paths = data_files.find_files(
-            self.data_dir, given, {}, "a TSV or CSV file"
+            self.data_dir, given, {}, "a table: TSV, CSV, JSON lines or Parquet"
         )
         # Absolute, so that they are not joined with --data_dir again.
         return {split: os.path.abspath(path) for split, path in paths.items()}
 
-    def choose_task(self) -> GlueTask:
+    def choose_task(self, labels: tuple[str, ...] | None = None) -> GlueTask:
         """Returns the task that the options select.
+
+        Args:
+          labels: labels of a user's own files, if `self.labels` is None.
 
         Raises:
           ValueError: if they select none, or lack an option that a user's own
             files need.
         """
-        files = self.own_files()
-        if not files:
+        own_files = self.own_files()
+        if not own_files:
             if not self.task_name or not self.data_dir:
                 raise ValueError(
                     "No data: give --task_name=CoLA and --data_dir=FOLDER for "
                     "a task of GLUE, or --train_file=TABLE for your own task."
                 )
-            for name in ("text_column", "label_column", "labels"):
+            own = ("text_column", "label_column", "labels")
+            for name in (*own, *_OF_LABELS, *_COLUMNS):
                 if getattr(self, name) != getattr(GlueData, name):
                     raise ValueError(
                         f"--{name} is for files of your own, given with "
@@ -293,13 +380,18 @@ class GlueData(Options):
                         "its own columns and labels."
                     )
             return find(self.task_name)
-        for name in ("text_column", "labels"):
-            if not getattr(self, name):
-                raise ValueError(f"--{next(iter(files))}_file needs --{name}.")
+        labels = self.labels or self.label_columns or labels
+        if not self.text_column or not labels:
+            name = "labels" if self.text_column else "text_column"
+            raise ValueError(f"--{next(iter(own_files))}_file needs --{name}.")
         return own_task(
             self.task_name or "own",
-            files=files,
+            files=own_files,
             text_columns=self.text_column,
             label_column=self.label_column,
-            labels=self.labels,
+            labels=labels,
+            multi_label=self.multi_label,
+            label_separator=self.label_separator,
+            label_columns=self.label_columns or (),
+            **{name: getattr(self, name) for name in _COLUMNS},
         )

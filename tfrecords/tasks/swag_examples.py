@@ -12,7 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from tfrecords.io import atomic_files
-from tfrecords.tasks import glue_examples, glue_rows, split_records, swag_files
+from tfrecords.tables import table_files
+from tfrecords.tasks import glue_examples, split_records, swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 _ROWS_AT_ONCE = 256
@@ -71,7 +72,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
         )
 
     def examples(statistics):
-        reading = glue_rows.ReadStatistics()
+        reading = table_files.ReadStatistics()
         counts = {"tokens": 0, "truncated_endings": 0}
         yield from _examples(read(reading), encode, counts)
         statistics |= dataclasses.asdict(reading) | counts

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfrecords.options import Options, option, quoted
-from tfrecords.tasks import data_files, glue_rows
+from tfrecords.tables import table_files
+from tfrecords.tasks import data_files
 
 # Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
@@ -60,7 +61,7 @@ def read_rows(
     path: str,
     *,
     is_labelled: bool,
-    statistics: glue_rows.ReadStatistics | None = None,
+    statistics: table_files.ReadStatistics | None = None,
 ) -> Iterator[Row]:
     """Yields the rows of a file, one at a time.
 
@@ -76,10 +77,10 @@ def read_rows(
         a row has fewer or more cells or endings than the header, a quote is not
         closed, or a label is not the number of an ending.
     """
-    statistics = statistics or glue_rows.ReadStatistics()
+    statistics = statistics or table_files.ReadStatistics()
     with open(path, "rb") as file:
-        table = glue_rows.csv_cells(
-            glue_rows.decoded(file, path, statistics), path
+        table = table_files.csv_cells(
+            table_files.decoded(file, path, statistics), path
         )
         _, header = next(table, (0, []))
         endings = _endings(header, is_labelled, path)
@@ -88,7 +89,7 @@ def read_rows(
             if len(cells) != len(header):
                 raise ValueError(
                     f"{where}: {len(cells)} columns where the header has "
-                    f"{len(header)}: {glue_rows.listed(header)}. There is "
+                    f"{len(header)}: {table_files.listed(header)}. There is "
                     "an ending or a comma too few or too many, or a stray "
                     "quote joined or split rows. Correct this line."
                 )
@@ -108,8 +109,8 @@ def count_endings(path: str) -> int:
       ValueError: naming the file, if it has no such header.
     """
     with open(path, "rb") as file:
-        lines = glue_rows.decoded(file, path, glue_rows.ReadStatistics())
-        _, header = next(glue_rows.csv_cells(lines, path), (0, []))
+        lines = table_files.decoded(file, path, table_files.ReadStatistics())
+        _, header = next(table_files.csv_cells(lines, path), (0, []))
     return len(_endings(header, False, path))
 
 
@@ -118,7 +119,7 @@ def _endings(header: list[str], is_labelled: bool, path: str) -> list[str]:
     # At least two, and none missing before the last.
     last = max([1, *(int(m[1]) for m in map(_ENDING.fullmatch, header) if m)])
     endings = [f"ending{number}" for number in range(last + 1)]
-    glue_rows.check_columns(
+    table_files.check_columns(
         [CONTEXT, BEGINNING] + [LABEL] * is_labelled + endings,
         header,
         path,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bert_tf.checkpoint import model_folders, tensor_files
+from bert_tf.checkpoint import contents, model_folders, tensor_files
 from tfrecords.io import atomic_files, json_files
 
 TENSORS = "bert_tf.safetensors"
@@ -35,6 +35,21 @@ class Sidecar(NamedTuple):
     slots: Mapping[str, np.ndarray]
     settings: dict
     notes: list[str]
+
+
+def settings_of(checkpoint: contents.Contents) -> dict:
+    """Returns the step, and the thresholds of labels, as far as there are."""
+    settings = {
+        "step": checkpoint.step,
+        "thresholds": checkpoint.metadata.get("thresholds"),
+    }
+    return {name: value for name, value in settings.items() if value}
+
+
+def metadata_of(extra: Sidecar) -> dict:
+    """Returns the settings that are entries of model.json."""
+    found = {"thresholds": extra.settings.get("thresholds")}
+    return {name: value for name, value in found.items() if value}
 
 
 def _digests(folder: str, weight_files: Sequence[str]) -> dict[str, str]:

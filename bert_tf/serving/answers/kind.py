@@ -335,6 +335,16 @@ class ExplainedKind(Kind):
     hint = "What each word adds to the answer is marked."
     boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
 
+    @classmethod
+    def target_of(cls, answer) -> int:
+        """Returns the id of the class of an answer that is explained."""
+        return list(answer.probabilities).index(answer.label)
+
+    @classmethod
+    def explained(cls, outputs: Tensors, target: int | tf.Tensor) -> tf.Tensor:
+        """Returns the number of each row that is explained, [B] float32."""
+        return tf.nn.softmax(outputs["logits"])[:, target]
+
 
 def _fits(text, rank: int) -> bool:
     """Returns whether an input is a str, or a list of str with letters."""

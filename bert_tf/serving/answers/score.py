@@ -53,6 +53,16 @@ class Regression(ExplainedKind):
         }
 
     @classmethod
+    def target_of(cls, answer):
+        """Returns 0: there is one score."""
+        return 0
+
+    @classmethod
+    def explained(cls, outputs, target):
+        """Returns the score, before it is limited."""
+        return outputs["predictions"]
+
+    @classmethod
     def check_label(cls, label, labels):
         """Returns that a number is expected, if it is none."""
         if label is None or _is_number(label):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from bert_tf.serving import attributions
+from bert_tf.serving.answers.multi_label import Labels
 from bert_tf.serving.answers.score import Score
 
 # Blue and orange differ for color-blind readers, too. Red, green, blue.
@@ -104,8 +105,12 @@ def explained(
     if isinstance(answer, Score):
         output, parts = "score", [f"<p>score <b>{answer.score:.4g}</b></p>"]
     else:
-        output = f"probability of {answer.label}"
+        label = max(answer.probabilities, key=answer.probabilities.get)
+        output = f"probability of {label}"
         parts = [bars(answer.probabilities.items())]
+        if isinstance(answer, Labels):
+            found = ", ".join(answer.labels) or "none"
+            parts.insert(0, f"<p>labels <b>{html.escape(found)}</b></p>")
     parts.append(attributed(explanation, most))
     added = explanation.output - explanation.baseline
     parts.append(

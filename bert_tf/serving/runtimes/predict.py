@@ -71,6 +71,7 @@ _ENTRIES = {
 }
 _ENTRIES_OF = {
     "classification": {"labels": [str]},
+    "multi_label": {"labels": [str], "thresholds": [float]},
     "regression": {},
     "question_answering": {
         "doc_stride": int,
@@ -97,6 +98,7 @@ _TYPES = {
 # Outputs of the network that an answer is made of.
 _READS = {
     "classification": ("logits", "probabilities"),
+    "multi_label": ("probabilities",),
     "regression": ("score",),
     "question_answering": ("start_logits", "end_logits"),
     "multiple_choice": ("logits",),
@@ -410,6 +412,19 @@ class Model:
         return [
             {
                 "label": self.settings["labels"][int(np.argmax(x["logits"]))],
+                "probabilities": x["probabilities"].tolist(),
+            }
+            for x in self._each(texts)
+        ]
+
+    def _multi_label(self, texts):
+        thresholds = np.array(self.settings["thresholds"], np.float32)
+        return [
+            {
+                "labels": [
+                    self.settings["labels"][i]
+                    for i in np.flatnonzero(x["probabilities"] >= thresholds)
+                ],
                 "probabilities": x["probabilities"].tolist(),
             }
             for x in self._each(texts)

@@ -7,7 +7,7 @@ from bert_tf.serving.answers.kind import TEXT, Kind
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
 from tfrecords.options import quoted
-from tfrecords.tasks import glue_rows
+from tfrecords.tables import table_files
 from tfrecords.text import text_files
 
 LABEL = "label"
@@ -56,7 +56,7 @@ def _parse(path: str, kind: type[Kind], lines: Iterator[str]) -> Iterator[dict]:
 def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
     table = enumerate((line.rstrip("\r\n").split("\t") for line in lines), 1)
     if input_format == "csv":
-        table = glue_rows.csv_cells(lines, path)
+        table = table_files.csv_cells(lines, path)
     _, header = next(table, (0, []))
     names = tokenizer_lib.FIELDS[kind.name]
     text_files.check_unique((*names, LABEL), header, path)

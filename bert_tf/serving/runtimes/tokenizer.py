@@ -25,6 +25,7 @@ POSITIONS = "masked_lm_positions"
 # Kind of model -> fields of a text, see `encode_fields`.
 FIELDS = {
     "classification": ("text_a", "text_b"),
+    "multi_label": ("text_a", "text_b"),
     "regression": ("text_a", "text_b"),
     "question_answering": ("question", "context"),
     "multiple_choice": ("context", "endings"),

@@ -81,7 +81,7 @@ def read(name, path, is_labelled=True, statistics=None):
 def test_cola_has_no_header_in_train_but_one_in_test(tmp_path):
     path = write(tmp_path, "gj04\t1\t\tIt rained.\ngj04\t0\t*\tRained it.\n")
     rows = read("CoLA", path)
-    assert rows[0] == (("It rained.",), 1, f"{path}:1")
+    assert rows[0][:3] == (("It rained.",), 1, f"{path}:1")
     assert rows[1].label == 0
     path = write(tmp_path, "index\tsentence\n0\tIt rained.\n", "test.tsv")
     assert read("CoLA", path, is_labelled=False) == [

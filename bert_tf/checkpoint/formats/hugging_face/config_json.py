@@ -20,6 +20,7 @@ from tfrecords.io import json_files
 from tfrecords.options import quoted
 
 CONFIG = "config.json"
+_MULTI_LABEL = "multi_label_classification"
 # Class -> (task, parts of the class). transformers, modeling_bert.py.
 ARCHITECTURES = {
     "BertForPreTraining": ("pretraining", PARTS),
@@ -208,7 +209,7 @@ def _task_of(
       ValueError: if we have no such task.
     """
     task, _ = ARCHITECTURES[architecture]
-    if task not in ("classification", "tagging"):
+    if task not in contents.WITH_LABELS:
         return task, (), []
     labels, problem = _labels(values, path), values.get("problem_type")
     if len(labels) == 1 and task == "tagging":
@@ -227,12 +228,8 @@ def _task_of(
             f"{path}: problem_type='regression' with {len(labels)} labels; our "
             "regression has one score. This model cannot be read."
         )
-    note = (
-        f"problem_type is {problem!r}: apply the sigmoid to each logit, since "
-        "the classes are not exclusive; our probabilities are a softmax"
-    )
-    is_multi_label = problem == "multi_label_classification"
-    return task, labels, [note] if is_multi_label else []
+    is_multi_label = problem == _MULTI_LABEL
+    return "multi_label" if is_multi_label else task, labels, []
 
 
 def parse(values: dict, names: Collection[str], path: str) -> Metadata:
@@ -271,7 +268,8 @@ def parse(values: dict, names: Collection[str], path: str) -> Metadata:
 
 def architecture_for(task: str, parts: Collection[str]) -> str:
     """Returns the task's class that uses the most of `parts`."""
-    task = "classification" if task == "regression" else task
+    if task in ("regression", "multi_label"):
+        task = "classification"
     of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
     for name, wanted in of_task.items():
         if wanted <= set(parts):
@@ -292,6 +290,8 @@ def write(
         labels, values["problem_type"] = ("LABEL_0",), "regression"
     if task == "classification":
         values["problem_type"] = "single_label_classification"
+    if task == "multi_label":
+        values["problem_type"] = _MULTI_LABEL
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}

@@ -252,7 +252,7 @@ def read(path: str) -> contents.Contents:
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
         do_lower_case=settings.pop("do_lower_case", None),
-        metadata=settings,
+        metadata=settings | sidecar.metadata_of(extra),
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(
@@ -353,14 +353,16 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         stored = tensor_files.stored(theirs)
         theirs = {x.removeprefix("bert."): t for x, t in stored.items()}
     weight_files.write(theirs, folder)
-    if extra or checkpoint.slots or checkpoint.step:
-        step = {"step": checkpoint.step} if checkpoint.step else {}
+    settings = sidecar.settings_of(checkpoint)
+    if extra or checkpoint.slots or settings:
         more = tensor_files.merged(extra, checkpoint.slots)
-        sidecar.write(folder, _WEIGHTS, more, step)
+        sidecar.write(folder, _WEIGHTS, more, settings)
         if checkpoint.slots:
             others.append(f"{len(checkpoint.slots)} optimizer slots")
         if checkpoint.step:
             others.append(f"step {checkpoint.step}")
+        if "thresholds" in settings:
+            others.append("thresholds of labels")
         logging.warning(
             "%s cannot hold %s; this is written to %s, which transformers does "
             "not read",

@@ -88,7 +88,7 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
         rows += [renaming.Rename("masked_lm/bias", bias)]
         rows += renaming.rows(_MASKED_LM, _SUFFIXES)
         return rows + renaming.rows({head: f"{sidecar.TENSORS}/{head}"})
-    if task in ("classification", "regression"):
+    if task in ("classification", "multi_label", "regression"):
         return rows + renaming.rows(
             {f"{task}/dense": f"{_HEAD}/dense"}, _SUFFIXES
         )
@@ -111,7 +111,7 @@ def read(path: str) -> contents.Contents:
     weight_files.path_of(path, weight_files.MODEL)
     extra = sidecar.read(path, weight_files.WRITES)
     labels = ()
-    if task == "classification":
+    if task in contents.WITH_LABELS:
         numbers = map(str, range(metadata.num_classes))
         labels = tuple(extra.settings.get("labels") or numbers)
     rows = table(config, task)
@@ -164,7 +164,8 @@ def read(path: str) -> contents.Contents:
         is_case_inferred=is_case_inferred,
         unused=tuple(unused),
         metadata=metadata.rules
-        | ({"max_seq_length": length} if length else {}),
+        | ({"max_seq_length": length} if length else {})
+        | sidecar.metadata_of(extra),
         notes=tuple(notes),
         tokenizer_differences=metadata.tokenizer_differences,
     )
@@ -225,7 +226,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     }
     settings = {
         "labels": list(labels),
-        "step": checkpoint.step,
+        **sidecar.settings_of(checkpoint),
         contents.UNTRAINED: missing,
         contents.INFERRED_CASE: is_case_inferred,
     }
@@ -246,6 +247,7 @@ def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
         return None
     import keras
     import keras_hub
+    import scipy.special
 
     inputs = {theirs: batch[ours] for theirs, ours in _INPUTS.items()}
     backbone = keras_hub.models.Backbone.from_preset(path)
@@ -267,4 +269,6 @@ def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
             outputs["predictions"] = task(inputs)[:, 0]
         else:
             outputs["logits"] = task(inputs)
+        if preset_json.ends_in_sigmoid(path):
+            outputs["logits"] = scipy.special.logit(outputs["logits"])
     return {name: np.asarray(value) for name, value in outputs.items()}

@@ -126,11 +126,24 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     json_files.check(values["config"], kind, path, "config")
     classes = values["config"]["num_classes"]
     task = "regression" if classes == 1 else "classification"
-    activation = values["config"].get("activation")
+    activation = _activation(values)
+    if classes > 1 and activation == "sigmoid":
+        return "multi_label", classes, []
     if activation in ("linear", None):
         return task, classes, []
     note = f"the classifier ends in {activation}; our logits are its input"
     return task, classes, [note]
+
+
+def _activation(task: dict) -> str | None:
+    """Returns the name of the activation that a classifier ends in."""
+    value = task["config"].get("activation")
+    return value if isinstance(value, str | None) else str(value)
+
+
+def ends_in_sigmoid(folder: str) -> bool:
+    """Returns whether a classifier returns a probability for each label."""
+    return _activation(_read(folder, TASK)) == "sigmoid"
 
 
 def read(folder: str) -> Metadata:
@@ -257,7 +270,9 @@ def write(
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
     elif task is not None:
-        parts |= {"num_classes": num_classes, "activation": "linear"} | dropout
+        activation = "sigmoid" if task == "multi_label" else "linear"
+        parts |= {"num_classes": num_classes, "activation": activation}
+        parts |= dropout
         files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)
     for file, values in files.items():
         json_files.write(os.path.join(folder, file), values)

@@ -1,0 +1,140 @@
+"""Texts or pairs -> their labels, any number of them, and probabilities.
+
+Shapes: N texts, C labels, K the largest number of labels of one of the texts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import sklearn.metrics
+import tensorflow as tf
+
+from bert_tf.serving import batches
+from bert_tf.serving.answers.kind import ExplainedKind, plain
+
+_DEFAULT_THRESHOLD = 0.5
+
+
+class Labels(NamedTuple):
+    """The labels of a text or pair.
+
+    Attributes:
+      labels: names of those whose probability reaches their threshold, in the
+        order of the model's; may be empty.
+      probabilities: name -> probability of every label.
+    """
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+
+class MultiLabel(ExplainedKind):
+    """Any number of labels of a text or pair.
+
+    Its signature `text` returns `labels` [N, K] string, with "" after the last
+    label of a text; and `probabilities` and `logits` [N, C] float32. `classify`
+    is TensorFlow Serving's Classify API: `classes` and `scores`, [N, C].
+    """
+
+    name = task = "multi_label"
+    weights = "multi_label/"
+    title, hub_task = "several labels of a text", "text-classification"
+    scored = ("probabilities",)
+    padded = ("labels",)
+    action = "Label"
+
+    def set_options(self, options):
+        """Reads the thresholds of the model.
+
+        Raises:
+          ValueError: if the model has no names of labels, or other numbers of
+            labels and thresholds.
+        """
+        self.check_labels()
+        default = [_DEFAULT_THRESHOLD] * len(self.labels)
+        self.thresholds = list(self.metadata.get("thresholds") or default)
+        if len(self.thresholds) != len(self.labels):
+            raise ValueError(
+                f"The model has {len(self.labels)} labels and "
+                f"{len(self.thresholds)} thresholds; correct its model.json."
+            )
+
+    def network(self, batch):
+        """Returns `probabilities` and `logits`, [N, C] float32."""
+        logits = self.model(batch, training=False)["logits"]
+        return {"probabilities": tf.sigmoid(logits), "logits": logits}
+
+    def decode(self, numbers, batch):
+        """Returns the outputs in the class's description."""
+        reached = numbers["probabilities"] >= tf.constant(self.thresholds)
+        names = tf.broadcast_to(tf.constant(self.labels), tf.shape(reached))
+        labels = tf.ragged.boolean_mask(names, reached)
+        return {"labels": labels.to_tensor("")} | numbers
+
+    def more_signatures(self, answer):
+        """Returns `classify`."""
+
+        def classes_of(*texts):
+            scores = answer(*texts)["probabilities"]
+            labels = tf.constant(self.labels)
+            classes = tf.broadcast_to(labels, tf.shape(scores))
+            return {"classes": classes, "scores": scores}
+
+        return {batches.CLASSIFY: batches.of_examples(classes_of)}
+
+    def rows_settings(self):
+        """Returns `labels`, their number and thresholds."""
+        return {
+            "labels": self.labels,
+            "num_classes": len(self.labels),
+            "thresholds": self.thresholds,
+        }
+
+    @classmethod
+    def explained(cls, outputs, target):
+        """Returns the probability of a label."""
+        return tf.sigmoid(outputs["logits"])[:, target]
+
+    @classmethod
+    def target_of(cls, answer):
+        """Returns the id of the likeliest label."""
+        return int(np.argmax([*answer.probabilities.values()]))
+
+    @classmethod
+    def check_label(cls, label, labels):
+        """Returns the expected labels, if one of them is none of these."""
+        unknown = set(_split(label)) - set(labels)
+        return f"the model's are {', '.join(labels)}" if unknown else None
+
+    @classmethod
+    def score(cls, outputs, gold, settings):
+        """Returns the micro F1."""
+        labels = settings["labels"]
+        right = [[name in _split(x) for name in labels] for x in gold]
+        predicted = outputs["probabilities"] >= np.array(
+            settings["thresholds"], np.float32
+        )
+        score = sklearn.metrics.f1_score(
+            np.array(right), predicted, average="micro", zero_division=0.0
+        )
+        return "micro_f1", float(score)
+
+    @classmethod
+    def count(cls, outputs, fields):
+        """Returns the number of labels of a text."""
+        if "labels" not in outputs:
+            return None
+        return int(np.count_nonzero(outputs["labels"][0] != b""))
+
+    @classmethod
+    def typed(cls, fields, outputs, labels):
+        """Returns Labels."""
+        values = plain(outputs["probabilities"])[0]
+        probabilities = dict(zip(labels, values, strict=True))
+        return Labels(tuple(plain(outputs["labels"])[0]), probabilities)
+
+
+def _split(labels: str | None) -> list[str]:
+    """Returns the labels in a cell, which has commas between them."""
+    words = (word.strip() for word in (labels or "").split(","))
+    return [word for word in words if word]

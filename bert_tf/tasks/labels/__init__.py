@@ -1,0 +1,1 @@
+"""What a text may be labelled with: one class, a score, or several labels."""

@@ -1,0 +1,145 @@
+"""Logits of C classes and class ids -> loss, scores, predicted classes.
+
+N examples, B batch, C classes.
+"""
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+import sklearn.metrics
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.model import models
+from bert_tf.tasks import losses, metrics
+from bert_tf.tasks.labels.label_kind import LabelKind
+from bert_tf.tasks.labels.options import read_weights
+from bert_tf.tasks.task import Target
+from tfrecords import schema
+
+# A class of less than this share of the rows is rare.
+_RARE = 0.1
+
+
+class Classes(LabelKind):
+    """One of C classes for each text or pair (section 4.1 of the paper)."""
+
+    task = "classification"
+    feature = "label_ids"
+    schema = schema.CLASSIFICATION
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertClassifier."""
+        return models.BertClassifier(
+            config, num_classes=len(self.labels), dtype=dtype
+        )
+
+    def targets(self, batch, weights):
+        """Returns the class of each row."""
+        ids, of_classes = batch["label_ids"], weights
+        loss = losses.cross_entropy
+        if self.weights is not None:
+            of_classes = weights * tf.gather(tf.constant(self.weights), ids)
+        if self.options.label_smoothing:
+            loss = functools.partial(
+                loss, label_smoothing=self.options.label_smoothing
+            )
+        target = Target(
+            "logits", ids, of_classes, loss, accuracy_name="accuracy"
+        )
+        return {"classification": target._replace(accuracy_weights=weights)}
+
+    def choose_weights(self, train_labels):
+        """Sets the weights of the classes, [C] float32, if they are not 1."""
+        words = self.options.class_weights
+        if words == ("balanced",):
+            counts = np.bincount(train_labels, minlength=len(self.labels))
+            self._check_counts(counts)
+            # scikit-learn: compute_class_weight("balanced").
+            found = len(train_labels) / (len(counts) * counts)
+        elif words:
+            given = read_weights(words, self.labels)
+            found = [given.get(label, 1.0) for label in self.labels]
+        else:
+            return
+        self.weights = np.asarray(found, np.float32)
+        self.log_weights()
+
+    def predicted(self, outputs):
+        """Returns [N] class ids."""
+        return outputs["logits"].argmax(axis=-1)
+
+    def cells(self, predicted):
+        """Returns the name of the class of each row."""
+        return [self.labels[label] for label in predicted]
+
+    def baseline(self, labels, split):
+        """Returns each metric for its best constant prediction."""
+        guesses = np.unique(labels)
+        if len(guesses) == 1:
+            logging.warning(
+                "%s: all %d labels are %r, so scores do not show whether a "
+                "model distinguishes the classes. Use a larger dev set.",
+                split,
+                len(labels),
+                self.name_of(int(guesses[0])),
+            )
+        return self.best_constant(labels, guesses)
+
+    def details(self, outputs, labels):
+        """Returns the scores of each class, and the confusion matrix."""
+        if not self.labels:
+            return {}
+        predicted, ids = self.predicted(outputs), range(len(self.labels))
+        matrix = sklearn.metrics.confusion_matrix(labels, predicted, labels=ids)
+        return {
+            "classes": of_each(
+                self.labels,
+                sklearn.metrics.precision_recall_fscore_support(
+                    labels, predicted, labels=ids, zero_division=0.0
+                ),
+            ),
+            # Rows are labels, columns predictions, both in the order of ids.
+            "confusion_matrix": matrix.tolist(),
+        }
+
+    def advice(self, scores, baseline, labels):
+        """Returns what to try if accuracy hides a rare class, or ""."""
+        if "accuracy" not in scores or "macro_f1" not in scores:
+            return ""
+        counts = np.bincount(labels, minlength=len(self.labels))
+        share = counts.min() / len(labels)
+        is_majority = scores["accuracy"] <= baseline["accuracy"] + 0.005
+        if share >= _RARE or not is_majority or self.weights is not None:
+            return ""
+        return (
+            f"accuracy {scores['accuracy']:.3f} is that of the majority class, "
+            f"and {self.labels[int(counts.argmin())]!r} has {share:.1%} of the "
+            "rows: --class_weights=balanced lets rare classes count, and "
+            "--best_metric=macro_f1 keeps the model that is best on all."
+        )
+
+    def metadata(self):
+        """Returns task and labels, for model.json."""
+        return {"task": self.task, "labels": list(self.labels)}
+
+    def scores(self, outputs, labels, split):
+        """Returns the table's metrics."""
+        predicted = self.predicted(outputs)
+        return metrics.compute(self.table.metrics, predicted, labels, split)
+
+
+def of_each(labels: Sequence[str], columns) -> dict[str, dict]:
+    """Returns label -> its precision, recall, F1 and number of rows.
+
+    Args:
+      labels: [C] names.
+      columns: from scikit-learn's `precision_recall_fscore_support`, [C] each.
+    """
+    found = {}
+    for label, *values, support in zip(labels, *columns, strict=True):
+        precision, recall, f1 = map(float, values)
+        scores = {"precision": precision, "recall": recall, "f1": f1}
+        found[label] = scores | {"support": int(support)}
+    return found

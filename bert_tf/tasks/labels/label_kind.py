@@ -1,0 +1,143 @@
+"""Base class of the kinds of labels: outputs and labels -> losses, scores.
+
+N examples, B batch, C classes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.tasks import metrics
+from bert_tf.tasks.labels.options import LabelOptions
+from bert_tf.tasks.task import Batch, SplitOutputs, Target
+from tfrecords import schema
+from tfrecords.tasks import glue_tables
+
+
+class LabelKind:
+    """A kind of labels of texts.
+
+    Args:
+      table: the task's table.
+      options: settings of loss and thresholds.
+
+    Attributes:
+      task: name in model.json.
+      feature: name of the labels in records and batches.
+      schema: features of its records.
+      labels: names of the classes in the order of their ids, if any.
+      weights: [C] float32, weights of the classes in the loss; None for 1.
+    """
+
+    task: str
+    feature: str
+    schema: schema.Schema
+
+    def __init__(self, table: glue_tables.GlueTask, options: LabelOptions):
+        self.table = table
+        self.options = options
+        self.labels = table.labels
+        self.weights: np.ndarray | None = None
+        self.check_options()
+
+    def check_options(self) -> None:
+        """Raises ValueError if an option is for another kind of labels."""
+        if self.options.threshold != LabelOptions.threshold:
+            self.refuse("threshold", "several labels, with --multi_label")
+
+    def refuse(self, name: str, wanted: str) -> None:
+        """Raises ValueError for an option that is for `wanted`."""
+        value = getattr(self.options, name)
+        value = ",".join(value) if isinstance(value, tuple) else value
+        raise ValueError(
+            f"--{name}={value} is for {wanted}; {self.table.name} is a task of "
+            f"{self.task}. Omit the flag."
+        )
+
+    def use_model(self, metadata: Mapping) -> None:
+        """Takes what an evaluated model has tuned, from its model.json."""
+
+    def build_model(self, config, dtype: str | None = None) -> keras.Model:
+        """Returns a new model."""
+        raise NotImplementedError
+
+    def targets(self, batch: Batch, weights: tf.Tensor) -> dict[str, Target]:
+        """Returns the prediction targets; weights of rows are [B] float32."""
+        raise NotImplementedError
+
+    def choose_weights(self, train_labels: np.ndarray) -> None:
+        """Sets `weights`, given the labels of the training rows."""
+
+    def _check_counts(self, counts: np.ndarray) -> None:
+        """Raises ValueError if balanced weights are undefined for a class."""
+        if not counts.all():
+            missing = self.labels[int(counts.argmin())]
+            raise ValueError(
+                f"--class_weights=balanced: no row of train has {missing!r}. "
+                "Give the weights, or leave the label out of --labels."
+            )
+
+    def log_weights(self) -> None:
+        """Logs the weights of the classes."""
+        named = zip(self.labels, self.weights, strict=True)
+        logging.info(
+            "class weights  %s", "  ".join(f"{x} {w:.3g}" for x, w in named)
+        )
+
+    def predicted(self, outputs: SplitOutputs) -> np.ndarray:
+        """Returns the predicted labels, [N] or [N, C]."""
+        raise NotImplementedError
+
+    def scores(
+        self, outputs: SplitOutputs, labels: np.ndarray, split: str
+    ) -> dict[str, float | None]:
+        """Returns the table's metrics; None for one that is undefined."""
+        raise NotImplementedError
+
+    def baseline(
+        self, labels: np.ndarray, split: str
+    ) -> dict[str, float | None]:
+        """Returns each metric for its best constant prediction."""
+        raise NotImplementedError
+
+    def best_constant(
+        self, labels: np.ndarray, guesses: Iterable
+    ) -> dict[str, float | None]:
+        """Returns each metric for the best of some constant predictions."""
+        names = self.table.metrics
+        found = [
+            metrics.compute(names, np.full_like(labels, guess), labels)
+            for guess in guesses
+        ]
+        return {name: max(score[name] for score in found) for name in names}
+
+    def details(self, outputs: SplitOutputs, labels: np.ndarray) -> dict:
+        """Returns further results for eval_results.json, such as of classes."""
+        del outputs, labels
+        return {}
+
+    def advice(
+        self, scores: Mapping, baseline: Mapping, labels: np.ndarray
+    ) -> str:
+        """Returns what to try after an evaluation, or ""."""
+        del scores, baseline, labels
+        return ""
+
+    def name_of(self, label: int) -> str:
+        """Returns the name of a class; its id if it has none."""
+        return self.labels[label] if self.labels else str(label)
+
+    def cells(self, predicted: np.ndarray) -> Sequence[str]:
+        """Returns the cells of the predictions in a table."""
+        raise NotImplementedError
+
+    def metadata(self) -> dict:
+        """Returns its entries of model.json."""
+        raise NotImplementedError
+
+    def tuned_metadata(self) -> dict:
+        """Returns the entries of model.json that dev has decided."""
+        return {}

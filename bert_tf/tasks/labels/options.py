@@ -1,0 +1,105 @@
+"""Settings of how labels are learned, decided and compared."""
+
+import dataclasses
+
+from tfrecords.options import Options, option
+from tfrecords.tasks.glue_tables import GlueData
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelOptions(Options):
+    """Settings of the loss of labels, of thresholds and of the best model."""
+
+    class_weights: tuple[str, ...] | None = option(
+        None,
+        "balanced: each class has the same weight in the loss, rows / (classes "
+        "x rows of the class); or weights, such as spam:5,other:1. Of several "
+        "labels: the weight of the rows that have the label; balanced: rows "
+        "without it / rows with it. Default: 1.",
+    )
+    label_smoothing: float = option(
+        0.0,
+        "Share of the target probability that is divided equally among all "
+        "classes (Szegedy et al. 2015, section 7); of several labels, between "
+        "yes and no.",
+        at_least=0.0,
+        at_most=0.99,
+    )
+    threshold: str = option(
+        "one",
+        "Of several labels: probability from which a label is an answer. one: "
+        "that of the best micro F1 on dev, for all labels; each: those of the "
+        "best F1 of each label; or a number. It is kept in the model.",
+    )
+    best_metric: str | None = option(
+        None,
+        "Metric on dev that decides which model is kept in best/: one of those "
+        "in eval_results.json. Default: accuracy, spearman of scores, micro_f1 "
+        "of several labels; for GLUE, that of the paper.",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.threshold not in ("one", "each"):
+            self.fixed_threshold()
+
+    def fixed_threshold(self) -> float | None:
+        """Returns the threshold if it is given as a number.
+
+        Raises:
+          ValueError: if it is no number in (0, 1), "one" or "each".
+        """
+        if self.threshold in ("one", "each"):
+            return None
+        try:
+            value = float(self.threshold)
+        except ValueError:
+            value = 0.0
+        if not 0.0 < value < 1.0:
+            raise ValueError(
+                f"--threshold={self.threshold} should be one, each, or a "
+                "probability above 0 and below 1."
+            )
+        return value
+
+    def decisive(self) -> dict:
+        """Returns the settings that decide the weights of a run."""
+        given = {
+            "class_weights": self.class_weights and list(self.class_weights),
+            "label_smoothing": self.label_smoothing,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelledData(GlueData, LabelOptions):
+    """Tables of texts and labels, and how to learn the labels."""
+
+
+def read_weights(
+    words: tuple[str, ...], labels: tuple[str, ...]
+) -> dict[str, float]:
+    """Returns label -> weight, of `LabelOptions.class_weights`.
+
+    Raises:
+      ValueError: if a word is not label:weight, or names no label.
+    """
+    found = {}
+    for word in words:
+        label, colon, number = word.rpartition(":")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = -1.0
+        if not colon or not 0.0 <= weight < 1e9:
+            raise ValueError(
+                f"--class_weights={','.join(words)}: {word!r} should be a "
+                "label and its weight, such as spam:5; or give balanced."
+            )
+        if label not in labels:
+            raise ValueError(
+                f"--class_weights={','.join(words)}: {label!r} is none of the "
+                f"labels, {', '.join(labels)}."
+            )
+        found[label] = weight
+    return found

@@ -1,0 +1,63 @@
+"""Predicted and right scores -> loss, correlations.
+
+N examples.
+"""
+
+import numpy as np
+
+from bert_tf.model import models
+from bert_tf.tasks import losses, metrics
+from bert_tf.tasks.labels.label_kind import LabelKind
+from bert_tf.tasks.labels.options import LabelOptions
+from bert_tf.tasks.task import Target
+from tfrecords import schema
+
+
+class Score(LabelKind):
+    """A number for each text or pair, as in STS-B (appendix B.1)."""
+
+    task = "regression"
+    feature = "label_scores"
+    schema = schema.REGRESSION
+
+    def check_options(self):
+        """Raises ValueError for an option of classes."""
+        super().check_options()
+        for name in ("class_weights", "label_smoothing"):
+            if getattr(self.options, name) != getattr(LabelOptions, name):
+                self.refuse(name, "classes")
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertRegressor."""
+        return models.BertRegressor(config, dtype=dtype)
+
+    def targets(self, batch, weights):
+        """Returns the score of each row."""
+        scores = batch["label_scores"]
+        target = Target("predictions", scores, weights, losses.squared_error)
+        return {"squared_error": target}
+
+    def predicted(self, outputs):
+        """Returns [N] scores."""
+        return outputs["predictions"]
+
+    def scores(self, outputs, labels, split):
+        """Returns the table's metrics; None for one that is undefined."""
+        predicted = self.predicted(outputs)
+        return metrics.compute(self.table.metrics, predicted, labels, split)
+
+    def baseline(self, labels, split):
+        """Returns each metric for the mean score; correlations are None."""
+        return self.best_constant(labels, [labels.mean()])
+
+    def cells(self, predicted):
+        """Returns the scores, clipped to the range of the task's."""
+        low, high = self.table.score_range or (-np.inf, np.inf)
+        return [f"{score:.4f}" for score in np.clip(predicted, low, high)]
+
+    def metadata(self):
+        """Returns task and, if known, score range, for model.json."""
+        metadata = {"task": self.task, "labels": []}
+        if self.table.score_range:
+            metadata["score_range"] = list(self.table.score_range)
+        return metadata

@@ -1,0 +1,243 @@
+"""Logits of C labels and those of each row -> loss, scores, thresholds.
+
+Each label is a decision of its own: the sigmoid of its logit is its
+probability, and the labels whose probability reaches their threshold are the
+answer, which may be none.
+
+N examples, B batch, C labels.
+"""
+
+import functools
+
+import numpy as np
+import sklearn.metrics
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.model import models
+from bert_tf.tasks import losses
+from bert_tf.tasks.labels.classes import of_each
+from bert_tf.tasks.labels.label_kind import LabelKind
+from bert_tf.tasks.labels.options import read_weights
+from bert_tf.tasks.task import Target
+from tfrecords import schema
+
+DEFAULT_THRESHOLD = 0.5
+
+
+class SeveralLabels(LabelKind):
+    """Any number of C labels for each text or pair."""
+
+    task = "multi_label"
+    feature = "multi_hot_labels"
+    schema = schema.MULTI_LABEL
+
+    def __init__(self, table, options):
+        super().__init__(table, options)
+        fixed = options.fixed_threshold()
+        self.tunes = fixed is None
+        self.thresholds = np.full(
+            len(self.labels), fixed or DEFAULT_THRESHOLD, np.float32
+        )
+
+    def check_options(self):
+        """Accepts all options."""
+
+    def use_model(self, metadata):
+        """Takes the thresholds of an evaluated model."""
+        if self.tunes and "thresholds" in metadata:
+            self.thresholds = np.array(metadata["thresholds"], np.float32)
+        # Thresholds tuned on the rows that are evaluated would flatter it.
+        self.tunes = False
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertMultiLabelClassifier."""
+        return models.BertMultiLabelClassifier(
+            config, num_classes=len(self.labels), dtype=dtype
+        )
+
+    def targets(self, batch, weights):
+        """Returns the labels of each row."""
+        loss = functools.partial(
+            losses.binary_cross_entropy,
+            positive_weights=self.weights,
+            label_smoothing=self.options.label_smoothing,
+        )
+        labels = batch["multi_hot_labels"]
+        return {"multi_label": Target("logits", labels, weights, loss)}
+
+    def choose_weights(self, train_labels):
+        """Sets the weights of rows with a label, [C] float32, if not 1."""
+        words = self.options.class_weights
+        if words == ("balanced",):
+            counts = train_labels.sum(axis=0)
+            self._check_counts(counts)
+            found = (len(train_labels) - counts) / counts
+        elif words:
+            given = read_weights(words, self.labels)
+            found = [given.get(label, 1.0) for label in self.labels]
+        else:
+            return
+        self.weights = np.asarray(found, np.float32)
+        self.log_weights()
+
+    def predicted(self, outputs):
+        """Returns [N, C] int, 1 for the labels of the answer."""
+        reached = probabilities(outputs["logits"]) >= self.thresholds
+        return reached.astype(int)
+
+    def cells(self, predicted):
+        """Returns the names of the labels of each row, with separators."""
+        return [
+            self.table.label_separator.join(
+                self.labels[i] for i in np.flatnonzero(row)
+            )
+            for row in predicted
+        ]
+
+    def scores(self, outputs, labels, split):
+        """Returns micro and macro F1, and the average precision.
+
+        Unless the thresholds are given, they are those that are best here.
+        """
+        if self.tunes:
+            found = choose_thresholds(
+                probabilities(outputs["logits"]),
+                labels,
+                of_each_label=self.options.threshold == "each",
+            )
+            self.thresholds = found.astype(np.float32)
+            logging.info(
+                "%s: thresholds  %s", split, _named(self.labels, found)
+            )
+        scores = f1_scores(self.predicted(outputs), labels)
+        precision = average_precisions(outputs["logits"], labels)
+        return scores | {"average_precision": mean_of_defined(precision)}
+
+    def baseline(self, labels, split):
+        """Returns each metric for its best constant answer.
+
+        For micro F1 that is the k most frequent labels, of all k; for macro F1,
+        all labels. The average precision of equal scores is a label's share.
+        """
+        counts = labels.sum(axis=0)
+        frequent = np.argsort(-counts, kind="stable")
+        answers = [
+            np.isin(np.arange(len(counts)), frequent[:k]).astype(int)
+            for k in range(1, len(counts) + 1)
+        ]
+        found = [
+            f1_scores(np.broadcast_to(answer, labels.shape), labels)
+            for answer in answers
+        ]
+        best = {name: max(x[name] for x in found) for name in found[0]}
+        shares = counts[counts > 0] / len(labels)
+        return best | {
+            "average_precision": float(shares.mean()) if len(shares) else None
+        }
+
+    def details(self, outputs, labels):
+        """Returns the scores of each label."""
+        found = of_each(
+            self.labels,
+            sklearn.metrics.precision_recall_fscore_support(
+                labels, self.predicted(outputs), zero_division=0.0
+            ),
+        )
+        precisions = average_precisions(outputs["logits"], labels)
+        for i, scores in enumerate(found.values()):
+            scores["average_precision"] = precisions[i]
+            scores["threshold"] = round(float(self.thresholds[i]), 6)
+        return {"classes": found}
+
+    def metadata(self):
+        """Returns task and labels, and thresholds that are given."""
+        metadata = {"task": self.task, "labels": list(self.labels)}
+        return metadata | ({} if self.tunes else self.tuned_metadata())
+
+    def tuned_metadata(self):
+        """Returns the thresholds."""
+        # The shortest decimals that are the same float32.
+        return {"thresholds": [float(str(x)) for x in self.thresholds]}
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Returns the sigmoid of logits, float32, as models compute it."""
+    return tf.sigmoid(tf.constant(logits, tf.float32)).numpy()
+
+
+def choose_thresholds(
+    probability: np.ndarray, labels: np.ndarray, of_each_label: bool
+) -> np.ndarray:
+    """Returns the thresholds of the best F1, [C].
+
+    A threshold is halfway between two probabilities, so that rounding in
+    another runtime changes no answer. A label that no row has gets the default.
+
+    Args:
+      probability: [N, C].
+      labels: [N, C], 1 for the labels of a row.
+      of_each_label: whether each label has the threshold of its own best F1;
+        otherwise all have the one of the best micro F1.
+    """
+    if not of_each_label:
+        one = _best_threshold(probability.ravel(), labels.ravel())
+        return np.full(labels.shape[1], one)
+    columns = zip(probability.T, labels.T, strict=True)
+    return np.array([_best_threshold(*column) for column in columns])
+
+
+def _best_threshold(probability: np.ndarray, labels: np.ndarray) -> float:
+    if not labels.any():
+        return DEFAULT_THRESHOLD
+    precision, recall, thresholds = sklearn.metrics.precision_recall_curve(
+        labels, probability
+    )
+    # The last point of the curve has no threshold.
+    total = (precision + recall)[:-1]
+    f1 = np.divide(
+        2 * (precision * recall)[:-1],
+        total,
+        out=np.zeros_like(total),
+        where=total > 0,
+    )
+    best = int(f1.argmax())
+    below = thresholds[best - 1] if best else 0.0
+    return float((thresholds[best] + below) / 2)
+
+
+def f1_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Returns micro and macro F1 of [N, C] answers; 0 where undefined."""
+    return {
+        f"{average}_f1": float(
+            sklearn.metrics.f1_score(
+                labels, predicted, average=average, zero_division=0.0
+            )
+        )
+        for average in ("micro", "macro")
+    }
+
+
+def average_precisions(
+    logits: np.ndarray, labels: np.ndarray
+) -> list[float | None]:
+    """Returns the average precision of each label; None if no row has it."""
+    return [
+        float(sklearn.metrics.average_precision_score(right, logit))
+        if right.any()
+        else None
+        for logit, right in zip(logits.T, labels.T, strict=True)
+    ]
+
+
+def mean_of_defined(values: list[float | None]) -> float | None:
+    """Returns the mean of the values that are not None; None without any."""
+    defined = [value for value in values if value is not None]
+    return float(np.mean(defined)) if defined else None
+
+
+def _named(labels, thresholds) -> str:
+    if len(set(thresholds)) == 1:
+        return f"{thresholds[0]:.3f} for all"
+    named = zip(labels, thresholds, strict=True)
+    return "  ".join(f"{label} {x:.3f}" for label, x in named)

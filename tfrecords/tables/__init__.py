@@ -1,0 +1,1 @@
+"""Table files -> checked rows of texts, labels and other columns."""

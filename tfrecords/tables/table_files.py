@@ -1,0 +1,256 @@
+"""TSV, CSV, JSON lines or Parquet file -> header and rows of cells."""
+
+import csv
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from tfrecords import libraries
+from tfrecords.io import json_files
+from tfrecords.options import quoted, shortened
+from tfrecords.text import text_files
+
+FORMATS = ("auto", "tsv", "csv", "jsonl", "parquet")
+# The csv module's limit, 131072, is less than a long passage.
+MAX_FIELD = 1 << 24
+_ENDINGS = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+}
+_ROWS_AT_ONCE = 1024
+_AS_JSON = (
+    "a table with a header line, or the flag --input_format=jsonl if each line "
+    "is an object"
+)
+
+# Of JSON and Parquet, None is a value that is null or missing.
+Cell = str | list[str] | None
+
+
+@dataclasses.dataclass
+class ReadStatistics:
+    """Counts of reading rows."""
+
+    rows: int = 0
+    skipped_rows: int = 0
+    lines_with_invalid_utf8: int = 0
+
+
+def format_of(path: str, input_format: str = "auto") -> str:
+    """Returns the format of a file, by its ending if it is "auto"."""
+    if input_format != "auto":
+        return input_format
+    ending = os.path.splitext(path.lower())[1]
+    return _ENDINGS.get(ending, "tsv")
+
+
+def read(
+    path: str,
+    input_format: str = "auto",
+    statistics: ReadStatistics | None = None,
+) -> Iterator[tuple[int, list]]:
+    """Yields line and values: first of the header, then of each row.
+
+      {"text": "A fine film", "stars": 5}     1, ["text", "stars"]
+                                              1, ["A fine film", 5]
+
+    Values of TSV and CSV are strings; `to_cell` is for the others. Of JSON
+    lines, the header has the keys of the first object; a key that is missing in
+    another is None. The "line" of a row of Parquet is its number, from 1.
+
+    Args:
+      path: a file on a disk. CSV has commas and quotes; TSV has tabs, and
+        quotes are text.
+      input_format: one of `FORMATS`.
+      statistics: counts lines with invalid UTF-8; None to count nothing.
+
+    Raises:
+      ValueError: naming file and line, if the file is of another format, not
+        UTF-8 or damaged, or pyarrow is not installed for Parquet.
+    """
+    input_format = format_of(path, input_format)
+    if input_format == "parquet":
+        yield from _parquet_cells(path)
+        return
+    with open(path, "rb") as file:
+        is_json = input_format == "jsonl"
+        lines = decoded(
+            file, path, statistics or ReadStatistics(), is_table=not is_json
+        )
+        cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
+        yield from cells[input_format](lines, path)
+
+
+def read_header(path: str, input_format: str = "auto") -> list[str]:
+    """Returns the names of the columns; empty for an empty file."""
+    _, header = next(read(path, input_format), (0, []))
+    return header
+
+
+def decoded(
+    lines: Iterable[bytes],
+    path: str,
+    statistics: ReadStatistics,
+    is_table: bool = True,
+) -> Iterator[str]:
+    """Yields lines decoded as UTF-8; counts lines with invalid bytes.
+
+    Raises:
+      ValueError: as `text_files.check_line`; or if a table is JSON.
+    """
+    decode = text_files.Decoder(path, is_table)
+    for number, line in enumerate(lines, 1):
+        before = decode.num_replaced
+        text = decode(line, number)
+        if number == 1 and is_table:
+            text_files.check_not_json(text, path, _AS_JSON)
+        statistics.lines_with_invalid_utf8 += decode.num_replaced > before
+        yield text
+
+
+def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(lines, 1):
+        if line := line.removesuffix("\n").removesuffix("\r"):
+            yield number, line.split("\t")
+
+
+def csv_cells(
+    lines: Iterable[str], path: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the rows of a CSV that are not empty, with their first lines.
+
+    Raises:
+      ValueError: naming file and line, if quotes do not match, or a field is
+        longer than 16 million characters.
+    """
+    csv.field_size_limit(MAX_FIELD)
+    reader = csv.reader(lines, strict=True)
+    while True:
+        first_line = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            where = f"{path}:{first_line}"
+            raise ValueError(f"{where}: {describe(error)}") from error
+        if row is None:
+            return
+        if row:
+            yield first_line, row
+
+
+def describe(error: csv.Error) -> str:
+    """Returns the fault in a row of a CSV, and its correction."""
+    fix = (
+        "Is a quote not closed, or not doubled inside a quoted text? Write it "
+        'as "".'
+    )
+    if "field limit" in str(error):
+        fix = "Shorten it; or is a quote not closed?"
+    elif "new-line" in str(error):
+        fix = "Remove the carriage return, or put quotes around it."
+    # Without the csv module's advice to programmers.
+    reason = str(error).partition(" - ")[0]
+    return f"{reason}. {fix}"
+
+
+def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
+    header = None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        if number == 1 and line.lstrip().startswith("["):
+            raise ValueError(
+                f"{where}: the file is a JSON list, not JSON lines. Write one "
+                'object a line, such as {"text": "...", "label": "..."}: '
+                'pandas.read_json(...).to_json(..., orient="records", '
+                "lines=True) does."
+            )
+        row = json_files.parse(line, where)
+        if header is None:
+            header = list(row)
+            yield number, header
+        yield number, [row.get(name) for name in header]
+
+
+def _parquet_cells(path) -> Iterator[tuple[int, list]]:
+    with libraries.extra("parquet", f"Reading {path}"):
+        import pyarrow
+        import pyarrow.parquet
+
+    try:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            header = list(file.schema_arrow.names)
+            yield 1, header
+            number = 0
+            for batch in file.iter_batches(_ROWS_AT_ONCE):
+                columns = [column.to_pylist() for column in batch.columns]
+                for row in zip(*columns, strict=True):
+                    number += 1
+                    yield number, list(row)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{path} is damaged or not a Parquet file ({error}); copy it "
+            "again, or set --input_format."
+        ) from error
+
+
+def to_cell(value: Any, where: str) -> Cell:
+    """Returns a value of a row, of JSON or Parquet, as a cell.
+
+    Numbers and booleans become strings as JSON writes them.
+
+    Args:
+      value: from `read`.
+      where: file, line and column, for the message.
+
+    Raises:
+      ValueError: if it is neither a string, a number, a boolean, a list of
+        these, nor null.
+    """
+    if isinstance(value, list):
+        cells = [to_cell(item, where) for item in value]
+        if all(isinstance(cell, str) for cell in cells):
+            return cells
+    elif value is None or isinstance(value, str):
+        return value
+    elif isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise ValueError(
+        f"{where} is {quoted(value)}; expected a string, a number or a list of "
+        "them. Convert the column, or write another table."
+    )
+
+
+def check_columns(
+    wanted: Iterable[str], header: Sequence[str], path: str, fix: str
+) -> None:
+    """Raises ValueError for columns that are missing or there twice.
+
+    If columns are missing, its message ends with `fix`.
+    """
+    wanted = list(wanted)
+    if not header:
+        raise ValueError(f"{path} is empty; copy or create it again.")
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        raise ValueError(
+            f"{path}:1: no column {listed(missing)}; there are "
+            f"{listed(header)}. {fix}"
+        )
+    text_files.check_unique(wanted, header, f"{path}:1")
+
+
+def listed(names: Iterable[str]) -> str:
+    """Returns the names of columns for a message, shortened."""
+    return shortened(", ".join(map(repr, names)), 300)
+
+
+def are_numbers(columns: Iterable[str]) -> bool:
+    """Returns whether columns are given by their numbers, from 0."""
+    return all(column.isdecimal() for column in columns)
