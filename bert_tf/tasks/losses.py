@@ -82,7 +82,8 @@ def binary_cross_entropy(
         label; None for 1.
       label_smoothing: labels are moved towards 0.5 by this share.
     """
-    labels = (1.0 - label_smoothing) * labels + 0.5 * label_smoothing
+    labels = (1.0 - label_smoothing) * tf.cast(labels, tf.float32)
+    labels += 0.5 * label_smoothing
     logits = tf.cast(logits, tf.float32)
     if positive_weights is None:
         each = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)

@@ -22,6 +22,7 @@ CASES = {
     ),
     "backbone": ("pretraining", (), ("masked_lm", "next_sentence")),
     "classifier": ("classification", ("a", "b", "c"), ()),
+    "several labels": ("multi_label", ("a", "b", "c"), ()),
     "regression": ("regression", (), ()),
 }
 

@@ -1,0 +1,65 @@
+"""hold_out.py: shares of strata, whole groups, and tables that are too small."""
+
+import numpy as np
+import pytest
+
+from tfrecords.tables import hold_out
+
+# 60, 30 and 10 rows of three classes, mixed.
+STRATA = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], (60, 30, 10)))
+
+
+def choose(strata=STRATA, groups=None, dev_share=0.2, seed=1):
+    return hold_out.choose(strata, groups, dev_share=dev_share, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_class_has_its_share(seed):
+    dev = choose(seed=seed)
+    assert list(dev) == sorted(set(dev.tolist()))
+    assert np.bincount(STRATA[dev]).tolist() == [12, 6, 2]
+
+
+def test_rows_depend_on_the_seed_alone():
+    assert choose().tolist() == choose().tolist() != choose(seed=2).tolist()
+
+
+def test_the_only_row_of_a_class_stays_in_train():
+    dev = choose([0] * 10 + [7] + [1] * 10)
+    assert 10 not in dev and len(dev) == 4
+
+
+def test_a_table_of_classes_with_one_row_each_has_no_dev():
+    assert choose([0, 1, 2]).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_are_in_one_split_and_classes_keep_their_shares(seed):
+    groups = [f"author {i // 4}" for i in range(len(STRATA))]
+    dev = choose(groups=groups, seed=seed)
+    rows = set(dev.tolist())
+    assert all(
+        len({i in rows for i in range(4 * k, 4 * k + 4)}) == 1
+        for k in range(25)
+    )
+    assert 16 <= len(dev) <= 24
+    shares = np.bincount(STRATA[dev], minlength=3) / len(dev)
+    assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.15
+
+
+def test_a_group_may_have_no_name():
+    dev = choose([0, 1] * 4, [None, None, "a", "a", "b", "b", "c", "c"], 0.25)
+    assert len(dev) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"dev_share": 0.01}, "100 rows is 1, too few or too many for 3 cla"),
+        ({"dev_share": 0.99}, "Give a share from 0.03 to 0.97"),
+        ({"groups": ["a"] * 100}, "All rows are in one group, 'a'"),
+    ],
+)
+def test_too_few_rows_or_groups_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        choose(**arguments)

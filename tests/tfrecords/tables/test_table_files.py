@@ -1,0 +1,108 @@
+"""table_files.py: the same rows of TSV, CSV, JSON lines and Parquet."""
+
+import csv
+import json
+import re
+
+import pytest
+
+from tfrecords.tables import table_files
+
+ROWS = [("A fine film", "5"), ('so, "good"', "1"), ("caf\u00e9 \U0001f600", "")]
+
+
+def write_tsv(path):
+    lines = ["\t".join(row) for row in [("text", "stars"), *ROWS]]
+    path.write_text("\r\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_csv(path):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("text", "stars"), *ROWS])
+
+
+def write_jsonl(path):
+    rows = [dict(zip(("text", "stars"), row, strict=True)) for row in ROWS]
+    path.write_text("\n\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+def write_parquet(path):
+    pyarrow = pytest.importorskip("pyarrow", reason="make test-engines")
+    import pyarrow.parquet
+
+    columns = dict(zip(("text", "stars"), zip(*ROWS, strict=True), strict=True))
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "lines"),
+    [
+        ("a.tsv", write_tsv, [1, 2, 3, 4]),
+        ("a.TXT", write_tsv, [1, 2, 3, 4]),
+        ("a.csv", write_csv, [1, 2, 3, 4]),
+        ("a.json", write_jsonl, [1, 1, 3, 5]),
+        ("a.parquet", write_parquet, [1, 1, 2, 3]),
+    ],
+)
+def test_rows_are_the_same_in_every_format(tmp_path, name, write, lines):
+    path = tmp_path / name
+    write(path)
+    found = list(table_files.read(str(path)))
+    assert [line for line, _ in found] == lines
+    assert [tuple(row) for _, row in found] == [("text", "stars"), *ROWS]
+    assert table_files.read_header(str(path)) == ["text", "stars"]
+
+
+def test_a_given_format_is_that_of_a_file_without_an_ending(tmp_path):
+    write_jsonl(tmp_path / "rows")
+    found = list(table_files.read(str(tmp_path / "rows"), "jsonl"))
+    assert [tuple(row) for _, row in found[1:]] == ROWS
+    with pytest.raises(ValueError, match=r"rows:1: the file is JSON lines.*--i"):
+        list(table_files.read(str(tmp_path / "rows")))
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (None, None),
+        ("a", "a"),
+        (7, "7"),
+        (2.5, "2.5"),
+        (True, "true"),
+        (["a", 1], ["a", "1"]),
+        ([], []),
+    ],
+)
+def test_values_of_json_are_cells(value, cell):
+    assert table_files.to_cell(value, "x") == cell
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [["a"]], [None], b"a"])
+def test_other_values_are_no_cells(value):
+    with pytest.raises(ValueError, match=r"f:3: 'y' is .*expected a string"):
+        table_files.to_cell(value, "f:3: 'y'")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"text": "a"}]', "1: the file is a JSON list, not JSON lines"),
+        (b'{"text": "a"}\n{"text"', "2 is not JSON"),
+        (b'{"text": "a"}\n5\n', "2: the content is 5; it should be an object"),
+        (b"\xff\xfe{\x00", "1: the file is UTF-16"),
+        (b"PAR1", "1: the file is Parquet"),
+    ],
+)
+def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(f"{path}:{message}")):
+        list(table_files.read(str(path)))
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path):
+    path = tmp_path / "a.parquet"
+    write_parquet(path)
+    path.write_bytes(path.read_bytes()[:-8])
+    with pytest.raises(ValueError, match=r"a.parquet is damaged or not a Parq"):
+        list(table_files.read(str(path)))
