@@ -9,8 +9,8 @@ piece is [MASK]; positions, segments, [CLS] and [SEP] stay. A piece gets
 of the output F, so that all together are F(x) - F(b) ("completeness"). F is the
 probability of the predicted class, since logits have an arbitrary common
 offset; that of the likeliest of several labels; or the score of a regression,
-before it is limited to the range of the labels. [MASK] is an unknown word for a pre-trained BERT; Enguehard 2023 (arXiv
-2305.15853) compares it with [PAD].
+before it is limited to the range of the labels. [MASK] is an unknown word for
+a pre-trained BERT; Enguehard 2023 (arXiv 2305.15853) compares it with [PAD].
 
 Shapes: S tokens, H hidden, K points on the line.
 """

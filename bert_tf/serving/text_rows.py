@@ -16,7 +16,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
@@ -35,22 +35,23 @@ class InputConfig(Options):
 
     input_file: str = option(
         "-",
-        "Lines of text, a CSV or TSV file, or JSON lines; - is stdin.",
+        "Lines of text, a CSV or TSV file, JSON lines or a Parquet file; - is "
+        "stdin.",
         reads=True,
     )
     input_format: str = option(
         "auto",
-        "auto: csv, tsv or jsonl if the file name ends so; otherwise tsv if "
-        "columns are given, jsonl if the model needs more than one text, and "
-        "text. csv has commas and quotes; in tsv, quotes are text.",
-        choices=("auto", "text", "tsv", "csv", "jsonl"),
+        "auto: csv, tsv, jsonl or parquet if the file name ends so; otherwise "
+        "tsv if columns are given, jsonl if the model needs more than one "
+        "text, and text. csv has commas and quotes; in tsv, quotes are text.",
+        choices=("auto", "text", "tsv", "csv", "jsonl", "parquet"),
     )
     columns: tuple[str, ...] = option(
         (),
         "Columns of a table for the inputs of the model, such as "
         "question=1,context=2: names from the header line, or indices from 0 "
-        "in a file without one. Several columns for one input make a list: "
-        "endings=4,endings=5.",
+        "in a file without one; of jsonl and parquet, keys. Several columns "
+        "for one input make a list: endings=4,endings=5.",
     )
     text_a_column: str | None = option(
         None,
@@ -58,6 +59,11 @@ class InputConfig(Options):
     )
     text_b_column: str | None = option(
         None, "Column with the second text, for models of text pairs."
+    )
+    id_column: str | None = option(
+        None,
+        "Column of a csv or tsv whose values are repeated in the answers; name "
+        "or index. Other keys of jsonl and parquet always are.",
     )
 
 
@@ -174,7 +180,9 @@ def make_groups(
       ValueError: if the file is bad, such as one without a wanted column.
     """
     is_table = isinstance(parse, ColumnParser)
-    if is_table and parse.is_csv:
+    if isinstance(parse, ParquetParser):
+        blocks = [parse.rows(lines)]
+    elif is_table and parse.is_csv:
         # All lines are one block, since a row may continue in the next one.
         blocks = lines.blocks(is_table, keeps_ends=True)
         blocks = [_parse_csv(parse, itertools.chain.from_iterable(blocks))]
@@ -263,7 +271,7 @@ def read_columns(
 def choose_format(
     config: InputConfig, ranks: Mapping[str, int], has_columns: bool
 ) -> str:
-    """Returns "text", "tsv", "csv" or "jsonl", as given or inferred.
+    """Returns "text", "tsv", "csv", "jsonl" or "parquet".
 
     Raises:
       ValueError: if the format does not match the columns or model inputs.
@@ -271,6 +279,11 @@ def choose_format(
     needed = [name for name in ranks if name not in OPTIONAL]
     given, path = config.input_format, config.input_file
     input_format = tokenizer_lib.choose_format(path, len(needed), given)
+    if given == "auto" and path.lower().endswith(".parquet"):
+        input_format = "parquet"
+    is_named = given == input_format or path.lower().endswith(input_format)
+    if input_format in ("jsonl", "parquet") and is_named:
+        return input_format  # With columns or without.
     is_table = input_format in ("tsv", "csv")
     if given == "auto" and has_columns and not is_table:
         input_format, is_table = "tsv", True
@@ -283,8 +296,8 @@ def choose_format(
     if is_table != has_columns:
         raise ValueError(
             f"--input_format={input_format} with{'' if has_columns else 'out'} "
-            "columns. tsv and csv need --columns or --text_a_column; other "
-            "formats have no columns."
+            "columns. tsv and csv need --columns or --text_a_column; text has "
+            "no columns."
         )
     if input_format == "text" and len(needed) > 1:
         raise ValueError(
@@ -309,10 +322,19 @@ def make_parser(
     """
     columns = read_columns(config, ranks)
     input_format = choose_format(config, ranks, bool(columns))
-    if input_format in ("tsv", "csv"):
-        return ColumnParser(source, columns, ranks, input_format == "csv")
+    is_table = input_format in ("tsv", "csv")
+    if config.id_column and not is_table:
+        raise ValueError(
+            f"--id_column={config.id_column} is for csv and tsv. Omit it: of "
+            f"{input_format}, the answers repeat all keys."
+        )
+    if is_table:
+        is_csv = input_format == "csv"
+        return ColumnParser(source, columns, ranks, is_csv, config.id_column)
+    if input_format == "parquet":
+        return ParquetParser(config.input_file, columns, ranks)
     if input_format == "jsonl":
-        return functools.partial(parse_object, source, ranks)
+        return functools.partial(parse_object, source, ranks, columns=columns)
     name = next(name for name in ranks if name not in OPTIONAL)
     return functools.partial(parse_text, name, ranks[name])
 
@@ -332,6 +354,8 @@ class ColumnParser:
       ranks: ranks of the inputs of the model.
       is_csv: whether `make_groups` reads commas and quotes. Otherwise each line
         is a row, and its cells are between tabs.
+      id_column: a further column, which rows have under its name, or under "id"
+        if it is an index.
 
     Raises:
       ValueError: if a column is missing in the header; the message names it.
@@ -345,10 +369,14 @@ class ColumnParser:
         columns: Sequence[tuple[str, str]],
         ranks: Mapping[str, int],
         is_csv: bool = False,
+        id_column: str | None = None,
     ):
         self.source = source
         self.is_csv = is_csv
         self.width = None  # Number of columns of the header.
+        if id_column:
+            name = "id" if id_column.isdecimal() else id_column
+            columns = [*columns, (name, id_column)]
         self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
         self.indices = None
@@ -381,7 +409,7 @@ class ColumnParser:
             )
         fields = {}
         for name, index in zip(self.inputs, self.indices, strict=True):
-            if self.ranks[name] == 1:
+            if self.ranks.get(name, 1) == 1:
                 fields[name] = cells[index]
             else:
                 fields.setdefault(name, []).append(cells[index])
@@ -399,8 +427,54 @@ class ColumnParser:
         return [names.index(column) for column in self.columns]
 
 
+class ParquetParser:
+    """Parser of the rows of a Parquet file, which `parse_fields` reads.
+
+    Args:
+      path: path of the file.
+      columns: inputs and their columns; empty if they have the inputs' names.
+      ranks: ranks of the inputs of the model.
+
+    Raises:
+      ValueError: as in `table_files.read`; and for stdin.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        columns: Sequence[tuple[str, str]],
+        ranks: Mapping[str, int],
+    ):
+        if path == "-":
+            raise ValueError(
+                "A Parquet file ends with its header, so it cannot be read "
+                "from stdin. Give --input_file."
+            )
+        self.path, self.columns, self.ranks = path, columns, ranks
+
+    def rows(self, lines: Lines) -> Iterator[Row | BadLine]:
+        """Yields rows and bad rows, by their numbers from 1."""
+        table = table_files.read(self.path, "parquet")
+        _, names = next(table)
+        for number, values in table:
+            fields = dict(zip(names, values, strict=True))
+            where = f"{self.path}:{number}"
+            try:
+                fields = parse_fields(fields, where, self.ranks, self.columns)
+                # Such as dates, which are no JSON.
+                fields = json.loads(json.dumps(fields, default=str))
+                yield Row(number, fields)
+            except LineError as error:
+                yield BadLine(number, str(error))
+        lines.num_read = lines.size
+
+
 def parse_object(
-    source: str, ranks: Mapping[str, int], number: int, line: str
+    source: str,
+    ranks: Mapping[str, int],
+    number: int,
+    line: str,
+    columns: Sequence[tuple[str, str]] = (),
 ) -> Row | None:
     """Returns the row of a JSON object, None for an empty line.
 
@@ -412,11 +486,11 @@ def parse_object(
       ranks: ranks of the inputs of the model.
       number: line number, from 1.
       line: its text.
+      columns: inputs and their keys; empty if they have the inputs' names.
 
     Raises:
-      LineError: if the line is not a JSON object, an input not in `OPTIONAL`
-        is missing, an input has the wrong type, or a text has an unpaired
-        surrogate. The message names file and line.
+      LineError: as in `parse_fields`; or if the line is not a JSON object, or
+        a text has an unpaired surrogate.
     """
     if not line.strip():
         return None
@@ -426,17 +500,53 @@ def parse_object(
         if "\\u" in line:  # JSON may escape an unpaired surrogate.
             text = json.dumps(fields, ensure_ascii=False)
             json_files.check(text, str, where, "the line")
-        for name, rank in ranks.items():
-            if name in OPTIONAL and fields.get(name) is None:
-                fields.pop(name, None)
-                continue
-            kind = str if rank == 1 else [str]
-            json_files.check(fields.get(name), kind, where, name)
     except ValueError as error:
         raise LineError(
             f"{error} Expected an object such as {_example(ranks)}."
         ) from None
-    return Row(number, fields)
+    return Row(number, parse_fields(fields, where, ranks, columns))
+
+
+def parse_fields(
+    fields: Mapping[str, Any],
+    where: str,
+    ranks: Mapping[str, int],
+    columns: Sequence[tuple[str, str]] = (),
+) -> dict[str, Any]:
+    """Returns a row's inputs, by their names, and its other keys.
+
+      {"id": 7, "review": "a fine film"}, columns [("text_a", "review")]
+      -> {"id": 7, "text_a": "a fine film"}
+
+    Args:
+      fields: the row; an input in `OPTIONAL` that is null is missing.
+      where: file and line, for messages.
+      ranks: ranks of the inputs of the model.
+      columns: inputs and their keys; empty if they have the inputs' names.
+
+    Raises:
+      LineError: if an input not in `OPTIONAL` is missing, or one has the wrong
+        type.
+    """
+    keys = columns or [(name, name) for name in ranks]
+    rest = {key for _, key in keys}
+    found = {key: x for key, x in fields.items() if key not in rest}
+    try:
+        for name, key in keys:
+            value = fields.get(key)
+            if name in OPTIONAL and value is None:
+                continue
+            is_part = bool(columns) and ranks[name] > 1
+            kind = str if ranks[name] == 1 or is_part else [str]
+            json_files.check(value, kind, where, key)
+            found[name] = [*found.get(name, ()), value] if is_part else value
+    except ValueError as error:
+        example = _example(ranks)
+        raise LineError(
+            f"{error} Expected "
+            + ("a text there." if columns else f"an object such as {example}.")
+        ) from None
+    return found
 
 
 def _example(ranks: Mapping[str, int]) -> str:

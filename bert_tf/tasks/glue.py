@@ -68,10 +68,11 @@ class Glue(FineTuningTask):
         self.schema = self.kind.schema
         if table.weight_column:
             self.schema = self.schema | schema.EXAMPLE_WEIGHT
-        self.best_metric = self.options.best_metric or table.best_metric
-        if self.best_metric not in table.metrics:
+        given = self.options.best_metric
+        self.best_metric = given or table.best_metric
+        if given and given not in table.metrics:
             raise ValueError(
-                f"--best_metric={self.best_metric}: {table.name} has "
+                f"--best_metric={given}: {table.name} has "
                 f"{', '.join(table.metrics)}. Choose one of them."
             )
 

@@ -205,7 +205,7 @@ def _check_groups(task, splits: Sequence[Split]) -> None:
                 f"{len(both)} groups of {task.group_column!r} have rows in "
                 f"both train and {name}, such as "
                 f"{quoted(min(map(str, both)))}. Move "
-                " their rows into one file, or omit --group_column."
+                "their rows into one file, or omit --group_column."
             )
 
 

@@ -105,7 +105,10 @@ def _count_labels(data, path) -> collections.Counter:
     """Returns the labels of a file, at most a few more than `_MAX_LABELS`."""
     wanted, counts = [data.label_column], collections.Counter()
     separator = data.label_separator if data.multi_label else None
-    fix = "Name one with --label_column."
+    fix = (
+        "Name one with --label_column; in a table without a header, by its "
+        "number, from 0."
+    )
     for line, cells in _read_columns(path, data.input_format, wanted, fix):
         where = f"{path}:{line}: {data.label_column!r}"
         cell = table_files.to_cell(cells[0], where)

@@ -14,7 +14,6 @@ from absl import logging
 from bert_tf.model import models
 from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.labels.label_kind import LabelKind
-from bert_tf.tasks.labels.options import read_weights
 from bert_tf.tasks.task import Target
 from tfrecords import schema
 
@@ -50,21 +49,11 @@ class Classes(LabelKind):
         )
         return {"classification": target._replace(accuracy_weights=weights)}
 
-    def choose_weights(self, train_labels):
-        """Sets the weights of the classes, [C] float32, if they are not 1."""
-        words = self.options.class_weights
-        if words == ("balanced",):
-            counts = np.bincount(train_labels, minlength=len(self.labels))
-            self._check_counts(counts)
-            # scikit-learn: compute_class_weight("balanced").
-            found = len(train_labels) / (len(counts) * counts)
-        elif words:
-            given = read_weights(words, self.labels)
-            found = [given.get(label, 1.0) for label in self.labels]
-        else:
-            return
-        self.weights = np.asarray(found, np.float32)
-        self.log_weights()
+    def balanced_weights(self, train_labels):
+        """Returns those of scikit-learn's `compute_class_weight`."""
+        counts = np.bincount(train_labels, minlength=len(self.labels))
+        self.check_counts(counts)
+        return len(train_labels) / (len(counts) * counts)
 
     def predicted(self, outputs):
         """Returns [N] class ids."""

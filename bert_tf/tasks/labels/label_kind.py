@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.tasks import metrics
-from bert_tf.tasks.labels.options import LabelOptions
+from bert_tf.tasks.labels.options import LabelOptions, read_weights
 from bert_tf.tasks.task import Batch, SplitOutputs, Target
 from tfrecords import schema
 from tfrecords.tasks import glue_tables
@@ -42,6 +42,11 @@ class LabelKind:
         self.labels = table.labels
         self.weights: np.ndarray | None = None
         self.check_options()
+        words = options.class_weights or ("balanced",)
+        # Label -> weight, of those that are given.
+        self.given_weights: dict[str, float] = {}
+        if words != ("balanced",):
+            self.given_weights = read_weights(words, self.labels)
 
     def check_options(self) -> None:
         """Raises ValueError if an option is for another kind of labels."""
@@ -69,23 +74,34 @@ class LabelKind:
         raise NotImplementedError
 
     def choose_weights(self, train_labels: np.ndarray) -> None:
-        """Sets `weights`, given the labels of the training rows."""
+        """Sets `weights`, given the labels of the training rows.
 
-    def _check_counts(self, counts: np.ndarray) -> None:
-        """Raises ValueError if balanced weights are undefined for a class."""
+        Raises:
+          ValueError: if balanced weights are undefined for a class.
+        """
+        if not self.options.class_weights:
+            return
+        found = [self.given_weights.get(label, 1.0) for label in self.labels]
+        if not self.given_weights:
+            found = self.balanced_weights(train_labels)
+        self.weights = np.asarray(found, np.float32)
+        named = zip(self.labels, self.weights, strict=True)
+        logging.info(
+            "class weights  %s", "  ".join(f"{x} {w:.3g}" for x, w in named)
+        )
+
+    def balanced_weights(self, train_labels: np.ndarray) -> np.ndarray:
+        """Returns the weights of "balanced", [C]."""
+        raise NotImplementedError
+
+    def check_counts(self, counts: np.ndarray) -> None:
+        """Raises ValueError if a class has no row."""
         if not counts.all():
             missing = self.labels[int(counts.argmin())]
             raise ValueError(
                 f"--class_weights=balanced: no row of train has {missing!r}. "
                 "Give the weights, or leave the label out of --labels."
             )
-
-    def log_weights(self) -> None:
-        """Logs the weights of the classes."""
-        named = zip(self.labels, self.weights, strict=True)
-        logging.info(
-            "class weights  %s", "  ".join(f"{x} {w:.3g}" for x, w in named)
-        )
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns the predicted labels, [N] or [N, C]."""

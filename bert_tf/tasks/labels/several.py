@@ -18,7 +18,6 @@ from bert_tf.model import models
 from bert_tf.tasks import losses
 from bert_tf.tasks.labels.classes import of_each
 from bert_tf.tasks.labels.label_kind import LabelKind
-from bert_tf.tasks.labels.options import read_weights
 from bert_tf.tasks.task import Target
 from tfrecords import schema
 
@@ -66,20 +65,11 @@ class SeveralLabels(LabelKind):
         labels = batch["multi_hot_labels"]
         return {"multi_label": Target("logits", labels, weights, loss)}
 
-    def choose_weights(self, train_labels):
-        """Sets the weights of rows with a label, [C] float32, if not 1."""
-        words = self.options.class_weights
-        if words == ("balanced",):
-            counts = train_labels.sum(axis=0)
-            self._check_counts(counts)
-            found = (len(train_labels) - counts) / counts
-        elif words:
-            given = read_weights(words, self.labels)
-            found = [given.get(label, 1.0) for label in self.labels]
-        else:
-            return
-        self.weights = np.asarray(found, np.float32)
-        self.log_weights()
+    def balanced_weights(self, train_labels):
+        """Returns rows without a label / rows with it."""
+        counts = train_labels.sum(axis=0)
+        self.check_counts(counts)
+        return (len(train_labels) - counts) / counts
 
     def predicted(self, outputs):
         """Returns [N, C] int, 1 for the labels of the answer."""

@@ -6,7 +6,9 @@ import pytest
 from tfrecords.tables import hold_out
 
 # 60, 30 and 10 rows of three classes, mixed.
-STRATA = np.random.default_rng(0).permutation(np.repeat([0, 1, 2], (60, 30, 10)))
+STRATA = np.random.default_rng(0).permutation(
+    np.repeat([0, 1, 2], (60, 30, 10))
+)
 
 
 def choose(strata=STRATA, groups=None, dev_share=0.2, seed=1):

@@ -57,7 +57,9 @@ def test_a_given_format_is_that_of_a_file_without_an_ending(tmp_path):
     write_jsonl(tmp_path / "rows")
     found = list(table_files.read(str(tmp_path / "rows"), "jsonl"))
     assert [tuple(row) for _, row in found[1:]] == ROWS
-    with pytest.raises(ValueError, match=r"rows:1: the file is JSON lines.*--i"):
+    with pytest.raises(
+        ValueError, match=r"rows:1: the file is JSON lines.*--i"
+    ):
         list(table_files.read(str(tmp_path / "rows")))
 
 

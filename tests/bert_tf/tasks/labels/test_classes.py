@@ -131,7 +131,7 @@ def test_the_best_metric_can_be_chosen():
 )
 def test_wrong_class_weights_are_refused(words, message):
     with pytest.raises(ValueError, match=message):
-        make(class_weights=words).kind.choose_weights(RIGHT)
+        make(class_weights=words)
 
 
 def test_balanced_weights_need_a_row_of_each_class():
