@@ -174,6 +174,20 @@ def describe_label(name: str, value: float | int, flags: Mapping) -> str:
     return f"{name} {value:g}" + (f": {names[value]}" if is_named else "")
 
 
+def describe_labels(multi_hot: np.ndarray, flags: Mapping) -> str:
+    """Returns the labels of a row, with their names if the flags include them.
+
+      labels glad, calm
+
+    Args:
+      multi_hot: [C], 1 for each label of the row.
+      flags: of the manifest.
+    """
+    names = flags.get("labels") or range(len(multi_hot))
+    found = [str(names[i]) for i in np.flatnonzero(multi_hot)]
+    return f"labels {', '.join(found) or 'none'}"
+
+
 def describe_tags(
     example: Mapping[str, np.ndarray], tokens: Sequence[Piece], flags: Mapping
 ) -> str:
@@ -283,10 +297,15 @@ def _example_lines(
         counts.insert(0, f"choice {choice}")
         if "label_ids" in example and choice == example["label_ids"][0]:
             counts.insert(1, "correct")
-    for name in ("next_sentence_labels", "label_ids", "label_scores"):
+    for name in (
+        *("next_sentence_labels", "label_ids", "label_scores"),
+        "example_weights",
+    ):
         if name in example and "choices" not in example:
             value = np.asarray(example[name]).reshape(-1)[0].item()
             counts.append(describe_label(name, value, flags))
+    if "multi_hot_labels" in example:
+        counts.append(describe_labels(example["multi_hot_labels"], flags))
     yield "  " + ", ".join(counts)
     painted = [tokens, paint] if has_color else [tokens]
     for line in segments(*painted):

@@ -44,7 +44,8 @@ _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
 
 def task_of(schema_name: str) -> str:
     """Returns the task of models trained on records of a schema."""
-    return _TASKS.get(schema_name, schema_name)
+    name = schema_name.removeprefix("weighted_")
+    return _TASKS.get(name, name)
 
 
 def check_examples(

@@ -110,6 +110,11 @@ def test_labels_have_their_names():
     assert describe("label_ids", 7, flags) == "label_ids 7"
     assert describe("label_ids", 0, {}) == "label_ids 0"
     assert describe("label_scores", 3.5, {"labels": []}) == "label_scores 3.5"
+    describe = record_text.describe_labels
+    names = {"labels": ["bad", "good", "long"]}
+    assert describe(np.array([1.0, 0.0, 1.0]), names) == "labels bad, long"
+    assert describe(np.array([0.0, 1.0]), {}) == "labels 1"
+    assert describe(np.zeros(3), names) == "labels none"
 
 
 def test_tags_are_named_with_their_words():

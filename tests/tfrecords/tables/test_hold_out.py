@@ -1,4 +1,4 @@
-"""hold_out.py: shares of strata, whole groups, and tables that are too small."""
+"""hold_out.py: shares of classes, whole groups, and tables too small."""
 
 import numpy as np
 import pytest

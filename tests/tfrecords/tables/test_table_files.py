@@ -27,7 +27,8 @@ def write_jsonl(path):
 
 
 def write_parquet(path):
-    pyarrow = pytest.importorskip("pyarrow", reason="make test-engines")
+    pytest.importorskip("pyarrow", reason="make test-engines installs it")
+    import pyarrow
     import pyarrow.parquet
 
     columns = dict(zip(("text", "stars"), zip(*ROWS, strict=True), strict=True))
