@@ -53,10 +53,11 @@ def load(
         TensorFlow checkpoint, or the address of either in a store, such as
         gs://.
       task: "pretraining", "classification", "multi_label", "regression",
-        "spans", "tagging" or "multiple_choice". A model of another task, or with other labels,
-        gets a newly initialized head. Default: its own.
+        "spans", "tagging" or "multiple_choice". A model of another task, or
+        with other labels, gets a newly initialized head. Default: its own.
       labels: class names, for classification, multi_label and tagging, in
-        the order of their ids. Without `task` they rename the model's own classes.
+        the order of their ids. Without `task` they rename the model's own
+        classes.
       dtype: Keras dtype policy. Default: that of the model's training if
         known, otherwise Keras's global policy.
       accept_tokenizer_differences: whether to load a checkpoint whose own
@@ -171,8 +172,8 @@ def save(
       path: folder to write; it may exist if it is empty.
       tokenizer: its tokenizer. Default: that of `load`, also for the encoder
         of a loaded model.
-      labels: class names, for classification, multi_label and tagging. Default: those of
-        `load`.
+      labels: class names, for classification, multi_label and tagging.
+        Default: those of `load`.
       format: "bert_tf", "google", "hugging_face", "model_garden" or
         "keras_hub".
       license: licence of the weights, for the card: an identifier of Hugging
