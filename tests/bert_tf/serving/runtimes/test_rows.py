@@ -54,11 +54,8 @@ def test_objects_have_the_fields(read, kind, found, more):
     assert read("t.jsonl", json.dumps(found | more) + "\n", kind) == [found]
 
 
-LABEL, CHOICE, QUESTION = (
-    "classification",
-    "multiple_choice",
-    "question_answering",
-)
+LABEL = "classification"
+CHOICE, QUESTION = "multiple_choice", "question_answering"
 
 
 @pytest.mark.parametrize(
