@@ -236,17 +236,19 @@ def test_rules_of_the_tokenizer_are_kept(tmp_path):
     bert_tf.save(model, tmp_path / "plain", plain)
     assert bert_tf.load(tmp_path / "plain")[1].rules == plain.rules
     # A format that cannot hold them.
-    path, accepted = tmp_path / "google", {"accept_tokenizer_differences": True}
-    bert_tf.save(model, path, format="google", **accepted)
+    accepted = {"accept_tokenizer_differences": True}
+    bert_tf.save(model, tmp_path / "google", format="google", **accepted)
 
 
-def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path):
+def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, caplog):
     folder = written("classification", tmp_path, "hugging_face")
     (tmp_path / "hugging_face/added_tokens.json").write_text('{"<e>": 203}')
     for load in (bert_tf.load, bert_tf.Predictor):
         with pytest.raises(ValueError, match="<e>.* in Python accept_tokeni"):
             load(folder)
+        caplog.clear()
         load(folder, accept_tokenizer_differences=True)
+        assert "<e>. BERT's tokenizer makes other tokens" in caplog.text
 
 
 def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):

@@ -218,7 +218,10 @@ UNKNOWN = "expected .* one or more of cls, max"
     [
         ({}, UNKNOWN),
         ({"pooling_mode": "median"}, UNKNOWN),
-        (MEAN | {"pooling_mode_attention": True}, UNKNOWN),
+        (
+            {"pooling_mode_cls_token": False, "pooling_mode_attention": True},
+            UNKNOWN,
+        ),
         (MEAN | {"include_prompt": False}, "include_prompt=false is not supp"),
         (["mean"], "1_Pooling/config.json: the content"),
     ],
