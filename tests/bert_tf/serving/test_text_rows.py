@@ -90,6 +90,7 @@ ONE = {"text": 1}
 PAIR = {"text_a": 1, "text_b": 1}
 CHOICE = {"context": 1, "endings": 2}
 GOOD = {"context": "a", "endings": ["b"]}
+EMPTY = {"context": "", "endings": []}
 
 
 def test_words_are_separated_by_spaces(tmp_path):
@@ -103,7 +104,7 @@ def test_words_are_separated_by_spaces(tmp_path):
     ("ranks", "given", "found"),
     [
         (CHOICE, {"id": 7} | GOOD, {"id": 7} | GOOD),  # Other keys are kept.
-        (CHOICE, GOOD | {"endings": []}, GOOD | {"endings": []}),
+        (CHOICE, EMPTY, EMPTY),
         # An optional input may be missing or null.
         (PAIR, {"text_a": "a"}, {"text_a": "a"}),
         (PAIR, {"text_a": "a", "text_b": None}, {"text_a": "a"}),
@@ -140,7 +141,7 @@ def test_objects_are_read_and_empty_lines_skipped(
     ],
 )
 def test_invalid_json_is_refused(tmp_path, line, message):
-    path = write(tmp_path, {"context": "", "endings": []}, line, GOOD)
+    path = write(tmp_path, EMPTY, line, GOOD)
     _, bad, last = read_objects(path, CHOICE)
     assert (bad.line, last) == (2, (3, GOOD))
     assert re.search(message, bad.message)
