@@ -90,26 +90,19 @@ def test_every_changed_byte_of_the_state_is_detected(folder):
         checksums.read_state(str(folder))
 
 
-def test_a_state_without_checksums_is_damaged(folder):
-    path = folder / checksums.STATE
-    path.write_text(json.dumps({"step": 3, "weights_sha256": "ab"}))
-    with pytest.raises(
-        checksums.DamagedError, match="state.json: files is missing"
-    ):
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"step": 3, "weights_sha256": "ab"}, "state.json: files is missing"),
+        ({"files": {}, "step": 3}, "not match its checksum"),
+        ({"files": {"a": {"bytes": "9"}}}, "files.a.bytes is '9'; it"),
+        ([], r"state.json: the content is \[\]; it should be an object"),
+    ],
+)
+def test_a_state_without_checksums_is_damaged(folder, content, message):
+    (folder / checksums.STATE).write_text(json.dumps(content))
+    with pytest.raises(checksums.DamagedError, match=message):
         checksums.read_state(str(folder))
-    path.write_text(json.dumps({"files": {}, "step": 3}))
-    with pytest.raises(checksums.DamagedError, match="not match its checksum"):
-        checksums.read_state(str(folder))
-    path.write_text(json.dumps({"files": {"a": {"bytes": "9"}}}))
-    with pytest.raises(
-        checksums.DamagedError, match="files.a.bytes is '9'; it"
-    ):
-        checksums.read_state(str(folder))
-    path.write_text("[]")
-    assert (
-        "state.json: the content is []; it should be an object"
-        in faults(folder)[0]
-    )
 
 
 def test_disk_failures_are_damage_and_other_errors_are_not(folder, monkeypatch):

@@ -9,8 +9,6 @@ from checkpoint_folders import assert_same_bits, write
 from bert_tf.checkpoint import detection, options
 from bert_tf.checkpoint.checkpoint import Checkpoint
 
-# Detection.
-
 
 def test_the_model_in_a_run_folder_is_read(tmp_path, given):
     run = tmp_path / "run"
@@ -19,14 +17,6 @@ def test_the_model_in_a_run_folder_is_read(tmp_path, given):
     found = Checkpoint.open(str(run))
     assert_same_bits(found.tensors, given.tensors)
     assert found.model_json()["source"] == "bert_tf run"
-
-
-def test_every_format_has_expected_files_and_a_peer():
-    assert set(options.FORMATS) <= set(options.EXPECTED_FILES)
-    for name in options.FORMATS:
-        if name != "bert_tf":
-            peer = detection.format_module(name).PEER
-            assert isinstance(peer, str) and peer
 
 
 def one_line(path):
@@ -74,13 +64,6 @@ def test_two_models_in_a_folder_are_named(tmp_path, given):
     # The file that names the newest one.
     (google / "checkpoint").unlink()
     assert "several checkpoints: bert_model.ckpt, second" in one_line(google)
-
-
-def test_a_model_that_is_not_bert_is_named(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "roberta"}')
-    (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(ValueError, match="(?i)roberta"):
-        Checkpoint.open(str(tmp_path))
 
 
 # Imports, in a fresh process.

@@ -51,24 +51,29 @@ OF_PRETRAINING = {
 model_of = functools.cache(exports.make_model)  # For tests that only save it.
 
 
-def make_run(folder, inside="best", task="classification", **files):
-    """Writes a run folder with a model; returns the path of the model."""
+def make_run(folder, inside="best", **files):
+    """Writes a run folder with a classifier; returns the path of the model."""
     model = folder / inside
-    more = {} if task in ("classification", "tagging") else {"labels": None}
-    exports.save_model(model_of(task), task, model, **more)
+    exports.save_model(model_of("classification"), "classification", model)
     checksums.write_checksums(str(model), {"step": 7})
     for name, content in files.items():
         (folder / f"{name}.json").write_text(json.dumps(content))
     return str(model)
 
 
-def facts_of(config, task="classification", **more):
-    metadata = {"task": task, "labels": ["no", "yes"], "do_lower_case": True}
+def facts_of(config, task="classification", metadata=None, **more):
+    own = {"task": task, "labels": ["no", "yes"], "do_lower_case": True}
+    more = {"files": "bert_tf"} | more
     return model_card.Facts(
-        config=config,
-        metadata=metadata | more.pop("metadata", {}),
-        files=more.pop("files", "bert_tf"),
-        **more,
+        config=config, metadata=own | (metadata or {}), **more
+    )
+
+
+@pytest.fixture
+def card(tiny_config):
+    """What is known of a model -> its card."""
+    return lambda *facts, **more: model_card.text(
+        facts_of(tiny_config, *facts, **more)
     )
 
 
@@ -85,15 +90,12 @@ def cells(text):
     return [tuple(line[2:-2].split(" | ")) for line in lines]
 
 
-def test_scores_and_baselines_of_a_run_are_in_the_card(tiny_config):
-    text = model_card.text(
-        facts_of(
-            tiny_config,
-            metadata={"task_name": "SST-2"},
-            run=RUN,
-            results=RESULTS,
-            license="apache-2.0",
-        )
+def test_scores_and_baselines_of_a_run_are_in_the_card(card):
+    text = card(
+        metadata={"task_name": "SST-2"},
+        run=RUN,
+        results=RESULTS,
+        license="apache-2.0",
     )
     data = data_of(text)
     assert data.license == "apache-2.0"
@@ -105,30 +107,26 @@ def test_scores_and_baselines_of_a_run_are_in_the_card(tiny_config):
         ("loss", 0.25, "SST-2", "dev"),
         ("accuracy", 0.9128, "SST-2", "dev"),
     ]
-    rows = cells(text)
-    assert ("dev", "accuracy", "0.9128", "0.5092") in rows
-    assert ("sha256 of the records", RUN["records"]) in rows
-    assert ("learning_rate", "5e-05") in rows
-    assert ("step of these weights", "7") in rows
-    assert "None" not in text
+    assert {
+        ("dev", "accuracy", "0.9128", "0.5092"),
+        ("sha256 of the records", RUN["records"]),
+        ("learning_rate", "5e-05"),
+        ("step of these weights", "7"),
+    } <= set(cells(text))
+    assert "None" not in text and "undefined" not in text
     assert "# BERT, text classification: SST-2" in text
 
 
-def test_folders_of_the_machine_are_left_out(tiny_config):
-    text = model_card.text(
-        facts_of(
-            tiny_config,
-            run=RUN,
-            metadata={"source": "google /home/someone/models/uncased_L-2"},
-        )
-    )
+def test_folders_of_the_machine_are_left_out(card):
+    source = "google /home/someone/models/uncased_L-2"
+    text = card(run=RUN, metadata={"source": source})
     assert "someone" not in text
     assert ("init_checkpoint", "uncased_L-2") in cells(text)
     assert ("converted from", "google uncased_L-2") in cells(text)
 
 
-def test_what_is_not_known_is_said(tiny_config):
-    text = model_card.text(facts_of(tiny_config, metadata={"labels": None}))
+def test_what_is_not_known_is_said(card):
+    text = card(metadata={"labels": None})
     data = data_of(text)
     assert data.license is None and data.eval_results is None
     assert "Data and settings are not known" in text
@@ -157,29 +155,23 @@ def test_an_encoder_is_scored_without_its_head(tiny_config):
     assert "with its head, which is not in these files" in text
 
 
-def test_a_preprocessor_has_neither_weights_nor_scores(tiny_config):
-    facts = facts_of(
-        tiny_config,
-        results=RESULTS,
-        run=RUN,
-        kind=kinds.by_name("preprocessor"),
-    )
-    text = model_card.text(facts)
+def test_a_preprocessor_has_neither_weights_nor_scores(card):
+    kind = kinds.by_name("preprocessor")
+    text = card(results=RESULTS, run=RUN, kind=kind)
     names = [name for name, *_ in cells(text)]
     assert "parameters" not in names and "hidden_size" not in names
     assert "vocab_size" in names
     assert "## Scores" not in text and "## Training" not in text
 
 
-def test_pretraining_is_compared_with_the_most_frequent_token(tiny_config):
-    facts = facts_of(
-        tiny_config, "pretraining", run=RUN, results=OF_PRETRAINING
-    )
-    rows = cells(model_card.text(facts))
-    assert ("held out", "masked_lm_accuracy", "0.17", "0.07") in rows
-    assert ("held out", "perplexity", "253", "") in rows
-    assert ("sha256 of the held-out records", "cd" * 32) in rows
-    assert data_of(model_card.text(facts)).pipeline_tag == "fill-mask"
+def test_pretraining_is_compared_with_the_most_frequent_token(card):
+    text = card("pretraining", run=RUN, results=OF_PRETRAINING)
+    assert {
+        ("held out", "masked_lm_accuracy", "0.17", "0.07"),
+        ("held out", "perplexity", "253", ""),
+        ("sha256 of the held-out records", "cd" * 32),
+    } <= set(cells(text))
+    assert data_of(text).pipeline_tag == "fill-mask"
 
 
 def test_a_left_to_right_model_fills_no_masks():
@@ -188,23 +180,19 @@ def test_a_left_to_right_model_fills_no_masks():
     assert data_of(text).pipeline_tag == "text-generation"
 
 
-def test_another_precision_than_in_training_is_a_limit(tiny_config):
+def test_another_precision_than_in_training_is_a_limit(card):
     settings = {"precision": "float32", "max_seq_length": 40}
-    text = model_card.text(facts_of(tiny_config, run=RUN, settings=settings))
+    text = card(run=RUN, settings=settings)
     assert "their scores may differ" not in text
     assert "cut after 40 tokens" in text
     settings |= {"precision": "bfloat16", "weights_dtype": "bfloat16"}
-    text = model_card.text(facts_of(tiny_config, run=RUN, settings=settings))
+    text = card(run=RUN, settings=settings)
     assert "have precision bfloat16 and weights_dtype bfloat16, so the" in text
 
 
-def test_windows_case_and_untrained_weights_are_limits(tiny_config):
-    facts = facts_of(
-        tiny_config,
-        "tagging",
-        metadata={"do_lower_case": None, "untrained": ["tagging/bias"]},
-    )
-    text = model_card.text(facts)
+def test_windows_case_and_untrained_weights_are_limits(card):
+    metadata = {"do_lower_case": None, "untrained": ["tagging/bias"]}
+    text = card("tagging", metadata=metadata)
     assert "in windows of 64 tokens" in text
     assert "lower-cased is not recorded" in text
     assert "no such weights: tagging/bias." in text
@@ -221,21 +209,18 @@ def test_windows_case_and_untrained_weights_are_limits(tiny_config):
         ),
     ],
 )
-def test_the_card_says_what_is_removed_from_texts(tiny_config, rules, line):
-    text = model_card.text(facts_of(tiny_config, metadata=rules))
+def test_the_card_says_what_is_removed_from_texts(card, rules, line):
+    text = card(metadata=rules)
     assert line in text
     assert all(f"| {name} | {value} |" in text for name, value in rules.items())
 
 
-def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
+def test_names_of_a_foreign_model_are_text_everywhere(card):
     name = "<img src=x onerror=alert(1)> [a](http://b) **c** `d`\n# e"
-    text = model_card.text(
-        facts_of(
-            tiny_config,
-            metadata={"task_name": name, "untrained": [name]},
-            run={"precision": name},
-            settings={"precision": "float32"},
-        )
+    text = card(
+        metadata={"task_name": name, "untrained": [name]},
+        run={"precision": name},
+        settings={"precision": "float32"},
     )
     escaped = (
         r"\<img src=x onerror=alert(1)> \[a\](http://b) \*\*c\*\* \`d\` # e"
@@ -249,33 +234,26 @@ def test_names_of_a_foreign_model_are_text_everywhere(tiny_config):
     data_of(text)
 
 
-def test_names_cannot_break_the_tables(tiny_config):
+def test_names_cannot_break_the_tables(card):
     labels = ["a|b", "c\nd", "<e>", "*f*"] + [f"l{i}" for i in range(40)]
-    text = model_card.text(
-        facts_of(
-            tiny_config, metadata={"labels": labels, "task_name": "a: 'b' # c"}
-        )
-    )
+    text = card(metadata={"labels": labels, "task_name": "a: 'b' # c"})
     (shown,) = [row[1] for row in cells(text) if row[0] == "labels"]
     assert shown.startswith(r"a\|b, c d, \<e>, \*f\*, l0, ")
     assert shown.endswith("l25 and 14 more")
     data_of(text)
 
 
-def test_scores_that_are_no_numbers_are_left_to_the_text(tiny_config):
-    results = RESULTS | {"dev": {"loss": math.nan, "accuracy": 1}}
-    text = model_card.text(facts_of(tiny_config, results=results))
+def test_scores_that_are_no_numbers_are_left_to_the_text(card):
+    text = card(results=RESULTS | {"dev": {"loss": math.nan, "accuracy": 1}})
     assert [x.metric_type for x in data_of(text).eval_results] == ["accuracy"]
     assert ("dev", "loss", "nan", "") in cells(text)
 
 
-def test_an_undefined_score_is_in_the_text_with_the_reason(
-    tiny_config, tmp_path
-):
+def test_an_undefined_score_is_in_the_text_with_the_reason(card, tmp_path):
     scores = {"loss": 0.5, "pearson": None, "spearman": 0.25}
     baseline = {"dev": {"pearson": None, "spearman": None}}
     results = RESULTS | {"dev": scores, "majority_baseline": baseline}
-    text = model_card.text(facts_of(tiny_config, results=results))
+    text = card(results=results)
     metrics = [x.metric_type for x in data_of(text).eval_results]
     assert metrics == ["loss", "spearman"]
     assert ("dev", "pearson", "undefined", "") in cells(text)
@@ -283,8 +261,6 @@ def test_an_undefined_score_is_in_the_text_with_the_reason(
     assert reason in text
     folder = make_run(tmp_path, run=RUN, eval_results=results)
     assert run_models.read_run(folder)["results"] == results
-    defined = model_card.text(facts_of(tiny_config, results=RESULTS))
-    assert "undefined" not in defined
 
 
 @pytest.mark.parametrize("license", ["Apache 2.0", "MIT", "", "-", "a\nb"])
@@ -296,21 +272,21 @@ def test_other_forms_of_licences_are_refused(license):
 # Runs.
 
 
-@pytest.mark.parametrize("inside", ["best", "checkpoints/step-00000007"])
-def test_a_model_in_a_run_has_its_settings_and_scores(tmp_path, inside):
-    folder = make_run(tmp_path, inside, run=RUN, eval_results=RESULTS)
-    assert run_models.read_run(folder) == {"run": RUN, "results": RESULTS}
-
-
-def test_scores_of_another_step_are_not_those_of_the_model(tmp_path):
-    results = RESULTS | {"step": 6}
-    folder = make_run(tmp_path, run=RUN, eval_results=results)
-    assert run_models.read_run(folder) == {"run": RUN}
-
-
-def test_a_model_folder_alone_has_no_run(tmp_path):
-    folder = make_run(tmp_path, "model", run=RUN, eval_results=RESULTS)
-    assert run_models.read_run(folder) == {}
+@pytest.mark.parametrize(
+    ("inside", "step", "found"),
+    [
+        ("best", 7, {"run": RUN, "results": RESULTS}),
+        ("checkpoints/step-00000007", 7, {"run": RUN, "results": RESULTS}),
+        ("best", 6, {"run": RUN}),  # Scores of another step.
+        ("model", 7, {}),
+    ],
+)
+def test_a_model_in_a_run_has_its_settings_and_scores(
+    tmp_path, inside, step, found
+):
+    results = RESULTS | {"step": step}
+    folder = make_run(tmp_path, inside, run=RUN, eval_results=results)
+    assert run_models.read_run(folder) == found
 
 
 @pytest.mark.parametrize(
@@ -345,16 +321,6 @@ def test_a_conversion_of_a_run_has_its_scores(tmp_path):
         assert (data.eval_results is None) == (name == "erf")
 
 
-def test_two_conversions_have_equal_cards(tmp_path):
-    folder = make_run(tmp_path / "run", run=RUN, eval_results=RESULTS)
-    cards = []
-    for name in ("one", "two"):
-        path = str(tmp_path / name)
-        conversion.convert(folder, "hugging_face", path, compare=False)
-        cards.append((tmp_path / name / "README.md").read_bytes())
-    assert cards[0] == cards[1]
-
-
 def test_only_our_own_card_is_replaced(tmp_path, make_checkpoint):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     target = tmp_path / "target"
@@ -382,16 +348,13 @@ def test_an_invalid_licence_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
-def test_saved_models_have_a_card_and_checksums_do_not_cover_it(tmp_path, name):
+def test_saved_models_have_a_card(tmp_path, name):
     folder = make_run(tmp_path / "run", run=RUN, eval_results=RESULTS)
     model, _ = bert_tf.load(folder)
-    path = tmp_path / "saved"
-    bert_tf.save(model, path, format=name, license="other")
-    text = (path / "README.md").read_text("utf-8")
+    bert_tf.save(model, tmp_path / "saved", format=name, license="other")
+    text = (tmp_path / "saved/README.md").read_text("utf-8")
     assert data_of(text).license == "other"
     assert "Data and settings are not known" in text
-    (path / "README.md").write_text(text + "More.")
-    bert_tf.load(path)
 
 
 def test_a_converted_folder_with_a_step_may_have_its_card_edited(

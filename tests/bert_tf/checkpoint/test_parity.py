@@ -10,16 +10,28 @@ from bert_tf.model import models
 
 def changed(given, **changes):
     """Returns a Checkpoint with some tensors replaced, or removed if None."""
-    tensors = {n: t for n, t in (given.tensors | changes).items()}
+    tensors = given.tensors | changes
     return dataclasses.replace(
         given, tensors={n: t for n, t in tensors.items() if t is not None}
     )
 
 
 def peer(values, name="a peer 1.0"):
-    return types.SimpleNamespace(
-        PEER=name, reference_outputs=lambda path, batch: values
-    )
+    """Returns a peer with these outputs, or one that raises an exception."""
+
+    def outputs(path, batch):
+        if isinstance(values, BaseException):
+            raise values
+        return values
+
+    return types.SimpleNamespace(PEER=name, reference_outputs=outputs)
+
+
+@pytest.fixture
+def classifier(make_checkpoint):
+    """A classifier, and its outputs."""
+    given = make_checkpoint("classification")
+    return given, parity.outputs(given, parity.batch(given.config, given.task))
 
 
 # The batch.
@@ -92,9 +104,8 @@ def test_the_largest_difference_is_found():
         parity.differences(ours, {"a": np.zeros(3)})
 
 
-def test_outputs_are_compared_with_installed_peers(make_checkpoint):
-    given = make_checkpoint("classification")
-    ours = parity.outputs(given, parity.batch(given.config, given.task))
+def test_outputs_are_compared_with_installed_peers(classifier):
+    given, ours = classifier
     theirs = {"logits": ours["logits"] + np.float32(0.5), "other": np.ones(1)}
     lines = parity.peer_lines(
         given,
@@ -110,14 +121,9 @@ def test_outputs_are_compared_with_installed_peers(make_checkpoint):
     ]
 
 
-def test_a_broken_peer_is_reported_and_skipped(make_checkpoint):
-    given = make_checkpoint("classification")
-    ours = parity.outputs(given, parity.batch(given.config, given.task))
-
-    def fail(path, batch):
-        raise RuntimeError("numpy.dtype size changed\nand many lines more")
-
-    broken = types.SimpleNamespace(PEER="broken 1", reference_outputs=fail)
+def test_a_broken_peer_is_reported_and_skipped(classifier):
+    given, ours = classifier
+    broken = peer(RuntimeError("numpy.dtype size changed\nand many lines more"))
     lines = parity.peer_lines(
         given, [("source", "x", broken), ("target", "y", peer(ours))]
     )
@@ -129,15 +135,10 @@ def test_a_broken_peer_is_reported_and_skipped(make_checkpoint):
     assert len(lines) == 2 + len(ours)
 
 
-def test_a_keyboard_interrupt_in_a_peer_is_raised(make_checkpoint):
-    def stop(path, batch):
-        raise KeyboardInterrupt
-
-    stopped = types.SimpleNamespace(PEER="a", reference_outputs=stop)
+def test_a_keyboard_interrupt_in_a_peer_is_raised(classifier):
+    stopped = [("source", "x", peer(KeyboardInterrupt()))]
     with pytest.raises(KeyboardInterrupt):
-        parity.peer_lines(
-            make_checkpoint("regression"), [("source", "x", stopped)]
-        )
+        parity.peer_lines(classifier[0], stopped)
 
 
 # Losses.
@@ -177,13 +178,10 @@ def test_nan_and_negative_zero_are_compared_bit_for_bit(make_checkpoint):
 
 def test_every_loss_is_listed(make_checkpoint):
     given = make_checkpoint("regression")
-    found = changed(
-        given, **{"encoder/pooler/bias": None, "extra": np.zeros(1)}
-    )
+    config = dataclasses.replace(given.config, num_attention_heads=4)
+    changes = {"encoder/pooler/bias": None, "extra": np.zeros(1)}
     found = dataclasses.replace(
-        found,
-        task="spans",
-        config=dataclasses.replace(given.config, num_attention_heads=4),
+        changed(given, **changes), task="spans", config=config
     )
     with pytest.raises(ValueError) as raised:
         parity.check_lossless(given, found)
@@ -197,19 +195,18 @@ def test_every_loss_is_listed(make_checkpoint):
 
 
 def test_a_changed_slot_is_refused(make_checkpoint):
-    given = make_checkpoint("regression")
-    slots = {f"m/{n}": t for n, t in given.tensors.items()}
-    given = dataclasses.replace(given, slots=slots)
+    bare = make_checkpoint("regression")
+    slots = {f"m/{n}": t for n, t in bare.tensors.items()}
     name = "m/encoder/pooler/bias"
-    other = dataclasses.replace(
-        given, slots=slots | {name: slots[name] + np.float32(1)}
-    )
-    with pytest.raises(ValueError, match=f"changed:  {name}"):
-        parity.check_lossless(given, other)
-    with pytest.raises(ValueError, match=f"lost:     {name}"):
-        parity.check_lossless(given, dataclasses.replace(given, slots={}))
-    with pytest.raises(ValueError, match=f"invented: {name}"):
-        parity.check_lossless(dataclasses.replace(given, slots={}), given)
+    more = slots | {name: slots[name] + np.float32(1)}
+    given, other = (dataclasses.replace(bare, slots=x) for x in (slots, more))
+    for source, target, message in (
+        (given, other, "changed"),
+        (given, bare, "lost"),
+        (bare, given, "invented"),
+    ):
+        with pytest.raises(ValueError, match=f"{message}: +{name}"):
+            parity.check_lossless(source, target)
 
 
 def test_fields_that_a_format_cannot_hold_are_listed(make_checkpoint):

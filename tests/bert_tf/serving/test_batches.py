@@ -5,12 +5,6 @@ import tensorflow as tf
 
 from bert_tf.serving import batches
 from tfrecords import schema
-from tfrecords.text import tokenizer
-
-
-@pytest.fixture
-def words(tiny_vocab_file):
-    return tokenizer.BertTokenizer(tiny_vocab_file)
 
 
 def test_batches_are_as_long_as_the_longest_row(words):

@@ -10,6 +10,13 @@ from bert_tf.serving import export_model, kinds
 from bert_tf.workflows import conversion
 
 
+def export(model_dir, export_dir, **settings):
+    config = kinds.ExportConfig(
+        model_dir=str(model_dir), export_dir=str(export_dir), **settings
+    )
+    export_model.export(config)
+
+
 @pytest.mark.slow
 def test_export_can_be_called_without_flags(tmp_path):
     save_model(
@@ -18,14 +25,9 @@ def test_export_can_be_called_without_flags(tmp_path):
         tmp_path / "model",
         source=f"google {tmp_path}/bert",  # As older folders have it.
     )
-    config = kinds.ExportConfig(
-        model_dir=str(tmp_path / "model"),
-        export_dir=str(tmp_path / "export"),
-        kind="sentence_embedding",
-        pooling="cls",
-    )
-    export_model.export(config)
-    loaded = tf.saved_model.load(config.export_dir)
+    settings = {"kind": "sentence_embedding", "pooling": "cls"}
+    export(tmp_path / "model", tmp_path / "export", **settings)
+    loaded = tf.saved_model.load(str(tmp_path / "export"))
     assert loaded.text(["the cat"])["embedding"].shape == (1, 16)
     metadata = (tmp_path / "export/assets.extra/model.json").read_text()
     assert '"source": "google bert"' in metadata
@@ -55,24 +57,16 @@ def test_an_export_never_replaces_its_source(tmp_path, inside):
     source.mkdir(parents=True)
     for path in (source / "model.safetensors", tmp_path / "out/saved_model.pb"):
         path.write_text("old")
-    config = kinds.ExportConfig(
-        model_dir=str(source),
-        export_dir=str(tmp_path / "out"),
-        overwrite=True,
-    )
     with pytest.raises(ValueError, match="contains the source"):
-        export_model.export(config)
+        export(source, tmp_path / "out", overwrite=True)
     assert (source / "model.safetensors").read_text() == "old"
 
 
 def test_an_existing_export_is_refused_before_the_model_is_read(tmp_path):
     (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "saved_model.pb").write_text("old")
-    config = kinds.ExportConfig(
-        model_dir=str(tmp_path / "none"), export_dir=str(tmp_path / "out")
-    )
+    (tmp_path / "out/saved_model.pb").write_text("old")
     with pytest.raises(ValueError, match="already exists.*--overwrite"):
-        export_model.export(config)
+        export(tmp_path / "none", tmp_path / "out")
 
 
 def test_errors_name_the_source_not_its_conversion(tmp_path):
@@ -81,9 +75,5 @@ def test_errors_name_the_source_not_its_conversion(tmp_path):
     conversion.convert(str(tmp_path / "own"), "hugging_face", str(source))
     for name in ("vocab.txt", "tokenizer.json", "tokenizer_config.json"):
         (source / name).unlink(missing_ok=True)
-    config = kinds.ExportConfig(
-        model_dir=str(source), export_dir=str(tmp_path / "out")
-    )
-    with pytest.raises(ValueError, match="vocab.txt is missing") as error:
-        export_model.export(config)
-    assert str(error.value).startswith(f"{source}/vocab.txt is missing")
+    with pytest.raises(ValueError, match=f"^{source}/vocab.txt is missing"):
+        export(source, tmp_path / "out")

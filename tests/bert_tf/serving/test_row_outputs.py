@@ -36,34 +36,17 @@ def test_each_candidate_is_filled_into_the_text():
         {"tokens": tokens[None], "probabilities": probabilities[None]},
         {"tokens", "probabilities"},
     )
+    # The last [MASK] is beyond the model's length and is kept.
+    best = "The cat on the mat. [MASK]"
+    filled = [
+        [("cat", 0.5, best), ("##s", 0.25, "Thes on the mat. [MASK]")],
+        [("mat", 0.1, best), ("sea", 0.05, "The cat on the sea. [MASK]")],
+    ]
+    names = ("token", "probability", "filled")
     assert values == {
-        # The last [MASK] is beyond the model's length and is kept.
-        "filled": "The cat on the mat. [MASK]",
+        "filled": best,
         "masks": [
-            [
-                {
-                    "token": "cat",
-                    "probability": 0.5,
-                    "filled": "The cat on the mat. [MASK]",
-                },
-                {
-                    "token": "##s",
-                    "probability": 0.25,
-                    "filled": "Thes on the mat. [MASK]",
-                },
-            ],
-            [
-                {
-                    "token": "mat",
-                    "probability": 0.1,
-                    "filled": "The cat on the mat. [MASK]",
-                },
-                {
-                    "token": "sea",
-                    "probability": 0.05,
-                    "filled": "The cat on the sea. [MASK]",
-                },
-            ],
+            [dict(zip(names, x, strict=True)) for x in mask] for mask in filled
         ],
     }
 
@@ -128,9 +111,8 @@ def test_float32_is_written_with_its_shortest_digits():
 
 def test_lists_of_a_batch_are_padded():
     rows = [
-        text_rows.Row(1, {"endings": ["a", "b"]}),
-        text_rows.Row(2, {"endings": []}),
-        text_rows.Row(3, {"endings": ["c"]}),
+        text_rows.Row(i, {"endings": x})
+        for i, x in enumerate((["a", "b"], [], ["c"]))
     ]
     tensor = row_outputs.make_tensor(rows, "endings", 2)
     assert tensor.numpy().tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]

@@ -13,6 +13,8 @@ from absl import flags
 from bert_tf.serving import text_rows
 from run_scripts.flags import common_flags
 
+parse_text = functools.partial(text_rows.parse_text, "text", 1)
+
 
 def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
     path = tmp_path / "input"
@@ -47,9 +49,8 @@ def test_a_line_longer_than_a_block_is_one_line(tmp_path):
 def test_only_the_last_group_of_a_file_is_smaller(tmp_path):
     path = tmp_path / "input"
     path.write_text("\n".join("x" * 1000 for _ in range(200)))
-    parse = functools.partial(text_rows.parse_text, "text", 1)
     with text_rows.open_lines(str(path)) as lines:
-        batches = text_rows.make_groups(lines, parse, 64)
+        batches = text_rows.make_groups(lines, parse_text, 64)
         assert [len(batch) for batch in batches] == [64, 64, 64, 8]
 
 
@@ -57,8 +58,7 @@ def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
     reader, writer = os.pipe()
     with open(reader, "rb") as file:
         lines = text_rows.Lines(file, "stdin")
-        parse = functools.partial(text_rows.parse_text, "text", 1)
-        batches = text_rows.make_groups(lines, parse, 2)
+        batches = text_rows.make_groups(lines, parse_text, 2)
         os.write(writer, b"one\ntwo\nthree\nfo")
         assert [row.fields["text"] for row in next(batches)] == ["one", "two"]
         assert [row.fields["text"] for row in next(batches)] == ["three"]
@@ -75,10 +75,8 @@ def rows_of(path, parse):
 
 
 def read_objects(path, ranks):
-    source = str(path)
-    return rows_of(
-        path, functools.partial(text_rows.parse_object, source, ranks)
-    )
+    parse = functools.partial(text_rows.parse_object, str(path), ranks)
+    return rows_of(path, parse)
 
 
 def write(tmp_path, *values):
@@ -89,8 +87,10 @@ def write(tmp_path, *values):
 
 
 ONE = {"text": 1}
-RANKS = {"context": 1, "endings": 2}
+PAIR = {"text_a": 1, "text_b": 1}
+CHOICE = {"context": 1, "endings": 2}
 GOOD = {"context": "a", "endings": ["b"]}
+EMPTY = {"context": "", "endings": []}
 
 
 def test_words_are_separated_by_spaces(tmp_path):
@@ -100,23 +100,28 @@ def test_words_are_separated_by_spaces(tmp_path):
     assert [row.fields["words"] for row in rows] == [["the", "old", "cat"], []]
 
 
-def test_keys_that_are_not_inputs_are_kept(tmp_path):
-    one = {"id": 7, "context": "a", "endings": ["b", "c"]}
-    path = write(tmp_path, one, "", {"context": "", "endings": []})
-    first, second = read_objects(path, RANKS)
-    assert first == (1, one)
-    assert second == (3, {"context": "", "endings": []})
-
-
-def test_an_optional_input_may_be_missing(tmp_path):
-    path = write(tmp_path, {"text_a": "a"})
-    ranks = {"text_a": 1, "text_b": 1}
-    assert read_objects(path, ranks) == [(1, {"text_a": "a"})]
+@pytest.mark.parametrize(
+    ("ranks", "given", "found"),
+    [
+        (CHOICE, {"id": 7} | GOOD, {"id": 7} | GOOD),  # Other keys are kept.
+        (CHOICE, EMPTY, EMPTY),
+        # An optional input may be missing or null.
+        (PAIR, {"text_a": "a"}, {"text_a": "a"}),
+        (PAIR, {"text_a": "a", "text_b": None}, {"text_a": "a"}),
+    ],
+)
+def test_objects_are_read_and_empty_lines_skipped(
+    tmp_path, ranks, given, found
+):
+    path = write(tmp_path, given, "", given)
+    assert read_objects(path, ranks) == [(1, found), (3, found)]
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
+        ("x" * 10_000, f": '{'x' * 99}..."),
+        ("[" * 10_000, r"jsonl:2 is not JSON \(brackets are nest"),
         ("no", r"jsonl:2 is not JSON \(.*: 'no'.*such as \{\"context\": "),
         ([1], r"jsonl:2: the content is \[1\]; it should be an object"),
         ({"id": "\ud83d"}, "jsonl:2: the line is .* not valid text: a surrog"),
@@ -136,21 +141,10 @@ def test_an_optional_input_may_be_missing(tmp_path):
     ],
 )
 def test_invalid_json_is_refused(tmp_path, line, message):
-    path = write(tmp_path, {"context": "", "endings": []}, line, GOOD)
-    _, bad, last = read_objects(path, RANKS)
+    path = write(tmp_path, EMPTY, line, GOOD)
+    _, bad, last = read_objects(path, CHOICE)
     assert (bad.line, last) == (2, (3, GOOD))
     assert re.search(message, bad.message)
-
-
-def test_a_bad_line_is_quoted_up_to_100_characters(tmp_path):
-    path = write(tmp_path, "x" * 10_000)
-    (bad,) = read_objects(path, {"text": 1})
-    assert f": {'x' * 99}..." in bad.message.replace("'", "")
-
-
-def test_an_optional_input_that_is_null_is_missing(tmp_path):
-    path = write(tmp_path, {"text_a": "a", "text_b": None})
-    assert read_objects(path, PAIR) == [(1, {"text_a": "a"})]
 
 
 CSV = (
@@ -184,26 +178,31 @@ def test_rows_of_a_csv_may_have_commas_quotes_and_line_breaks(
     assert last == (8, {"text": "last"})
 
 
-def test_a_csv_without_a_header_has_indices(tmp_path):
+def read_csv(tmp_path, content, column):
     path = tmp_path / "in.csv"
-    path.write_bytes(b'7,"a, b"\n8\n"never closed\n9,x\n')
-    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
-    row, short, rest = rows_of(path, parse)
+    path.write_bytes(content)
+    columns = [("text", column)]
+    return rows_of(path, text_rows.ColumnParser("in.csv", columns, ONE, True))
+
+
+def test_a_csv_without_a_header_has_indices(tmp_path):
+    content = b'7,"a, b"\n8\n"never closed\n9,x\n'
+    row, short, rest = read_csv(tmp_path, content, "1")
     assert row == (1, {"text": "a, b"})
     assert "in.csv:2 has 1 comma-separated columns; col" in short.message
     assert "in.csv:3: unexpected end of data. Is a quote" in rest.message
 
 
-def test_a_header_that_is_wrong_stops_all(tmp_path):
-    path = tmp_path / "in.csv"
-    for content, message in (
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
         (b'"t"x,y\na,b\n', "in.csv:1: ',' expected"),
         (b"a,b\nt,u\n", "in.csv:1 has no column 't'; the header has a, b"),
-    ):
-        path.write_bytes(content)
-        parse = text_rows.ColumnParser("in.csv", [("text", "t")], ONE, True)
-        with pytest.raises(ValueError, match=message):
-            rows_of(path, parse)
+    ],
+)
+def test_a_header_that_is_wrong_stops_all(tmp_path, content, message):
+    with pytest.raises(ValueError, match=message):
+        read_csv(tmp_path, content, "t")
 
 
 @pytest.fixture
@@ -217,23 +216,16 @@ def field_limit():
 @pytest.mark.usefixtures("field_limit")
 def test_a_text_longer_than_the_limit_stops_a_csv(tmp_path, monkeypatch):
     monkeypatch.setattr("tfrecords.tasks.glue_rows.MAX_FIELD", 10)
-    path = tmp_path / "in.csv"
-    path.write_bytes(b'0,a\n1,"never closed,\n2,b\n')
-    parse = text_rows.ColumnParser("in.csv", [("text", "1")], ONE, True)
     with pytest.raises(ValueError, match="in.csv:2: field larger.*Shorten"):
-        rows_of(path, parse)
+        read_csv(tmp_path, b'0,a\n1,"never closed,\n2,b\n', "1")
 
 
 def test_several_columns_make_a_list_and_quotes_of_a_tsv_are_text(tmp_path):
     path = tmp_path / "input"
     path.write_text('a\tb\tc\n1\t2\t"3\n')
     columns = [("endings", "c"), ("context", "b"), ("endings", "a")]
-    (row,) = rows_of(path, text_rows.ColumnParser("input", columns, RANKS))
+    (row,) = rows_of(path, text_rows.ColumnParser("input", columns, CHOICE))
     assert row == (2, {"endings": ['"3', "1"], "context": "2"})
-
-
-PAIR = {"text_a": 1, "text_b": 1}
-CHOICE = {"context": 1, "endings": 2}
 
 
 def parse(*words):
@@ -269,18 +261,23 @@ def test_the_format_is_inferred(ranks, words, expected):
     assert is_table == (expected in ("tsv", "csv"))
 
 
-def test_both_kinds_of_column_flags_can_be_combined():
-    config = parse("--text_a_column=first", "--columns=text_b=second")
-    assert text_rows.read_columns(config, PAIR) == [
-        ("text_a", "first"),
-        ("text_b", "second"),
-    ]
-    config = parse("--columns=endings=a,context=b,endings=c=d")
-    assert text_rows.read_columns(config, CHOICE) == [
-        ("endings", "a"),
-        ("context", "b"),
-        ("endings", "c=d"),
-    ]
+@pytest.mark.parametrize(
+    ("words", "ranks", "expected"),
+    [
+        (
+            ["--text_a_column=first", "--columns=text_b=second"],
+            PAIR,
+            [("text_a", "first"), ("text_b", "second")],
+        ),
+        (
+            ["--columns=endings=a,context=b,endings=c=d"],
+            CHOICE,
+            [("endings", "a"), ("context", "b"), ("endings", "c=d")],
+        ),
+    ],
+)
+def test_both_kinds_of_column_flags_can_be_combined(words, ranks, expected):
+    assert text_rows.read_columns(parse(*words), ranks) == expected
 
 
 @pytest.mark.parametrize(
@@ -289,6 +286,7 @@ def test_both_kinds_of_column_flags_can_be_combined():
         (["--columns=3"], "columns=3: expected .* such as context=0"),
         (["--columns=mood=3"], "Inputs of this model: context, endings"),
         (["--columns=context=1,context=2"], "'context' has a column already"),
+        (["--columns=context=0"], "context=0: .*for 'endings', which"),
     ],
 )
 def test_invalid_columns_are_refused(words, message):
@@ -296,53 +294,45 @@ def test_invalid_columns_are_refused(words, message):
         text_rows.read_columns(parse(*words), CHOICE)
 
 
-def test_formats_that_do_not_suit_the_inputs_are_refused():
-    with pytest.raises(ValueError, match="needs context, endings. Use jsonl"):
-        text_rows.choose_format(parse("--input_format=text"), CHOICE, False)
-    with pytest.raises(ValueError, match="=tsv without columns. tsv and csv"):
-        text_rows.choose_format(parse("--input_format=tsv"), PAIR, False)
-    for name in ("rows.csv", "rows.tsv"):
-        with pytest.raises(ValueError, match=f"{name} is a table: name its co"):
-            text_rows.choose_format(parse(f"--input_file={name}"), PAIR, False)
-    with pytest.raises(ValueError, match="=jsonl with columns"):
-        text_rows.choose_format(parse("--input_format=jsonl"), PAIR, True)
-
-
-def test_a_tsv_without_a_required_input_is_refused():
-    with pytest.raises(ValueError, match="context=0: .*for 'endings', which"):
-        text_rows.read_columns(parse("--columns=context=0"), CHOICE)
+@pytest.mark.parametrize(
+    ("word", "ranks", "has_columns", "message"),
+    [
+        ("format=text", CHOICE, False, "needs context, endings. Use jsonl"),
+        ("format=tsv", PAIR, False, "=tsv without columns. tsv and csv"),
+        ("file=rows.csv", PAIR, False, "rows.csv is a table: name its co"),
+        ("file=rows.tsv", PAIR, False, "rows.tsv is a table: name its co"),
+        ("format=jsonl", PAIR, True, "=jsonl with columns"),
+    ],
+)
+def test_formats_that_do_not_suit_the_inputs_are_refused(
+    word, ranks, has_columns, message
+):
+    config = parse(f"--input_{word}")
+    with pytest.raises(ValueError, match=message):
+        text_rows.choose_format(config, ranks, has_columns)
 
 
 @pytest.mark.parametrize(
-    "content, config, message",
+    "content, column, message",
     [
-        (b"a\ta\n1\t2\n", ("a",), "input:1: 2 columns have the name 'a'"),
-        (b"a\tb\r1\t2\r", ("a",), "input:1: the lines end with a carriage"),
-        (b"a\tb\r1\t2\n", ("0",), "input:1: the lines end with a carriage"),
-        (b"\xff\xfea\0\n\0", (), "input:1: the file is UTF-16; convert it"),
-        (b"a\0b\0\n\0", (), "input:1: zero bytes, as in UTF-16"),
-        (b"a\rb\r", (), "input:1: the lines end with a carriage"),
+        (b"a\ta\n1\t2\n", "a", "input:1: 2 columns have the name 'a'"),
+        (b"a\tb\r1\t2\r", "a", "input:1: the lines end with a carriage"),
+        (b"a\tb\r1\t2\n", "0", "input:1: the lines end with a carriage"),
+        (b"\xff\xfea\0\n\0", None, "input:1: the file is UTF-16; convert it"),
+        (b"a\0b\0\n\0", None, "input:1: zero bytes, as in UTF-16"),
+        (b"a\rb\r", None, "input:1: the lines end with a carriage"),
     ],
 )
 def test_files_that_are_not_what_they_seem_are_refused(
-    tmp_path, content, config, message
+    tmp_path, content, column, message
 ):
     path = tmp_path / "input"
     path.write_bytes(content)
-    ranks = {"text": 1}
-    with text_rows.open_lines(str(path)) as lines:
-        if config:
-            parse = text_rows.ColumnParser("input", [("text", *config)], ranks)
-        else:
-            parse = functools.partial(text_rows.parse_text, "text", 1)
-        with pytest.raises(ValueError, match=message):
-            list(text_rows.make_groups(lines, parse, 2))
-
-
-def test_brackets_nested_too_deep_are_named(tmp_path):
-    path = write(tmp_path, {"context": "a", "endings": []}, "[" * 10_000)
-    _, bad = read_objects(path, RANKS)
-    assert "jsonl:2 is not JSON (brackets are nest" in bad.message
+    parse = parse_text
+    if column:
+        parse = text_rows.ColumnParser("input", [("text", column)], ONE)
+    with pytest.raises(ValueError, match=message):
+        rows_of(path, parse)
 
 
 def test_a_closed_stdin_and_a_store_are_named(monkeypatch):

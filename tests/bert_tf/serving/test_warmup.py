@@ -81,13 +81,14 @@ def test_long_texts_fill_a_row(exported):
     assert used == [(1, 9), (1, MAX_SEQ_LENGTH)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
-        pytest.param("fill_mask", "text", marks=pytest.mark.slow),
-        pytest.param("tagging", "words", marks=pytest.mark.slow),
-        pytest.param("multiple_choice", "text", marks=pytest.mark.slow),
-        pytest.param("question_answering", "text", marks=pytest.mark.slow),
+        ("fill_mask", "text"),
+        ("tagging", "words"),
+        ("multiple_choice", "text"),
+        ("question_answering", "text"),
     ],
 )
 def test_other_kinds_answer_theirs(exported, kind, name):

@@ -10,7 +10,6 @@ from tfrecords.text import vocab
 
 SPECIAL = "[PAD] [UNK] [CLS] [SEP] [MASK]".split()
 CONTENT = vocab.to_bytes([*SPECIAL, "the", "##s"])
-# Path of the vocabulary, by converter.
 
 
 @pytest.mark.parametrize("content", [CONTENT, CONTENT.replace(b"\n", b"\r\n")])

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
+from exports import MAX_SEQ_LENGTH, ROUNDING, strings
 
 from bert_tf.serving import kinds
 from bert_tf.serving.answers.choices import MultipleChoice
-from tfrecords.text import segments, tokenizer
+from tfrecords.text import segments
 
 CONTEXTS = ["The cat sat.", "old bread " * 40, "It rained."]
 ENDINGS = [
@@ -15,11 +15,6 @@ ENDINGS = [
     ["it was told", "on the stone", "", ""],
     ["", "the cat", "", "a warm ship"],
 ]
-
-
-@pytest.fixture(scope="module")
-def words():
-    return tokenizer.BertTokenizer(VOCAB_FILE)
 
 
 def expected_logits(model, words, context, endings):

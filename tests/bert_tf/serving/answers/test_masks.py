@@ -13,11 +13,6 @@ MASKED = ["the [MASK] sat on the [MASK].", "no mask", "[MASK]", ""]
 
 
 @pytest.fixture
-def words(tiny_vocab_file):
-    return tokenizer.BertTokenizer(tiny_vocab_file)
-
-
-@pytest.fixture
 def keeping(tiny_vocab_file):
     return tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=["[MASK]"])
 

@@ -14,7 +14,6 @@ from exports import MAX_SEQ_LENGTH, VOCAB_FILE, make_model, save_model
 from bert_tf import text_preprocessor
 from bert_tf.serving import export_model, kinds
 from tfrecords import schema
-from tfrecords.text import tokenizer
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread " * 40, "Café naïve"]
 PAIRS = ["It was told.", "a ship", "", "über"]
@@ -76,9 +75,8 @@ def test_its_signatures_take_pairs(loaded):
     check(loaded.text(TEXTS), expected(TEXTS))
 
 
-def test_segments_are_tokenized_and_packed_in_two_steps(loaded):
+def test_segments_are_tokenized_and_packed_in_two_steps(loaded, words):
     first, second = (loaded.tokenize(tf.constant(x)) for x in (TEXTS, PAIRS))
-    words = tokenizer.BertTokenizer(VOCAB_FILE)
     assert first.dtype == tf.int32
     assert first.to_list() == words(tf.constant(TEXTS)).to_list()
     check(loaded.bert_pack_inputs([first]), expected(TEXTS))
@@ -104,8 +102,7 @@ def test_a_length_without_room_is_refused(loaded):
         loaded.bert_pack_inputs([tokens, tokens], seq_length=4)
 
 
-def test_special_tokens_are_named(loaded):
-    words = tokenizer.BertTokenizer(VOCAB_FILE)
+def test_special_tokens_are_named(loaded, words):
     found = loaded.tokenize.get_special_tokens_dict()
     assert {name: int(x) for name, x in found.items()} == {
         "vocab_size": words.vocab_size,

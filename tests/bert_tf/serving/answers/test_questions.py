@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from exports import MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
+from exports import MAX_SEQ_LENGTH, ROUNDING, strings
 
 from bert_tf.serving.answers import questions
 from tfrecords.tasks import question_windows
-from tfrecords.text import tokenizer
 
 # The second passage is longer than several windows.
 QUESTIONS = ["Who sat?", "Where was the captain?", "What is old?"]
@@ -17,11 +16,6 @@ PASSAGES = [
     "It was told,\n\tby \\the\n\nOLD captain.",
 ]
 V2 = ("--version_2_with_negative", "--null_score_diff_threshold=0.25")
-
-
-@pytest.fixture(scope="module")
-def words():
-    return tokenizer.BertTokenizer(VOCAB_FILE)
 
 
 def candidates(model, words, question, passage, max_answer_length=30):

@@ -1,19 +1,13 @@
 """Tagging: windows, padding, character positions, both signatures."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
-from exports import LABELS, MAX_SEQ_LENGTH, ROUNDING, VOCAB_FILE, strings
+from exports import LABELS, MAX_SEQ_LENGTH, ROUNDING, strings
 
-from tfrecords.text import raw_words, tokenizer
+from tfrecords.text import raw_words
 
 # The second is longer than several windows.
 TEXTS = ["The cat (old) sat.", "the old captain sat on a stone, " * 9, ""]
-
-
-@pytest.fixture(scope="module")
-def words():
-    return tokenizer.BertTokenizer(VOCAB_FILE)
 
 
 def expected_logits(model, words, row):

@@ -32,6 +32,11 @@ def ask(guard, path="/gradio_api/queue/join", kind="http", **headers):
     return sent[0]["type"], sent[0].get("status"), sent[-1].get("body", b"")
 
 
+@pytest.fixture
+def guard():
+    return page_guard.Guard(page, "127.0.0.1")
+
+
 ANSWERED = ("page", None, b"")
 
 
@@ -45,8 +50,7 @@ def is_refused(answer, reason):
     "host",
     [OWN, "localhost:7860", "LOCALHOST", "[::1]:7860", "127.0.0.1"],
 )
-def test_names_of_this_machine_are_answered(host):
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_names_of_this_machine_are_answered(guard, host):
     assert ask(guard, host=host) == ANSWERED
     assert ask(guard, host=host, origin=f"http://{host}") == ANSWERED
 
@@ -73,8 +77,7 @@ def test_an_allowed_name_is_a_name_alone(name):
         *("evil.example#@127.0.0.1", "[", "localhost.", "0"),
     ],
 )
-def test_a_foreign_host_is_refused_with_its_own_origin_too(host):
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_a_foreign_host_is_refused_with_its_own_origin_too(guard, host):
     assert is_refused(ask(guard, host=host), "is not among --allowed_hosts")
     answer = ask(guard, host=host, origin=f"http://{host}")
     assert is_refused(answer, "is not among --allowed_hosts")
@@ -89,8 +92,7 @@ def test_a_foreign_host_is_refused_with_its_own_origin_too(host):
         *("http://localhost:7860", "http://127.0.0.1:7860.evil.example"),
     ],
 )
-def test_a_foreign_page_is_refused(origin):
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_a_foreign_page_is_refused(guard, origin):
     assert is_refused(ask(guard, origin=origin), "is not this page")
 
 
@@ -101,15 +103,13 @@ def test_a_foreign_page_is_refused(origin):
         "/gradio_api/process_recording",
     ],
 )
-def test_files_are_refused(path):
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_files_are_refused(guard, path):
     assert is_refused(ask(guard, path), "takes no files")
     answer = ask(guard, "/", content_type="Multipart/form-data; boundary=x")
     assert is_refused(answer, "takes no files")
 
 
-def test_large_requests_and_those_of_unknown_size_are_refused():
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_large_requests_and_those_of_unknown_size_are_refused(guard):
     most = page_guard.MAX_BYTES
     assert ask(guard, content_length=str(most)) == ANSWERED
     for headers in (
@@ -131,6 +131,5 @@ def test_an_open_page_is_asked_for_by_address_or_allowed_name():
     assert is_refused(answer, "is not this page")
 
 
-def test_what_is_no_request_is_passed_on():
-    guard = page_guard.Guard(page, "127.0.0.1")
+def test_what_is_no_request_is_passed_on(guard):
     assert ask(guard, kind="lifespan", host="evil.example") == ANSWERED

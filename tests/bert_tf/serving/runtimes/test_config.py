@@ -17,50 +17,39 @@ def test_a_saved_model_is_the_default():
     assert make(precision="bfloat16").precision == "bfloat16"
 
 
+LITERT, ONNX = {"format": "litert"}, {"format": "onnx"}
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"half": True}, "--half=True is for --format=litert, onnx, openvino"),
         ({"quantize": "dynamic"}, "--quantize=dynamic is for --format="),
         ({"report_file": "x"}, "--report_file=x is for --format="),
-        (
-            {"format": "onnx", "precision": "bfloat16"},
-            "for --format=savedmodel",
+        *(
+            (ONNX | {name: value}, f"--{name}={value} is for --format=savedmod")
+            for name, value in (
+                ("precision", "bfloat16"),
+                ("weights_dtype", "bfloat16"),
+                ("kind", "preprocessor"),
+                ("kind", "token_vectors"),
+            )
         ),
         (
-            {"format": "onnx", "half": True, "quantize": "dynamic"},
+            ONNX | {"half": True, "quantize": "dynamic"},
             "--half and --quantize=dynamic: weights are float16 or int8",
         ),
+        (LITERT | {"quantize": "static"}, "static quantization needs the file"),
         (
-            {"format": "litert", "quantize": "static"},
-            "static quantization needs the file",
-        ),
-        (
-            {
-                "format": "litert",
-                "quantize": "dynamic",
-                "calibration_file": "x",
-            },
+            LITERT | {"quantize": "dynamic", "calibration_file": "x"},
             "nothing else reads it",
         ),
         (
-            {"format": "litert", "report": False, "report_file": "x"},
+            LITERT | {"report": False, "report_file": "x"},
             "--report_file=x needs the report",
         ),
         ({"format": "tflite"}, "tflite"),
-        (
-            {"format": "onnx", "weights_dtype": "bfloat16"},
-            "--weights_dtype=bfloat16 is for --format=savedmodel",
-        ),
-        (
-            {"format": "litert", "kind": "preprocessor"},
-            "--kind=preprocessor is for --format=savedmodel",
-        ),
-        (
-            {"format": "onnx", "kind": "token_vectors"},
-            "--kind=token_vectors is for --format=savedmodel",
-        ),
-        ({"format": "onnx", "quantize": "int4"}, "int4"),
+        (ONNX | {"quantize": "int4"}, "int4"),
     ],
 )
 def test_flags_that_do_not_fit_are_refused(settings, message):
@@ -84,11 +73,8 @@ def test_other_settings_of_saved_models_are_refused():
 
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module", "numpy"))
-    with pytest.raises(
-        ValueError,
-        match=r"no_such_module, not installed here: pip install "
-        r"'bert_tf\[export\]'",
-    ):
+    message = r"no_such_module, not installed here: pip install 'bert_tf\[exp"
+    with pytest.raises(ValueError, match=message):
         make(format="onnx").check_installed()
 
 

@@ -6,6 +6,12 @@ import pytest
 from bert_tf.serving.runtimes import config
 
 
+@pytest.fixture(autouse=True)
+def onnx(monkeypatch):
+    """Takes the packages of ONNX for installed."""
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
@@ -20,18 +26,11 @@ def test_an_lstm_is_refused(monkeypatch, tmp_path, name, reason):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_of_something_else_is_not_replaced(
-    monkeypatch, model_of, tmp_path
-):
-    monkeypatch.setitem(config.MODULES, "onnx", ())
+def test_a_folder_of_something_else_is_not_replaced(model_of, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
+    words = ("--format=onnx", "--overwrite")
     with pytest.raises(ValueError, match="is not a model for onnx"):
-        exports.write(
-            model_of("classification"),
-            tmp_path,
-            "--format=onnx",
-            "--overwrite",
-        )
+        exports.write(model_of("classification"), tmp_path, *words)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -40,9 +39,8 @@ def test_a_folder_of_something_else_is_not_replaced(
     [["--report_file"], ["--quantize=static", "--calibration_file"]],
 )
 def test_an_unknown_label_is_refused_before_the_conversion(
-    monkeypatch, model_of, tmp_path, words
+    model_of, tmp_path, words
 ):
-    monkeypatch.setitem(config.MODULES, "onnx", ())
     path = tmp_path / "dev.tsv"
     path.write_text("text_a\tlabel\na ship\tfine\na ship\tgood\n")
     words = ["--format=onnx", *words[:-1], f"{words[-1]}={path}"]
@@ -51,15 +49,13 @@ def test_an_unknown_label_is_refused_before_the_conversion(
     assert not (tmp_path / "out").exists()
 
 
-def test_a_stride_that_skips_words_is_refused(monkeypatch, model_of, tmp_path):
-    monkeypatch.setitem(config.MODULES, "onnx", ())
+def test_a_stride_that_skips_words_is_refused(model_of, tmp_path):
     words = ("--format=onnx", "--doc_stride=15")
     with pytest.raises(ValueError, match="doc_stride=15 should be from 1 to "):
         exports.write(model_of("tagging"), tmp_path / "out", *words)
 
 
-def test_the_source_is_never_replaced(monkeypatch, tmp_path):
-    monkeypatch.setitem(config.MODULES, "onnx", ())
+def test_the_source_is_never_replaced(tmp_path):
     target = tmp_path / "out"
     (target / "model").mkdir(parents=True)
     for path in (target / "model.onnx", target / "dev.tsv"):

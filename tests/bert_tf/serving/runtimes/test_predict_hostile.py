@@ -123,14 +123,9 @@ CASES = [
     _settings("doc_stride is missing", kind="tagging"),
     _settings("is 0; expected", kind="tagging", doc_stride=0),
     *(
-        _settings(f"{name} is missing", **_QUESTIONS | {name: ...})
-        for name in _QUESTIONS
-        if name != "kind"
-    ),
-    *(
-        _settings(f"{name} is '1'; expected", **_QUESTIONS | {name: "1"})
-        for name in _QUESTIONS
-        if name != "kind"
+        _settings(f"{name} is {shown}", **_QUESTIONS | {name: value})
+        for name in list(_QUESTIONS)[1:]
+        for value, shown in ((..., "missing"), ("1", "'1'; expected"))
     ),
     _settings(
         "null_score_diff_threshold is nan",

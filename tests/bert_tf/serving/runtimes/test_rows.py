@@ -1,6 +1,7 @@
 """Files of texts for calibration and report."""
 
 import gzip
+import json
 
 import pytest
 
@@ -17,52 +18,64 @@ def write(tmp_path):
     return write
 
 
-def test_lines_are_the_first_field(write):
-    path = write("texts.txt", "a\tb\n\nc\r\n")
-    assert rows.read(path, by_name("classification")) == [
-        {"text_a": "a\tb"},
-        {"text_a": ""},
-        {"text_a": "c"},
-    ]
-    assert rows.read(path, by_name("tagging"), most=1) == [{"text": "a\tb"}]
+@pytest.fixture
+def read(write):
+    """Name of a file, its text, kind -> its rows."""
+
+    def read(name, text, kind="classification", **more):
+        return rows.read(write(name, text), by_name(kind), **more)
+
+    return read
 
 
-def test_tables_name_their_columns(write):
-    path = write("t.tsv", "id\ttext_b\ttext_a\tlabel\n1\tb\ta\tgood\n")
-    assert rows.read(path, by_name("classification")) == [
-        {"text_a": "a", "text_b": "b", "label": "good"}
-    ]
+def test_lines_are_the_first_field(read):
+    lines = "a\tb\n\nc\r\n"
+    found = read("texts.txt", lines)
+    assert found == [{"text_a": "a\tb"}, {"text_a": ""}, {"text_a": "c"}]
+    assert read("texts.txt", lines, "tagging", most=1) == [{"text": "a\tb"}]
 
 
-def test_objects_have_the_fields(write):
-    path = write("t.jsonl", '{"context": "c", "endings": ["a", "b"], "n": 1}\n')
-    assert rows.read(path, by_name("multiple_choice")) == [
-        {"context": "c", "endings": ["a", "b"]}
-    ]
-    path = write("t.jsonl", '{"words": ["a", "b"], "label": 1}\n')
-    assert rows.read(path, by_name("tagging")) == [
-        {"words": ["a", "b"], "label": "1"}
-    ]
+def test_tables_name_their_columns(read):
+    found = read("t.tsv", "id\ttext_b\ttext_a\tlabel\n1\tb\ta\tgood\n")
+    assert found == [{"text_a": "a", "text_b": "b", "label": "good"}]
+    found = read("t.tsv", "text_a\tlabel\na\t1\nb\n\n")
+    assert found[1] == {"text_a": "b"}
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "message"),
+    ("kind", "found", "more"),
     [
-        ("t.tsv", "sentence\tlabel\na\t1\n", "t.tsv:2 has .* no text_a"),
-        ("t.tsv", "text_a\tlabel\na\t1\nb\n\n", None),
-        ("t.tsv", "text_a\ttext_a\na\tb\n", "2 columns have the name 'text_a'"),
-        ("t.jsonl", '{"text_a": 3}\n', "t.jsonl:1: text_a"),
-        ("t.jsonl", "[]\n", "t.jsonl:1"),
-        ("t.txt", "", "has no texts"),
+        ("multiple_choice", {"context": "c", "endings": ["a", "b"]}, {"n": 1}),
+        ("tagging", {"words": ["a", "b"], "label": "1"}, {"label": 1}),
+        ("regression", {"text_a": "a"}, {"label": None}),  # Unknown.
     ],
 )
-def test_wrong_files_are_refused(write, name, text, message):
-    path = write(name, text)
-    if message is None:
-        assert rows.read(path, by_name("classification"))[1] == {"text_a": "b"}
-        return
+def test_objects_have_the_fields(read, kind, found, more):
+    assert read("t.jsonl", json.dumps(found | more) + "\n", kind) == [found]
+
+
+LABEL = "classification"
+CHOICE, QUESTION = "multiple_choice", "question_answering"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "text", "message"),
+    [
+        (LABEL, "t.tsv", "sentence\tlabel\na\t1\n", "t.tsv:2 has .* no text_a"),
+        (LABEL, "t.tsv", "text_a\ttext_a\na\tb\n", "2 columns .* 'text_a'"),
+        (LABEL, "t.jsonl", '{"text_a": 3}\n', "t.jsonl:1: text_a"),
+        (LABEL, "t.jsonl", "[]\n", "t.jsonl:1"),
+        (LABEL, "t.txt", "", "has no texts"),
+        (LABEL, "t.csv", "text_a,label\na,b,1\n", "t.csv:2 has 3 columns whe"),
+        (LABEL, "t.csv", '"text_a\n', "t.csv:1: unexpected end of data"),
+        (CHOICE, "t.tsv", "context\tendings\nc\ta\n", "t.tsv: .* hold a list"),
+        (QUESTION, "t.txt", "who?\n", "t.txt:1 is not JSON"),
+        (QUESTION, "t.jsonl", '{"question": "?"}\n', "l:1 has .* no context"),
+    ],
+)
+def test_wrong_files_are_refused(read, kind, name, text, message):
     with pytest.raises(ValueError, match=message):
-        rows.read(path, by_name("classification"))
+        read(name, text, kind)
 
 
 @pytest.mark.parametrize(
@@ -88,56 +101,25 @@ def test_labels_without_a_score_are_refused(write, kind, label, message):
     rows.check_labels(path, texts, by_name("encoder"), ())
 
 
-def test_a_label_may_be_unknown(write):
-    path = write("t.jsonl", '{"text_a": "a", "label": null}\n')
-    assert rows.read(path, by_name("regression")) == [{"text_a": "a"}]
+def test_lines_are_json_where_one_text_is_not_enough(read):
+    line = '{"question": "who?", "context": "a cat"}'
+    found = read("t.txt", f"{line}\n", "question_answering")
+    assert found == [{"question": "who?", "context": "a cat"}]
+    assert read("t.txt", f"{line}\n", "regression") == [{"text_a": line}]
 
 
-def test_files_that_cannot_hold_the_fields_are_refused(write):
-    path = write("t.tsv", "context\tendings\nc\ta ship\n")
-    with pytest.raises(ValueError, match="t.tsv: a column cannot hold a list"):
-        rows.read(path, by_name("multiple_choice"))
-    path = write("t.txt", "who?\n")
-    with pytest.raises(ValueError, match="t.txt:1 is not JSON"):
-        rows.read(path, by_name("question_answering"))
-
-
-def test_lines_are_json_where_one_text_is_not_enough(write):
-    path = write("t.txt", '{"question": "who?", "context": "a cat"}\n')
-    assert rows.read(path, by_name("question_answering")) == [
-        {"question": "who?", "context": "a cat"}
-    ]
-    path = write("t.txt", '{"text_a": "a"}\n')
-    assert rows.read(path, by_name("regression")) == [
-        {"text_a": '{"text_a": "a"}'}
-    ]
-
-
-def test_a_csv_has_commas_quotes_and_line_breaks(write):
+def test_a_csv_has_commas_quotes_and_line_breaks(read):
     text = 'text_a,label\n"a warm film, long",good\n"dull\nand ""slow""",bad\n'
-    texts = rows.read(write("t.csv", text), by_name("classification"))
-    assert texts == [
+    assert read("t.csv", text) == [
         {"text_a": "a warm film, long", "label": "good"},
         {"text_a": 'dull\nand "slow"', "label": "bad"},
     ]
-    with pytest.raises(ValueError, match="t.csv:2 has 3 columns where the hea"):
-        rows.read(
-            write("t.csv", "text_a,label\na,b,1\n"), by_name("classification")
-        )
-    with pytest.raises(ValueError, match="t.csv:1: unexpected end of data"):
-        rows.read(write("t.csv", '"text_a\n'), by_name("classification"))
 
 
 def test_compressed_files_have_the_format_of_their_content(tmp_path):
     path = tmp_path / "t.tsv.gz"
     path.write_bytes(gzip.compress(b"id\ttext_a\n1\ta\n"))
     assert rows.read(str(path), by_name("regression")) == [{"text_a": "a"}]
-
-
-def test_a_text_without_one_of_two_fields_is_refused(write):
-    path = write("q.jsonl", '{"question": "who?"}\n')
-    with pytest.raises(ValueError, match="q.jsonl:1 has .* no context"):
-        rows.read(path, by_name("question_answering"))
 
 
 def test_a_missing_file_is_named(tmp_path):

@@ -12,29 +12,21 @@ from bert_tf.checkpoint.formats.model_garden import tf2_files
 DATA = "bert_model.ckpt.data-00000-of-00001"
 
 
-def write_tf1(folder):
-    tf1_checkpoint.write_tensors({"x": np.zeros(3, np.float32)}, str(folder))
+@pytest.fixture(params=["TF1", "TF2"])
+def written(request, tmp_path):
+    """Kind of a checkpoint in the folder, and the function that reads it."""
+    zeros = np.zeros(3, np.float32)
+    if request.param == "TF1":
+        tf1_checkpoint.write_tensors({"x": zeros}, str(tmp_path))
+        return "TF1", tf1_checkpoint.read_tensors
+    tf2_files.write({"x": tf.Variable(zeros)}, str(tmp_path))
+    return "TF2", tf2_files.read
 
 
-def write_tf2(folder):
-    tf2_files.write({"x": tf.Variable(np.zeros(3, np.float32))}, str(folder))
-
-
-KINDS = pytest.mark.parametrize(
-    "kind, read, write",
-    [
-        ("TF1", tf1_checkpoint.read_tensors, write_tf1),
-        ("TF2", tf2_files.read, write_tf2),
-    ],
-    ids=["TF1", "TF2"],
-)
-
-
-@KINDS
 def test_a_checkpoint_is_found_by_folder_prefix_and_each_file(
-    tmp_path, kind, read, write
+    tmp_path, written
 ):
-    write(tmp_path)
+    kind, _ = written
     prefix = str(tmp_path / "bert_model.ckpt")
     for path in (tmp_path, prefix, f"{prefix}.index", tmp_path / DATA):
         assert tf_files.find(str(path), kind) == prefix
@@ -43,9 +35,8 @@ def test_a_checkpoint_is_found_by_folder_prefix_and_each_file(
     assert not tf_files.prefixes(str(tmp_path), other)
 
 
-@KINDS
-def test_temporary_files_are_not_data_files(tmp_path, kind, read, write):
-    write(tmp_path)
+def test_temporary_files_are_not_data_files(tmp_path, written):
+    kind, read = written
     (tmp_path / f"{DATA}.tempstate123").write_bytes(b"half")
     prefix = tf_files.find(str(tmp_path), kind)
     assert tf_files.data_files(prefix) == [str(tmp_path / DATA)]
@@ -55,16 +46,14 @@ def test_temporary_files_are_not_data_files(tmp_path, kind, read, write):
         read(prefix)
 
 
-@KINDS
-def test_data_files_of_an_earlier_save_are_ignored(tmp_path, kind, read, write):
-    write(tmp_path)
+def test_data_files_of_an_earlier_save_are_ignored(tmp_path, written):
+    kind, read = written
     (tmp_path / "bert_model.ckpt.data-00001-of-00003").write_bytes(b"old")
     assert read(tf_files.find(str(tmp_path), kind))
 
 
-@KINDS
-def test_every_missing_data_file_is_named(tmp_path, kind, read, write):
-    write(tmp_path)
+def test_every_missing_data_file_is_named(tmp_path, written):
+    kind, read = written
     shutil.move(
         tmp_path / DATA, tmp_path / "bert_model.ckpt.data-00001-of-00003"
     )
@@ -74,11 +63,8 @@ def test_every_missing_data_file_is_named(tmp_path, kind, read, write):
         read(tf_files.find(str(tmp_path), kind))
 
 
-@KINDS
-def test_the_checkpoint_file_selects_one_of_several(
-    tmp_path, kind, read, write
-):
-    write(tmp_path)
+def test_the_checkpoint_file_selects_one_of_several(tmp_path, written):
+    kind, _ = written
     for path in list(tmp_path.glob("bert_model.ckpt.*")):
         for step in (3, 20):
             ending = path.name.removeprefix("bert_model")
@@ -94,9 +80,8 @@ def test_the_checkpoint_file_selects_one_of_several(
             tf_files.find(str(tmp_path), kind)
 
 
-@KINDS
-def test_a_folder_without_a_checkpoint_is_refused(tmp_path, kind, read, write):
-    del read, write
+@pytest.mark.parametrize("kind", ["TF1", "TF2"])
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path, kind):
     with pytest.raises(ValueError, match=f"contains no {kind} checkpoint"):
         tf_files.find(str(tmp_path), kind)
 

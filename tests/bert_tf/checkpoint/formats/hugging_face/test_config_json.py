@@ -13,6 +13,7 @@ SIZES = {
     "num_attention_heads": 2,
     "intermediate_size": 16,
 }
+MULTI_LABEL = "multi_label_classification"
 
 
 def parse(names=(), **values):
@@ -23,39 +24,37 @@ def of(architecture, **values):
     return parse(architectures=[architecture], **values)
 
 
-@pytest.mark.parametrize(
-    "model_type",
-    [
-        "roberta",
-        "distilbert",
-        "albert",
-        "electra",
-        "xlm-roberta",
-        "modernbert",
-        "deberta-v2",
-        "gpt2",
-    ],
-)
-def test_a_model_that_is_not_bert_is_named(tmp_path, model_type):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(SIZES | {"model_type": model_type}))
+def classifier(**values):
+    return of("BertForSequenceClassification", **values)
+
+
+@pytest.fixture
+def read(tmp_path):
+    """Content of config.json -> its values."""
+
+    def read(content):
+        (tmp_path / "config.json").write_text(json.dumps(content))
+        return config_json.read_values(str(tmp_path))
+
+    return read
+
+
+@pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "gpt2"])
+def test_a_model_that_is_not_bert_is_named(read, tmp_path, model_type):
     message = (
         f"{tmp_path} is not a BERT: config.json has model_type '{model_type}'"
     )
     with pytest.raises(ValueError, match=message):
-        config_json.read_values(str(tmp_path))
+        read(SIZES | {"model_type": model_type})
 
 
-def test_an_old_file_is_recognized_by_its_class(tmp_path):
-    path = tmp_path / "config.json"
+def test_an_old_file_is_recognized_by_its_class(read):
     old = {k: v for k, v in SIZES.items() if k != "model_type"}
-    path.write_text(json.dumps(old))
-    assert config_json.read_values(str(tmp_path)) == old
-    path.write_text(json.dumps(old | {"architectures": ["BertModel"]}))
-    config_json.read_values(str(tmp_path))
-    path.write_text(json.dumps(old | {"architectures": ["RobertaModel"]}))
-    with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
-        config_json.read_values(str(tmp_path))
+    assert read(old) == old
+    read(old | {"architectures": ["BertModel"]})
+    for other in (["RobertaModel"], "RobertaModel"):
+        with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
+            read(old | {"architectures": other})
 
 
 @pytest.mark.parametrize("text", ["{", "[1]"])
@@ -86,10 +85,11 @@ def test_a_file_without_a_json_object_is_refused(tmp_path, text):
         ("hidden_size", 9, "hidden_size=9 is not a multiple of"),
         ("vocab_size", "30", "vocab_size is '30'; it should be an integer"),
         ("hidden_dropout_prob", "0.1", "'0.1'; it should be a number"),
-        (
-            "architectures",
-            ["BertCrf"],
-            r"architectures=\['BertCrf'\]; expected",
+        ("architectures", ["BertCrf"], r"=\['BertCrf'\]; expected"),
+        ("architectures", "BertX", r"architectures=\['BertX'\]; expected"),
+        *(
+            ("architectures", value, "architectures=.*should")
+            for value in ({"BertModel": 1}, 3, [["BertModel"]])
         ),
     ],
 )
@@ -121,77 +121,68 @@ def test_null_settings_are_ignored():
     assert not parse(norm_first=False).config.norm_first
 
 
-def test_the_class_determines_task_parts_and_labels():
-    assert of("BertModel").task == "pretraining"
-    assert of("BertModel").parts == ()
-    assert of("BertForPreTraining").parts == renaming.PARTS
-    assert of("BertForMaskedLM").parts == (renaming.MASKED_LM,)
-    assert of("BertForQuestionAnswering").task == "spans"
-    assert of("BertForMultipleChoice").task == "multiple_choice"
-    found = of(
-        "BertForTokenClassification", id2label={"1": "B", "0": "O", "2": 3}
-    )
-    assert (found.task, found.labels) == ("tagging", ("O", "B", "3"))
-    found = of("BertForSequenceClassification")
-    assert (found.task, found.labels) == (
-        "classification",
-        ("LABEL_0", "LABEL_1"),
-    )
-    assert len(of("BertForSequenceClassification", num_labels=4).labels) == 4
+@pytest.mark.parametrize(
+    ("architecture", "task", "parts"),
+    [
+        ("BertModel", "pretraining", ()),
+        ("BertForPreTraining", "pretraining", renaming.PARTS),
+        ("BertForMaskedLM", "pretraining", (renaming.MASKED_LM,)),
+        ("BertForQuestionAnswering", "spans", ()),
+        ("BertForMultipleChoice", "multiple_choice", (renaming.POOLER,)),
+    ],
+)
+def test_the_class_determines_task_and_parts(architecture, task, parts):
+    for name in ([architecture], architecture):  # Or a string.
+        found = parse(architectures=name)
+        assert (found.task, found.parts) == (task, parts)
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        ({"id2label": {"1": "B", "0": "O", "2": 3}}, ("O", "B", "3")),
+        ({}, ("LABEL_0", "LABEL_1")),
+        ({"num_labels": 3}, ("LABEL_0", "LABEL_1", "LABEL_2")),
+    ],
+)
+def test_labels_are_in_the_order_of_their_ids(values, labels):
+    found = of("BertForTokenClassification", **values)
+    assert (found.task, found.labels) == ("tagging", labels)
+    found = of("BertForSequenceClassification", **values)
+    assert (found.task, found.labels) == ("classification", labels)
 
 
 def test_one_label_is_a_regression():
     one = {"id2label": {"0": "LABEL_0"}}
-    found = of("BertForSequenceClassification", **one)
-    assert (found.task, found.labels) == ("regression", ())
-    found = of(
-        "BertForSequenceClassification", problem_type="regression", **one
-    )
-    assert found.task == "regression"
-    found = of(
-        "BertForSequenceClassification",
-        problem_type="multi_label_classification",
-        **one,
-    )
+    for problem_type in (None, "regression", MULTI_LABEL):
+        found = classifier(problem_type=problem_type, **one)
+        assert (found.task, found.labels) == ("regression", ())
     assert "one logit, with problem_type 'multi_label" in found.notes[-1]
 
 
 def test_classes_that_are_not_exclusive_are_noted():
-    found = of(
-        "BertForSequenceClassification",
-        problem_type="multi_label_classification",
-    )
+    found = classifier(problem_type=MULTI_LABEL)
     assert "apply the sigmoid" in found.notes[-1]
 
 
 @pytest.mark.parametrize(
-    ("architecture", "values", "message"),
+    ("values", "message"),
     [
-        (
-            "BertForSequenceClassification",
-            {"problem_type": "regression"},
-            "problem_type='regression' with 2 labels",
-        ),
-        (
-            "BertForTokenClassification",
-            {"num_labels": 1},
-            "one class, 'LABEL_0'",
-        ),
-        (
-            "BertForTokenClassification",
-            {"id2label": {}},
-            "should name every class",
-        ),
-        (
-            "BertForTokenClassification",
-            {"id2label": {"0": "a", "2": "b"}},
-            "every class once",
-        ),
+        ({"num_labels": 1}, "one class, 'LABEL_0'"),
+        ({"id2label": {}}, "should name every class"),
+        ({"id2label": {"0": "a", "2": "b"}}, "every class once"),
+        ({"id2label": 3}, "id2label is 3; it should be an obj"),
     ],
 )
-def test_unsupported_labels_are_refused(architecture, values, message):
+def test_unsupported_labels_are_refused(values, message):
     with pytest.raises(ValueError, match=f"^bert/config.json: .*{message}"):
-        of(architecture, **values)
+        of("BertForTokenClassification", **values)
+
+
+def test_a_regression_with_classes_is_refused():
+    message = "^bert/config.json: .*problem_type='regression' with 2 labels"
+    with pytest.raises(ValueError, match=message):
+        classifier(problem_type="regression")
 
 
 def test_without_a_class_the_tensors_determine_the_task():
@@ -202,33 +193,11 @@ def test_without_a_class_the_tensors_determine_the_task():
 
 
 def test_settings_that_are_not_kept_are_noted():
-    found = of("BertForSequenceClassification", classifier_dropout=0.5)
+    found = classifier(classifier_dropout=0.5)
     assert "classifier_dropout=0.5 is not kept" in found.notes[1]
     assert len(of("BertModel", classifier_dropout=0.5).notes) == 1
     found = of("BertModel", auto_map={"AutoModel": "own.Model"})
     assert "which is not run" in found.notes[1]
-
-
-def test_the_class_may_be_a_string_instead_of_a_list(tmp_path):
-    assert parse(architectures="BertForQuestionAnswering").task == "spans"
-    with pytest.raises(ValueError, match=r"architectures=\['BertForX'\]; exp"):
-        parse(architectures="BertForX")
-    old = {k: v for k, v in SIZES.items() if k != "model_type"}
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps(old | {"architectures": "RobertaModel"}))
-    with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
-        config_json.read_values(str(tmp_path))
-
-
-@pytest.mark.parametrize("given", [{"BertModel": 1}, 3, [["BertModel"]]])
-def test_architectures_of_another_type_are_refused(given):
-    with pytest.raises(ValueError, match="config.json: architectures=.*should"):
-        parse(architectures=given)
-
-
-def test_labels_of_another_type_are_refused():
-    with pytest.raises(ValueError, match="id2label is 3; it should be an obj"):
-        of("BertForTokenClassification", id2label=3)
 
 
 def test_keys_that_are_not_read_may_have_any_type():

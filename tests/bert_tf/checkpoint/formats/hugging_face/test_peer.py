@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 import tokenizer_cases
-from checkpoint_folders import write
+from checkpoint_folders import assert_same_bits, write
 
 from bert_tf.checkpoint import parity
 from bert_tf.checkpoint.formats.hugging_face import pretrained
@@ -70,6 +70,11 @@ def assert_same_outputs(folder, wanted):
         assert difference < TOLERANCE, name
 
 
+def assert_same_weights(*folders):
+    found, expected = (pretrained.read(str(x)).tensors for x in folders)
+    assert_same_bits(found, expected)
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_transformers_model_has_the_same_outputs_here(
     tmp_path, tiny_config, name
@@ -98,27 +103,24 @@ def test_a_transformers_model_has_the_same_outputs_here(
 
 @pytest.mark.parametrize("act", ["gelu_new", "gelu_pytorch_tanh", "relu"])
 def test_each_activation_is_the_same_function(tmp_path, tiny_config, act):
-    peer("BertForMaskedLM", tiny_config, hidden_act=act).save_pretrained(
-        tmp_path
-    )
+    model = peer("BertForMaskedLM", tiny_config, hidden_act=act)
+    model.save_pretrained(tmp_path)
     assert_same_outputs(str(tmp_path), ["masked_lm_logits"])
 
 
 def test_a_classifier_with_one_label_is_a_regression(tmp_path, tiny_config):
-    peer(
-        "BertForSequenceClassification", tiny_config, num_labels=1
-    ).save_pretrained(tmp_path)
+    model = peer("BertForSequenceClassification", tiny_config, num_labels=1)
+    model.save_pretrained(tmp_path)
     assert pretrained.read(str(tmp_path)).task == "regression"
     assert_same_outputs(str(tmp_path), ["predictions"])
 
 
 def test_a_bare_encoder_may_have_no_pooler(tmp_path, tiny_config):
-    values = transformers.BertConfig(
-        **tiny_config.to_dict() | {"hidden_act": "gelu"}
+    values = tiny_config.to_dict() | {"hidden_act": "gelu"}
+    model = transformers.BertModel(
+        transformers.BertConfig(**values), add_pooling_layer=False
     )
-    transformers.BertModel(values, add_pooling_layer=False).save_pretrained(
-        tmp_path
-    )
+    model.save_pretrained(tmp_path)
     assert_same_outputs(str(tmp_path), ["sequence_output"])
 
 
@@ -128,12 +130,7 @@ def test_a_bin_file_is_read_as_the_same_model(tmp_path, tiny_config, name):
     model.save_pretrained(tmp_path / "safetensors")
     (tmp_path / "bin").mkdir()
     save_bin(model, tmp_path / "bin")
-    one, other = (
-        pretrained.read(str(tmp_path / kind)) for kind in ("safetensors", "bin")
-    )
-    assert set(one.tensors) == set(other.tensors)
-    for weight, tensor in one.tensors.items():
-        np.testing.assert_array_equal(other.tensors[weight], tensor)
+    assert_same_weights(tmp_path / "bin", tmp_path / "safetensors")
     assert_same_outputs(str(tmp_path / "bin"), ["sequence_output"])
 
 
@@ -158,47 +155,38 @@ def test_half_precision_becomes_float32_with_the_same_values(
 
 def test_shards_of_a_bin_file_are_read(tmp_path, tiny_config):
     model = peer("BertModel", tiny_config)
-    save_bin(model, tmp_path)
-    single = pretrained.read(str(tmp_path))
+    folder = tmp_path / "shards"
+    for path in (tmp_path / "single", folder):
+        path.mkdir()
+        save_bin(model, path)
     content = list(model.state_dict().items())
     weight_map = {}
     for i, part in enumerate((content[:9], content[9:]), 1):
         shard = f"pytorch_model-{i:05}-of-00002.bin"
-        torch.save(dict(part), tmp_path / shard)
+        torch.save(dict(part), folder / shard)
         weight_map |= dict.fromkeys(dict(part), shard)
-    (tmp_path / "pytorch_model.bin").unlink()
-    index = tmp_path / "pytorch_model.bin.index.json"
+    (folder / "pytorch_model.bin").unlink()
+    index = folder / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
-    shards = pretrained.read(str(tmp_path))
-    for weight, tensor in single.tensors.items():
-        np.testing.assert_array_equal(shards.tensors[weight], tensor)
-    assert_same_outputs(str(tmp_path), ["sequence_output"])
+    assert_same_weights(folder, tmp_path / "single")
+    assert_same_outputs(str(folder), ["sequence_output"])
 
 
 def test_shards_are_read(tmp_path, tiny_config):
     model = peer("BertForPreTraining", tiny_config)
     model.save_pretrained(tmp_path / "single")
     model.save_pretrained(tmp_path / "shards", max_shard_size="8KB")
-    single, shards = (
-        pretrained.read(str(tmp_path / kind)) for kind in ("single", "shards")
-    )
     assert len(list((tmp_path / "shards").glob("*.safetensors"))) > 2
-    for weight, tensor in single.tensors.items():
-        np.testing.assert_array_equal(shards.tensors[weight], tensor)
+    assert_same_weights(tmp_path / "shards", tmp_path / "single")
     assert_same_outputs(str(tmp_path / "shards"), ["masked_lm_logits"])
 
 
 @pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
-    tmp_path, make_checkpoint, tiny_vocab_file, task
+    tmp_path, make_checkpoint, task
 ):
-    with open(tiny_vocab_file, "rb") as file:
-        vocabulary = file.read()
-    folder = write(
-        make_checkpoint(task, vocabulary=vocabulary, do_lower_case=True),
-        tmp_path / "model",
-        "hugging_face",
-    )
+    given = make_checkpoint(task)
+    folder = write(given, tmp_path / "model", "hugging_face")
     model, report = load(folder)
     assert not any(report.values()), report
     # The table has every weight of theirs except the two tied ones.
@@ -217,39 +205,30 @@ def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
     theirs = pretrained.reference_outputs(folder, batch)
     assert head.get(task, "logits") in theirs
     differences = parity.differences(parity.outputs(found, batch), theirs)
-    assert np.max(list(differences.values())) < TOLERANCE
+    assert max(differences.values()) < TOLERANCE
 
 
 @pytest.mark.parametrize(
-    "lacking",
+    ("lacking", "settings"),
     [
-        ("masked_lm", "next_sentence"),
-        ("encoder/pooler", "next_sentence"),
-        ("next_sentence",),
-        ("masked_lm",),
+        (("masked_lm", "next_sentence"), {}),
+        (("encoder/pooler", "next_sentence"), {}),
+        (("next_sentence",), {}),
+        (("masked_lm",), {}),
+        (
+            ("encoder/pooler", "masked_lm", "next_sentence"),
+            {"add_pooling_layer": False},
+        ),
     ],
 )
 def test_transformers_loads_a_folder_without_some_parts(
-    tmp_path, make_checkpoint, lacking
+    tmp_path, make_checkpoint, lacking, settings
 ):
     given = make_checkpoint("pretraining", lacking)
     folder = write(given, tmp_path / "model", "hugging_face")
-    _, report = load(folder)
+    _, report = load(folder, **settings)
     assert not any(report.values()), report
     assert set(pretrained.read(folder).tensors) == set(given.tensors)
-
-
-def test_transformers_loads_a_folder_without_a_pooler_if_told_so(
-    tmp_path, make_checkpoint
-):
-    lacking = ("encoder/pooler", "masked_lm", "next_sentence")
-    folder = write(
-        make_checkpoint("pretraining", lacking),
-        tmp_path / "model",
-        "hugging_face",
-    )
-    _, report = load(folder, add_pooling_layer=False)
-    assert not any(report.values()), report
 
 
 @pytest.mark.parametrize("rules", tokenizer_cases.RULES, ids=str)

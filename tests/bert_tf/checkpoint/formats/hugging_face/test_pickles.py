@@ -1,18 +1,10 @@
-import cProfile
-import importlib
-import io
-import logging
 import os
 import pathlib
 import pickle
-import runpy
-import shutil
-import sqlite3
-import subprocess
+import pkgutil
 import sys
 import time
 import timeit
-import zipfile
 
 import ml_dtypes
 import numpy as np
@@ -47,75 +39,51 @@ def touch(path):
 
 # Each makes the file or folder "ran" in a folder with the module `hidden`.
 GADGETS = {
-    "os.mkdir": lambda folder: (os.mkdir, f"{folder}/ran"),
-    "os.makedirs": lambda folder: (os.makedirs, f"{folder}/ran/more"),
-    "os.system": lambda folder: (os.system, f"touch {folder}/ran"),
-    "os.popen": lambda folder: (os.popen, f"touch {folder}/ran"),
-    "os.open": lambda folder: (os.open, f"{folder}/ran", os.O_CREAT),
-    "os.symlink": lambda folder: (os.symlink, "x", f"{folder}/ran"),
-    "os.mkfifo": lambda folder: (os.mkfifo, f"{folder}/ran"),
-    "os.rename": lambda folder: (
-        os.rename,
-        f"{folder}/hidden.py",
-        f"{folder}/ran",
-    ),
-    "os.spawnlp": lambda folder: (
-        os.spawnlp,
-        os.P_WAIT,
-        "touch",
-        "touch",
-        f"{folder}/ran",
-    ),
-    "subprocess.call": lambda folder: (
-        subprocess.call,
-        ["touch", f"{folder}/ran"],
-    ),
-    "subprocess.getoutput": lambda folder: (
-        subprocess.getoutput,
-        f"touch {folder}/ran",
-    ),
-    "builtins.exec": lambda folder: (exec, touch(folder / "ran")),
-    "builtins.eval": lambda folder: (eval, touch(folder / "ran")),
-    "builtins.open": lambda folder: (open, f"{folder}/ran", "w"),
-    "builtins.map": lambda folder: (
-        list,
-        Call(map, exec, [touch(folder / "ran")]),
-    ),
-    "io.FileIO": lambda folder: (io.FileIO, f"{folder}/ran", "w"),
-    "pathlib.Path.touch": lambda folder: (
-        pathlib.Path.touch,
-        folder / "ran",
-    ),
-    "shutil.copy": lambda folder: (
-        shutil.copy,
-        f"{folder}/hidden.py",
-        f"{folder}/ran",
-    ),
-    "runpy.run_path": lambda folder: (runpy.run_path, f"{folder}/hidden.py"),
-    "timeit.timeit": lambda folder: (
-        timeit.timeit,
-        touch(folder / "ran"),
-        "pass",
-        timeit.default_timer,
-        1,
-    ),
-    "cProfile.run": lambda folder: (
-        cProfile.run,
-        touch(folder / "ran"),
-        f"{folder}/profile",
-    ),
-    "importlib.import_module": lambda folder: (
-        importlib.import_module,
-        "hidden",
-    ),
-    "sqlite3.connect": lambda folder: (sqlite3.connect, f"{folder}/ran"),
-    "zipfile.ZipFile": lambda folder: (zipfile.ZipFile, f"{folder}/ran", "w"),
-    "logging.FileHandler": lambda folder: (
-        logging.FileHandler,
-        f"{folder}/ran",
-    ),
-    "numpy.savetxt": lambda folder: (np.savetxt, f"{folder}/ran", [1]),
+    "os.mkdir": ["RAN"],
+    "os.makedirs": ["RAN/more"],
+    "os.system": ["touch RAN"],
+    "os.popen": ["touch RAN"],
+    "os.open": ["RAN", os.O_CREAT],
+    "os.symlink": ["x", "RAN"],
+    "os.mkfifo": ["RAN"],
+    "os.rename": ["HIDDEN", "RAN"],
+    "os.spawnlp": [os.P_WAIT, "touch", "touch", "RAN"],
+    "subprocess.call": [["touch", "RAN"]],
+    "subprocess.getoutput": ["touch RAN"],
+    "builtins.exec": ["CODE"],
+    "builtins.eval": ["CODE"],
+    "builtins.open": ["RAN", "w"],
+    "builtins.map": [exec, ["CODE"]],
+    "io.FileIO": ["RAN", "w"],
+    "pathlib.Path.touch": [pathlib.Path("RAN")],
+    "shutil.copy": ["HIDDEN", "RAN"],
+    "runpy.run_path": ["HIDDEN"],
+    "timeit.timeit": ["CODE", "pass", timeit.default_timer, 1],
+    "cProfile.run": ["CODE", "FOLDER/profile"],
+    "importlib.import_module": ["hidden"],
+    "sqlite3.connect": ["RAN"],
+    "zipfile.ZipFile": ["RAN", "w"],
+    "logging.FileHandler": ["RAN"],
+    "numpy.savetxt": ["RAN", [1]],
 }
+
+
+def gadget(name, folder):
+    """Returns what calls a function of GADGETS when it is unpickled."""
+
+    def fill(value):
+        if isinstance(value, list):
+            return [fill(x) for x in value]
+        if isinstance(value, str | pathlib.Path):
+            kind, text = type(value), str(value)
+            text = text.replace("CODE", touch(folder / "ran"))
+            text = text.replace("HIDDEN", f"{folder}/hidden.py")
+            text = text.replace("FOLDER", str(folder))
+            return kind(text.replace("RAN", f"{folder}/ran"))
+        return value
+
+    call = Call(pkgutil.resolve_name(name), *fill(GADGETS[name]))
+    return Call(list, call) if name == "builtins.map" else call  # It is lazy.
 
 
 @pytest.mark.parametrize("is_old", [False, True])
@@ -157,7 +125,7 @@ def test_code_in_a_pickle_is_refused_and_not_run(
     ran = gadget_folder / "ran"
     content = {
         "weight": torch.ones(2),
-        "more": Call(*GADGETS[name](ran.parent)),
+        "more": gadget(name, gadget_folder),
     }
     torch.save(content, path, _use_new_zipfile_serialization=not is_old)
     with pytest.raises(ValueError, match="no code in it was run") as raised:

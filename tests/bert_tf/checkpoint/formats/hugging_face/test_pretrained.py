@@ -11,6 +11,8 @@ from bert_tf.checkpoint import detection
 from bert_tf.checkpoint.formats.hugging_face import pretrained
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
+HEADLESS = ("encoder/pooler", "masked_lm")
+PAIRS = "next_sentence/dense/kernel, next_sentence/dense/bias"
 
 
 @pytest.fixture
@@ -35,7 +37,12 @@ def change_config(folder, **values):
     with open(path) as file:
         content = json.load(file) | values
     with open(path, "w") as file:
-        json.dump({k: v for k, v in content.items() if v != "away"}, file)
+        json.dump(content, file)
+
+
+def with_tensor(name, shape):
+    """Returns a change that adds or replaces a tensor by one of zeros."""
+    return lambda tensors: tensors | {name: np.zeros(shape, np.float32)}
 
 
 def refusal(folder):
@@ -76,10 +83,7 @@ def test_the_sidecar_of_other_weights_is_ignored(tmp_path, make_checkpoint):
     slots = {"m/spans/dense/bias": np.ones(2, np.float32)}
     given = make_checkpoint("spans", slots=slots, step=3)
     folder = write(given, tmp_path / "model", "hugging_face")
-    change_tensors(
-        folder,
-        lambda tensors: tensors | {"qa_outputs.bias": np.zeros(2, np.float32)},
-    )
+    change_tensors(folder, with_tensor("qa_outputs.bias", (2,)))
     found = pretrained.read(folder)
     assert set(given.tensors) - set(found.tensors) == {
         "encoder/pooler/kernel",
@@ -198,9 +202,7 @@ def test_a_prefix_of_all_names_is_ignored_with_a_note(folder, prefix, own):
     assert found.notes[-1] == (
         f"all names have the prefix {prefix!r}, which is ignored"
     )
-    assert found.tensors.keys() == expected.keys()
-    for name, tensor in expected.items():
-        np.testing.assert_array_equal(found.tensors[name], tensor)
+    assert_same_bits(found.tensors, expected)
 
 
 def test_a_prefix_that_not_all_names_have_is_named(folder):
@@ -224,12 +226,7 @@ def test_a_prefix_that_not_all_names_have_is_named(folder):
 
 
 def test_a_head_of_another_task_is_unused(folder):
-    change_tensors(
-        folder,
-        lambda tensors: (
-            tensors | {"classifier.weight": np.zeros((2, 16), np.float32)}
-        ),
-    )
+    change_tensors(folder, with_tensor("classifier.weight", (2, 16)))
     assert pretrained.read(folder).unused == ("classifier.weight",)
 
 
@@ -256,61 +253,50 @@ def test_float16_keeps_its_values_and_float64_is_rounded(folder):
         np.testing.assert_array_equal(found.tensors[name], tensor)
 
 
-def test_incomplete_models_are_not_written(tmp_path, make_checkpoint):
-    for task, lacking, missing in (
+@pytest.mark.parametrize(
+    ("task", "lacking", "missing"),
+    [
         ("spans", "spans", "spans/dense/kernel"),
         ("pretraining", "encoder/layer_1", "encoder/layer_1/attention/query"),
         ("classification", "encoder/pooler", "encoder/pooler/kernel"),
-    ):
-        with pytest.raises(ValueError, match=f"test has no {missing}"):
-            write(
-                make_checkpoint(task, [lacking]),
-                tmp_path / "model",
-                "hugging_face",
-            )
+    ],
+)
+def test_incomplete_models_are_not_written(
+    tmp_path, make_checkpoint, task, lacking, missing
+):
+    given = make_checkpoint(task, [lacking])
+    with pytest.raises(ValueError, match=f"test has no {missing}"):
+        write(given, tmp_path / "model", "hugging_face")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_rest_goes_to_the_sidecar_with_a_warning(
-    tmp_path, make_checkpoint, caplog
-):
-    lacking = ("encoder/pooler", "masked_lm")
-    given = make_checkpoint("pretraining", lacking, step=7)
-    given = dataclasses.replace(given, slots=moments(given))
-    write(given, tmp_path / "model", "hugging_face")
-    assert (
-        "BertModel cannot hold next_sentence/dense/kernel, "
-        "next_sentence/dense/bias, 78 optimizer slots, step 7; this is written "
-        "to bert_tf.safetensors and bert_tf.json, which transformers does not "
-        "read"
-    ) in caplog.text
-    assert "add_pooling_layer=False" in caplog.text
-    assert "no tokenizer is written" in caplog.text
-    assert {path.name for path in (tmp_path / "model").iterdir()} == {
-        "bert_tf.json",
-        "bert_tf.safetensors",
-        "config.json",
-        "model.safetensors",
-    }
-
-
 @pytest.mark.parametrize(
-    ("lacking", "step", "named"),
+    ("lacking", "step", "has_slots", "named"),
     [
-        ((), 3, "step 3"),
+        ((), 3, False, "BertForPreTraining cannot hold step 3"),
+        (HEADLESS, 0, False, f"BertModel cannot hold {PAIRS}"),
         (
-            ("encoder/pooler", "masked_lm"),
-            0,
-            "next_sentence/dense/kernel, next_sentence/dense/bias",
+            *(HEADLESS, 7, True),
+            f"BertModel cannot hold {PAIRS}, 78 optimizer slots, step 7",
         ),
     ],
 )
-def test_the_warning_names_only_what_goes_to_the_sidecar(
-    tmp_path, make_checkpoint, caplog, lacking, step, named
+def test_the_rest_goes_to_the_sidecar_with_a_warning(
+    tmp_path, make_checkpoint, caplog, lacking, step, has_slots, named
 ):
     given = make_checkpoint("pretraining", lacking, step=step)
+    slots = moments(given) if has_slots else {}
+    given = dataclasses.replace(given, slots=slots)
     write(given, tmp_path / "model", "hugging_face")
-    assert f" cannot hold {named}; this is written to " in caplog.text
+    assert (
+        f"{named}; this is written to bert_tf.safetensors and bert_tf.json, "
+        "which transformers does not read"
+    ) in caplog.text
+    assert ("add_pooling_layer=False" in caplog.text) == bool(lacking)
+    assert "no tokenizer is written" in caplog.text
+    files = {"bert_tf.json", "config.json", "model.safetensors"}
+    files |= {"bert_tf.safetensors"} if lacking else set()
+    assert {path.name for path in (tmp_path / "model").iterdir()} == files
 
 
 def test_an_unknown_case_is_warned_about(tmp_path, make_checkpoint, caplog):

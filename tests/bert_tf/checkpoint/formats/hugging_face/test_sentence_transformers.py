@@ -26,6 +26,10 @@ def module(kind, path):
     }
 
 
+BERT = module("Transformer", "")
+POOLING = module("Pooling", "1_Pooling")
+
+
 def put(folder, *modules, pooling=MEAN):
     folder.mkdir(exist_ok=True)
     (folder / "modules.json").write_text(json.dumps(modules))
@@ -70,7 +74,7 @@ def test_the_bert_inside_is_read_with_its_modules(
     folder = put(
         tmp_path / "model",
         module("Transformer", subfolder),
-        module("Pooling", "1_Pooling"),
+        POOLING,
         module("Dropout", "2_Dropout"),
         module("Normalize", "3_Normalize"),
     )
@@ -92,12 +96,7 @@ def test_the_bert_inside_is_read_with_its_modules(
     ],
 )
 def test_modes_of_pooling(tmp_path, pooling, modes):
-    folder = put(
-        tmp_path / "model",
-        module("Transformer", ""),
-        module("Pooling", "1_Pooling"),
-        pooling=pooling,
-    )
+    folder = put(tmp_path / "model", BERT, POOLING, pooling=pooling)
     found = sentence_transformers.read(folder)
     assert (found.folder, found.notes) == (folder, ())
     assert str(found.embedding) == modes
@@ -106,60 +105,44 @@ def test_modes_of_pooling(tmp_path, pooling, modes):
 def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
     lacking = ("masked_lm", "next_sentence")
     given = make_checkpoint("pretraining", lacking)
-    width = given.config.hidden_size
-    put(tmp_path, pooling={"pooling_mode": ["mean", "cls"]})
-    dense = put_dense(tmp_path, 2 * width, 3)
-    folder = put(
-        tmp_path,
-        module("Transformer", ""),
-        module("Pooling", "1_Pooling"),
-        dense,
-        module("Normalize", "3_Normalize"),
-        pooling={"pooling_mode": ["mean", "cls"]},
-    )
+    dense = put_dense(tmp_path, 2 * given.config.hidden_size, 3)
+    modules = BERT, POOLING, dense, module("Normalize", "3_Normalize")
+    pooling = {"pooling_mode": ["mean", "cls"]}
+    folder = put(tmp_path, *modules, pooling=pooling)
     embedding = sentence_transformers.read(folder).embedding
     given = dataclasses.replace(
         given,
         sentence_embedding=embedding,
         metadata={"max_seq_length": 9},
     )
-    for name in ("hugging_face", "bert_tf"):
-        target = tmp_path / name
-        with atomic_files.atomic_folder(str(target)) as aside:
+    ours, theirs = str(tmp_path / "bert_tf"), str(tmp_path / "hugging_face")
+    for target in (theirs, ours):
+        name = target.rpartition("/")[2]
+        with atomic_files.atomic_folder(target) as aside:
             convert.write(given, name, aside)
-        again = detection.format_module(name).read(str(target))
+        again = detection.format_module(name).read(target)
         assert again.metadata["max_seq_length"] == 9
         assert again.sentence_embedding.settings() == embedding.settings()
         checkpoint_folders.assert_same_bits(
             again.sentence_embedding.tensors(), embedding.tensors()
         )
     # Replaced as a whole: no file of it is unknown.
-    conversion.convert(
-        str(tmp_path / "bert_tf"),
-        "hugging_face",
-        str(tmp_path / "hugging_face"),
-        overwrite=True,
-        compare=False,
-    )
+    words = {"compare": False, "overwrite": True}
+    conversion.convert(ours, "hugging_face", theirs, **words)
     report = conversion.convert(
-        str(tmp_path / "bert_tf"),
-        "google",
-        str(tmp_path / "google"),
-        compare=False,
+        ours, "google", str(tmp_path / "google"), **words
     )
     lost = "not kept by this format: sentence embedding: mean+cls, Dense, Norma"
     assert [line for line in report if line.startswith(lost)]
 
 
 def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
-    folder = put(tmp_path, module("Transformer", ""))
+    folder = put(tmp_path, BERT)
     assert sentence_transformers.read(folder).embedding is None
 
 
 def test_prompts_are_a_note(tmp_path):
-    folder = put(
-        tmp_path, module("Transformer", ""), module("Pooling", "1_Pooling")
-    )
+    folder = put(tmp_path, BERT, POOLING)
     (tmp_path / "config_sentence_transformers.json").write_text(
         '{"prompts": {"query": "query: ", "document": ""}, '
         '"default_prompt_name": "query"}'
@@ -174,11 +157,16 @@ def test_prompts_are_a_note(tmp_path):
     [
         ([module("WordEmbeddings", "0_W")], "lists WordEmbeddings; the first"),
         (
-            [module("Transformer", ""), module("Normalize", "1_N")],
+            [BERT, module("Normalize", "1_N")],
             "lists Transformer, Normalize; the first two should be",
+        ),
+        (  # A class of another library is not its namesake.
+            [BERT, POOLING | {"type": "mine.Pooling"}],
+            "lists Transformer, mine.Pooling; the first two should be",
         ),
         ([module("Transformer", "../other")], "'../other' is outside the"),
         ([module("Transformer", "/other")], "'/other' is outside the"),
+        ([module("Transformer", 0)], r"\[0\].path is 0; it should be a"),
         ([{"idx": 0}], r"\[0\].type is missing or null; it should be a str"),
         ([], "lists nothing; the first two should be a Transformer"),
     ],
@@ -210,20 +198,9 @@ def test_modules_that_are_not_supported_are_refused(
     tmp_path, kind, settings, message
 ):
     dense = put_dense(tmp_path, 4, 3, **settings)
-    folder = put(
-        tmp_path,
-        module("Transformer", ""),
-        module("Pooling", "1_Pooling"),
-        dense | {"type": f"sentence_transformers.models.{kind}"},
-    )
+    dense |= {"type": f"sentence_transformers.models.{kind}"}
+    folder = put(tmp_path, BERT, POOLING, dense)
     with pytest.raises(ValueError, match=message):
-        sentence_transformers.read(folder)
-
-
-def test_a_class_of_another_library_is_not_taken_for_its_namesake(tmp_path):
-    pooling = module("Pooling", "1_Pooling") | {"type": "mine.Pooling"}
-    folder = put(tmp_path, module("Transformer", ""), pooling)
-    with pytest.raises(ValueError, match="lists Transformer, mine.Pooling; th"):
         sentence_transformers.read(folder)
 
 
@@ -233,36 +210,23 @@ def test_a_broken_link_is_not_a_folder_without_modules(tmp_path):
         sentence_transformers.read(str(tmp_path))
 
 
-def test_pooling_without_the_prompt_is_refused(tmp_path):
-    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
-    folder = put(tmp_path, *modules, pooling=MEAN | {"include_prompt": False})
-    with pytest.raises(ValueError, match="include_prompt=false is not supp"):
-        sentence_transformers.read(folder)
+UNKNOWN = "expected .* one or more of cls, max"
 
 
 @pytest.mark.parametrize(
-    "pooling",
+    ("pooling", "message"),
     [
-        {},
-        {"pooling_mode": "median"},
-        {"pooling_mode_cls_token": False, "pooling_mode_attention": True},
+        ({}, UNKNOWN),
+        ({"pooling_mode": "median"}, UNKNOWN),
+        (
+            {"pooling_mode_cls_token": False, "pooling_mode_attention": True},
+            UNKNOWN,
+        ),
+        (MEAN | {"include_prompt": False}, "include_prompt=false is not supp"),
+        (["mean"], "1_Pooling/config.json: the content"),
     ],
 )
-def test_unknown_pooling_is_refused(tmp_path, pooling):
-    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
-    folder = put(tmp_path, *modules, pooling=pooling)
-    with pytest.raises(ValueError, match="expected .* one or more of cls, max"):
-        sentence_transformers.read(folder)
-
-
-def test_a_pooling_config_without_an_object_is_named(tmp_path):
-    modules = module("Transformer", ""), module("Pooling", "1_Pooling")
-    folder = put(tmp_path, *modules, pooling=["mean"])
-    with pytest.raises(ValueError, match="1_Pooling/config.json: the content"):
-        sentence_transformers.read(folder)
-
-
-def test_a_path_that_is_not_a_string_is_refused(tmp_path):
-    folder = put(tmp_path, module("Transformer", 0))
-    with pytest.raises(ValueError, match=r"\[0\].path is 0; it should be a"):
+def test_unknown_pooling_is_refused(tmp_path, pooling, message):
+    folder = put(tmp_path, BERT, POOLING, pooling=pooling)
+    with pytest.raises(ValueError, match=message):
         sentence_transformers.read(folder)

@@ -4,9 +4,10 @@ import pytest
 
 from bert_tf import config as bert_config
 from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
+from tfrecords.text import vocab
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "##s"]
-CONTENT = "".join(f"{entry}\n" for entry in ENTRIES).encode()
+CONTENT = vocab.to_bytes(ENTRIES)
 CONFIG = bert_config.BertConfig(vocab_size=len(ENTRIES))
 
 
@@ -25,6 +26,9 @@ def tokenizer(entries=ENTRIES, model=None, **normalizer):
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "added_tokens": [{"id": 0, "content": "[PAD]", "special": True}],
     }
+
+
+TOKENIZER = tokenizer()
 
 
 def put(folder, vocabulary=None, **files):
@@ -75,22 +79,22 @@ def test_a_length_that_is_no_limit_is_left_out(tmp_path, length):
     assert found.max_seq_length is None
 
 
+ONCE = "should be 0 to {}, each once"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"type": "BPE"}, "has a model of type 'BPE'"),
         ({"continuing_subword_prefix": "@@"}, "with the prefix '@@'"),
-        ({"vocab": {"[PAD]": 0, "the": 2}}, "should be 0 to 1, each once"),
-        ({"vocab": {"[PAD]": 0, "the": 0}}, "should be 0 to 1, each once"),
         ({"vocab": {"a\nb": 0}}, "contains a line break"),
-        (
-            {"vocab": [["the", -1.5]]},
-            "model.vocab is .*; it should be an object",
-        ),
-        ({"vocab": {"the": []}}, "should be 0 to 0, each once"),
-        ({"vocab": {"[PAD]": False}}, "should be 0 to 0, each once"),
-        ({"vocab": {}}, "should be 0 to 0, each once"),
+        ({"vocab": [["the", -1.5]]}, "vocab is .*; it should be an object"),
         ({"vocab": None}, "model.vocab is missing or null; it should be an"),
+        ({"vocab": {"[PAD]": 0, "the": 2}}, ONCE.format(1)),
+        ({"vocab": {"[PAD]": 0, "the": 0}}, ONCE.format(1)),
+        ({"vocab": {"the": []}}, ONCE.format(0)),
+        ({"vocab": {"[PAD]": False}}, ONCE.format(0)),
+        ({"vocab": {}}, ONCE.format(0)),
     ],
 )
 def test_unsupported_vocabularies_are_refused(tmp_path, changes, message):
@@ -101,17 +105,13 @@ def test_unsupported_vocabularies_are_refused(tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        (
-            [*ENTRIES[:5], "a", "##s"],
-            r":6 and .* id 5 to \['a'\] and \['the'\]",
-        ),
+        ([*ENTRIES[:5], "a", "##s"], r":6 .* 5 to \['a'\] and \['the'\]"),
         (ENTRIES[:-1], r":7 and .* id 6 to \[\] and \['##s'\]"),
     ],
 )
 def test_contradictory_vocabularies_are_refused(tmp_path, entries, message):
-    content = "".join(f"{entry}\n" for entry in entries).encode()
     with pytest.raises(ValueError, match=f"vocab.txt{message}"):
-        put(tmp_path, content, tokenizer=tokenizer())
+        put(tmp_path, vocab.to_bytes(entries), tokenizer=tokenizer())
 
 
 def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
@@ -124,19 +124,13 @@ def test_fewer_entries_than_the_model_has_are_noted(tmp_path):
 
 def test_the_case_is_the_one_that_transformers_uses(tmp_path):
     settings = {"tokenizer_class": "BertTokenizer"}
-    found = put(tmp_path, tokenizer_config=settings | {"do_lower_case": False})
+    found = put(tmp_path, tokenizer_config=settings | CASED)
     assert found.rules == CASED
     found = put(tmp_path, tokenizer=tokenizer())
     assert found.rules == CASED
     assert "disagree on lower case; do_lower_case=False" in found.notes[0]
-    found = put(
-        tmp_path,
-        tokenizer_config={
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "do_lower_case": False,
-        },
-    )
-    assert found.rules == UNCASED
+    other = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    assert put(tmp_path, tokenizer_config=other | CASED).rules == UNCASED
     found = put(tmp_path, tokenizer_config=settings)
     assert (found.rules, found.notes) == (UNCASED, ())
 
@@ -166,31 +160,29 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (
-            {"tokenizer_config": {"tokenizer_class": "BertJapaneseTokenizer"}},
-            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
-        ),
-        (
-            {"config": {"tokenizer_class": "BertJapaneseTokenizer"}},
-            "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTokenizer",
+        *(
+            (
+                {name: {"tokenizer_class": "BertJapaneseTokenizer"}},
+                "tokenizer_class is BertJapaneseTokenizer; BERT's is BertTok",
+            )
+            for name in ("tokenizer_config", "config")
         ),
         (
             {"tokenizer_config": {"do_basic_tokenize": False}},
             "do_basic_tokenize is false in tokenizer_config.json",
         ),
         (
-            {"tokenizer": tokenizer() | {"normalizer": None}},
+            {"tokenizer": TOKENIZER | {"normalizer": None}},
             "tokenizer.json has the normalizer None; BERT's is BertNormalizer",
         ),
         (
-            {"tokenizer": tokenizer() | {"pre_tokenizer": {"type": "Punctu"}}},
+            {"tokenizer": TOKENIZER | {"pre_tokenizer": {"type": "Punctu"}}},
             "has the pre_tokenizer Punctu; BERT's is BertPreTokenizer",
         ),
         ({"tokenizer": tokenizer(clean_text=False)}, "clean_text is false in"),
         (
             {
-                "tokenizer": tokenizer()
-                | {"added_tokens": [{"content": "<e>"}]},
+                "tokenizer": TOKENIZER | {"added_tokens": [{"content": "<e>"}]},
                 "added_tokens": {"<e>": 7, "the": 5},
                 "tokenizer_config": {
                     "additional_special_tokens": ["<f>", {"content": "the"}],

@@ -15,6 +15,9 @@ TENSORS = {
 }
 
 
+INDEX = "model.safetensors.index.json"
+
+
 def put_shards(folder, shards):
     """Writes `shards`, name -> names of tensors, and their index."""
     weight_map = {t: shard for shard, names in shards.items() for t in names}
@@ -22,8 +25,8 @@ def put_shards(folder, shards):
         safetensors_numpy.save_file(
             {name: TENSORS[name] for name in names}, folder / shard
         )
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    content = json.dumps({"metadata": {}, "weight_map": weight_map})
+    (folder / INDEX).write_text(content)
 
 
 SHARDS = {
@@ -44,31 +47,29 @@ def test_all_shards_are_read(tmp_path):
     assert_all(weight_files.read(str(tmp_path)))
 
 
-def test_missing_shards_are_all_named(tmp_path):
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (
+            SHARDS,
+            "index.json lists 2 shards; 2 of them are missing: "
+            "model-00001-of-00002.safetensors, model-00002-of-00002.safetensor",
+        ),
+        ([INDEX], f"but no {INDEX}"),
+    ],
+)
+def test_missing_files_are_all_named(tmp_path, missing, message):
     put_shards(tmp_path, SHARDS)
-    for name in SHARDS:
+    for name in missing:
         (tmp_path / name).unlink()
-    with pytest.raises(
-        ValueError,
-        match=r"index.json lists 2 shards; 2 of them are missing: "
-        r"model-00001-of-00002.safetensors, model-00002-of-00002.safetensors",
-    ):
-        weight_files.read(str(tmp_path))
-
-
-def test_a_missing_index_is_named(tmp_path):
-    put_shards(tmp_path, SHARDS)
-    (tmp_path / "model.safetensors.index.json").unlink()
     assert detection.is_hugging_face(str(tmp_path))
-    with pytest.raises(
-        ValueError, match=r"but no model.safetensors.index.json"
-    ):
+    with pytest.raises(ValueError, match=message):
         weight_files.read(str(tmp_path))
 
 
 def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
     put_shards(tmp_path, SHARDS)
-    name = "model-00001-of-00002.safetensors"
+    (name, _), *_ = SHARDS.items()
     safetensors_numpy.save_file({"a": TENSORS["a"]}, tmp_path / name)
     with pytest.raises(ValueError, match=f"{name} lacks .* for it: c"):
         weight_files.read(str(tmp_path))
@@ -84,8 +85,7 @@ def test_a_shard_that_lacks_a_tensor_is_named(tmp_path):
     ],
 )
 def test_an_invalid_index_is_refused(tmp_path, content, message):
-    path = tmp_path / "model.safetensors.index.json"
-    path.write_text(json.dumps(content))
+    (tmp_path / INDEX).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         weight_files.read(str(tmp_path))
 
@@ -152,9 +152,8 @@ def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
         path = tmp_path / (shard if file == "shards" else file)
         safetensors_numpy.save_file(tensors, path, {"format": "tf"})
         if file == "shards":
-            (tmp_path / "model.safetensors.index.json").write_text(
-                json.dumps({"weight_map": dict.fromkeys(tensors, shard)})
-            )
+            index = {"weight_map": dict.fromkeys(tensors, shard)}
+            (tmp_path / INDEX).write_text(json.dumps(index))
     found = weight_files.read(str(tmp_path))
     assert set(found) == set(TF_NAMES.values())
     for name, tensor in tensors.items():

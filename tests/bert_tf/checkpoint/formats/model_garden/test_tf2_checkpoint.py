@@ -1,5 +1,5 @@
+import copy
 import json
-import os
 
 import numpy as np
 import pytest
@@ -16,19 +16,36 @@ def pretrainer(make_checkpoint):
     return make_checkpoint("pretraining")
 
 
-def their_objects(given):
-    """Returns the weights as nested objects like those of the Model Garden."""
+@pytest.fixture
+def theirs(pretrainer):
+    """The weights as nested objects like those of the Model Garden."""
     tensors = renaming.to_theirs(
-        tf2_checkpoint.table(given.config, "pretraining"),
-        given.tensors,
+        tf2_checkpoint.table(pretrainer.config, "pretraining"),
+        pretrainer.tensors,
         source="test",
     )
     return tf2_files.tree(tensors)
 
 
-def save(folder, **roots):
+def numbered(layers):
+    """Returns layers as a Keras model names them."""
+    return tf2_files.node(
+        **{f"layer_with_weights-{i}": part for i, part in layers.items()}
+    )
+
+
+def saved(folder, **roots):
+    """Writes objects and returns what is read of them."""
     tf2_files.write(roots, str(folder))
-    return str(folder)
+    return tf2_checkpoint.read(str(folder))
+
+
+def assert_is_the_encoder_of(found, given):
+    assert len(found.tensors) == 39
+    assert all(name.startswith("encoder/") for name in found.tensors)
+    assert_same_bits(
+        found.tensors, {n: given.tensors[n] for n in found.tensors}
+    )
 
 
 def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
@@ -44,29 +61,22 @@ def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
 
 
 @pytest.mark.parametrize("root", ["encoder", "model", "anything"])
-def test_an_encoder_may_have_any_name(tmp_path, pretrainer, root):
-    encoder = their_objects(pretrainer).encoder
-    found = tf2_checkpoint.read(save(tmp_path, **{root: encoder}))
-    assert len(found.tensors) == 39
-    assert all(name.startswith("encoder/") for name in found.tensors)
-    assert_same_bits(
-        found.tensors,
-        {n: pretrainer.tensors[n] for n in found.tensors},
-    )
+def test_an_encoder_may_have_any_name(tmp_path, pretrainer, theirs, root):
+    found = saved(tmp_path, **{root: theirs.encoder})
+    assert_is_the_encoder_of(found, pretrainer)
 
 
 def test_without_a_config_sizes_are_inferred_from_the_weights(
-    tmp_path, pretrainer, tiny_config
+    tmp_path, theirs, tiny_config
 ):
-    encoder = their_objects(pretrainer).encoder
-    found = tf2_checkpoint.read(save(tmp_path, encoder=encoder))
+    found = saved(tmp_path, encoder=theirs.encoder)
     assert found.config == tiny_config
     assert "no bert_config.json" in found.notes[0]
     assert found.do_lower_case is None
 
 
-def test_numbered_layers_are_found(tmp_path, pretrainer):
-    encoder = their_objects(pretrainer).encoder
+def test_numbered_layers_are_found(tmp_path, pretrainer, theirs):
+    encoder = theirs.encoder
     parts = [
         encoder._embedding_layer,
         encoder._position_embedding_layer,
@@ -75,54 +85,39 @@ def test_numbered_layers_are_found(tmp_path, pretrainer):
         *(getattr(encoder._transformer_layers, str(i)) for i in range(2)),
         encoder._pooler_layer,
     ]
-    numbered = tf2_files.node(
-        **{f"layer_with_weights-{i}": part for i, part in enumerate(parts)}
-    )
-    found = tf2_checkpoint.read(save(tmp_path, model=numbered))
-    assert len(found.tensors) == 39
-    assert_same_bits(
-        found.tensors,
-        {n: pretrainer.tensors[n] for n in found.tensors},
-    )
+    found = saved(tmp_path, model=numbered(dict(enumerate(parts))))
+    assert_is_the_encoder_of(found, pretrainer)
 
 
-def test_numbered_layers_with_a_gap_are_not_an_encoder(tmp_path, pretrainer):
-    encoder = their_objects(pretrainer).encoder
-    layer = getattr(encoder._transformer_layers, "0")
-    numbers = (0, 1, 2, 3, 4, 5, 7)
-    numbered = tf2_files.node(
-        **{f"layer_with_weights-{i}": layer for i in numbers}
-    )
+def test_numbered_layers_with_a_gap_are_not_an_encoder(tmp_path, theirs):
+    layer = getattr(theirs.encoder._transformer_layers, "0")
+    model = numbered(dict.fromkeys((0, 1, 2, 3, 4, 5, 7), layer))
     with pytest.raises(ValueError, match="contains no BERT encoder"):
-        tf2_checkpoint.read(save(tmp_path, model=numbered))
+        saved(tmp_path, model=model)
 
 
 @pytest.mark.parametrize("name", ["iter", "_iterations"])
-def test_the_step_of_either_keras_optimizer_is_read(tmp_path, pretrainer, name):
+def test_the_step_of_either_keras_optimizer_is_read(tmp_path, theirs, name):
     counter = tf2_files.node(**{name: tf.Variable(7, dtype=tf.int64)})
-    encoder = their_objects(pretrainer).encoder
-    folder = save(tmp_path, encoder=encoder, optimizer=counter)
-    assert tf2_checkpoint.read(folder).step == 7
+    found = saved(tmp_path, encoder=theirs.encoder, optimizer=counter)
+    assert found.step == 7
 
 
-def test_the_pooler_of_the_next_sentence_head_is_read(tmp_path, pretrainer):
-    tree = their_objects(pretrainer)
-    pooler = tree.encoder._pooler_layer
-    tree.next_sentence.dense = tf2_files.node(
+def test_the_pooler_of_the_next_sentence_head_is_read(
+    tmp_path, pretrainer, theirs
+):
+    pooler = theirs.encoder._pooler_layer
+    theirs.next_sentence.dense = tf2_files.node(
         kernel=tf.Variable(pooler.kernel + 1), bias=tf.Variable(pooler.bias)
     )
     model = tf2_files.node(
-        encoder_network=tree.encoder,
-        masked_lm=tree.masked_lm,
-        classification_heads=tf2_files.node(**{"0": tree.next_sentence}),
+        encoder_network=theirs.encoder,
+        masked_lm=theirs.masked_lm,
+        classification_heads=tf2_files.node(**{"0": theirs.next_sentence}),
     )
-    found = tf2_checkpoint.read(save(tmp_path, model=model))
-    tensors = dict(found.tensors)
-    kernel = tensors.pop("encoder/pooler/kernel")
-    np.testing.assert_array_equal(
-        kernel, pretrainer.tensors.pop("encoder/pooler/kernel") + 1
-    )
-    assert_same_bits(tensors, pretrainer.tensors)
+    found = saved(tmp_path, model=model)
+    pretrainer.tensors["encoder/pooler/kernel"] += 1
+    assert_same_bits(found.tensors, pretrainer.tensors)
     assert found.unused == (
         "model/encoder_network/_pooler_layer/bias/.ATTRIBUTES/VARIABLE_VALUE",
         "model/encoder_network/_pooler_layer/kernel/.ATTRIBUTES/VARIABLE_VALUE",
@@ -131,11 +126,10 @@ def test_the_pooler_of_the_next_sentence_head_is_read(tmp_path, pretrainer):
     assert not any("classifier" in note for note in found.notes)
 
 
-def test_unused_tensors_are_listed(tmp_path, pretrainer):
-    tree = their_objects(pretrainer)
+def test_unused_tensors_are_listed(tmp_path, theirs):
     extra = tf2_files.node(kernel=tf.Variable([1.0]))
-    found = tf2_checkpoint.read(
-        save(tmp_path, encoder=tree.encoder, head=extra, step=tf.Variable(1))
+    found = saved(
+        tmp_path, encoder=theirs.encoder, head=extra, step=tf.Variable(1)
     )
     assert found.unused == (
         "head/kernel/.ATTRIBUTES/VARIABLE_VALUE",
@@ -152,20 +146,14 @@ def test_unused_tensors_are_listed(tmp_path, pretrainer):
         (),  # BertTokenClassifier
     ],
 )
-def test_the_head_of_a_fine_tuned_model_is_noted(tmp_path, pretrainer, parts):
+def test_the_head_of_a_fine_tuned_model_is_noted(tmp_path, theirs, parts):
     def dense():
         return tf2_files.node(
             kernel=tf.Variable([1.0]), bias=tf.Variable([0.0])
         )
 
     head = tf2_files.node(**{x: dense() for x in parts}) if parts else dense()
-    model = tf2_files.node(
-        **{
-            "layer_with_weights-0": their_objects(pretrainer).encoder,
-            "layer_with_weights-1": head,
-        }
-    )
-    found = tf2_checkpoint.read(save(tmp_path, model=model))
+    found = saved(tmp_path, model=numbered({0: theirs.encoder, 1: head}))
     count = 2 * max(len(parts), 1)
     assert len(found.unused) == count
     (note,) = [x for x in found.notes if "unused" in x]
@@ -177,24 +165,16 @@ def test_the_head_of_a_fine_tuned_model_is_noted(tmp_path, pretrainer, parts):
 
 def test_only_known_extra_config_keys_are_ignored(tmp_path, pretrainer):
     folder = write(pretrainer, tmp_path / "garden", "model_garden")
-    path = os.path.join(folder, "bert_config.json")
-    with open(path) as file:
-        values = json.load(file)
+    path = tmp_path / "garden/bert_config.json"
     more = {"embedding_size": None, "backward_compatible": True}
-    with open(path, "w") as file:
-        json.dump(values | more, file)
+    path.write_text(json.dumps(json.loads(path.read_text()) | more))
     assert tf2_checkpoint.read(folder).config == pretrainer.config
 
 
-def test_a_model_that_is_not_bert_is_refused(tmp_path, pretrainer):
+def test_a_model_that_is_not_bert_is_refused(tmp_path, theirs):
     other = tf2_files.node(kernel=tf.Variable([1.0]))
-    folder = save(tmp_path, model=other)
     with pytest.raises(ValueError, match=r"(?s)contains no BERT.*model/kernel"):
-        tf2_checkpoint.read(folder)
-    both = {
-        name: their_objects(pretrainer).encoder
-        for name in ("generator", "discriminator")
-    }
-    folder = save(tmp_path, **both)
+        saved(tmp_path, model=other)
+    both = theirs.encoder, copy.deepcopy(theirs.encoder)
     with pytest.raises(ValueError, match="2 encoders: .*generator"):
-        tf2_checkpoint.read(folder)
+        saved(tmp_path, generator=both[0], discriminator=both[1])
