@@ -42,14 +42,6 @@ def test_writing_a_file_to_a_really_full_disk_fails(tmp_path, monkeypatch):
             file.write(b"x" * 100_000)
 
 
-def test_a_stopped_writer_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        with atomic_files.atomic_file(str(tmp_path / "a")) as file:
-            file.write("half")
-            raise KeyboardInterrupt
-    assert not os.listdir(tmp_path)
-
-
 def test_append_is_all_or_nothing(tmp_path):
     path = str(tmp_path / "log")
     atomic_files.append(path, "first\n")
@@ -93,15 +85,6 @@ def test_a_missing_folder_is_named_without_advice_on_full_disks(tmp_path):
             pass
     assert raised.value.filename == path
     assert "Make room" not in str(raised.value)
-
-
-def test_a_folder_is_replaced_as_a_whole(tmp_path):
-    for name in ("old", "new"):
-        with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-            with open(os.path.join(folder, name), "w") as file:
-                file.write(name)
-    assert os.listdir(tmp_path) == ["model"]
-    assert os.listdir(tmp_path / "model") == ["new"]
 
 
 def test_the_old_folder_survives_a_full_disk(tmp_path):
@@ -473,6 +456,7 @@ def test_the_cause_of_an_error_is_kept(tmp_path, atomic):
             raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.__cause__ is not raised.value
     assert raised.value.__cause__.errno == errno.ENOSPC
+    assert not os.listdir(tmp_path)
 
 
 def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
