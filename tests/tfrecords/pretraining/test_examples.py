@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
+from tfrecords.inspection import samples
 from tfrecords.io import serialization
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
@@ -38,14 +39,24 @@ def random_documents(count=20, seed=0):
     )
 
 
-def examples_of(found, settings=SETTINGS, shard=0):
+def make(source, statistics=None, shard=0, **changes):
+    """Returns the examples of changed settings, with all their features."""
+    settings = dataclasses.replace(SETTINGS, **changes)
     blocks = list(
-        examples_lib.make_examples(found, VOCABULARY, settings, shard, {})
+        examples_lib.make_examples(
+            *(source, VOCABULARY, settings, shard),
+            {} if statistics is None else statistics,
+        )
     )
-    return {
+    found = {
         name: np.concatenate([block[name] for block in blocks])
-        for name in schema.PRETRAINING
+        for name in blocks[0]
     }
+    features = schema.SCHEMAS[settings.schema_name]
+    schema.check(found, features, settings.sizes)
+    serialized = examples_lib.serialize(iter(blocks), settings)
+    assert len(list(serialized)) == len(found["input_mask"])
+    return found
 
 
 def test_pairs_are_packed_with_cls_and_sep():
@@ -69,29 +80,6 @@ def test_pairs_are_packed_with_cls_and_sep():
         [0, 0, 0, 0, 1, 1, 1, 1, 0],
         [0, 0, 0, 0, 0, 1, 1, 0, 0],
     ]
-
-
-def make(source, statistics=None, **changes):
-    """Returns the examples of changed settings, with all their features."""
-    settings = dataclasses.replace(SETTINGS, **changes)
-    blocks = list(
-        examples_lib.make_examples(
-            source,
-            VOCABULARY,
-            settings,
-            0,
-            {} if statistics is None else statistics,
-        )
-    )
-    found = {
-        name: np.concatenate([block[name] for block in blocks])
-        for name in blocks[0]
-    }
-    features = schema.SCHEMAS[settings.schema_name]
-    schema.check(found, features, settings.sizes)
-    serialized = examples_lib.serialize(iter(blocks), settings)
-    assert len(list(serialized)) == len(found["input_mask"])
-    return found
 
 
 def test_single_segments_are_packed_with_cls_and_sep():
@@ -181,17 +169,12 @@ def test_swapped_pairs_are_not_counted_as_random_next_sentences():
 def test_unmasked_examples_are_the_masked_ones_before_masking():
     statistics = {}
     found = make(random_documents(), statistics, masking_time="dynamic")
-    masked = examples_of(random_documents())
+    masked = make(random_documents())
     assert set(found) == set(schema.UNMASKED_PAIRS)
     for name in ("input_mask", "input_type_ids", "next_sentence_labels"):
         np.testing.assert_array_equal(found[name], masked[name])
-    rows, slots = np.nonzero(masked["masked_lm_weights"])
-    positions = masked["masked_lm_positions"][rows, slots]
-    masked["input_word_ids"][rows, positions] = masked["masked_lm_ids"][
-        rows, slots
-    ]
     np.testing.assert_array_equal(
-        found["input_word_ids"], masked["input_word_ids"]
+        found["input_word_ids"], samples.unmask(masked)
     )
     assert "predictions" not in statistics
 
@@ -216,7 +199,7 @@ def test_no_examples_raise():
 )
 def test_records_are_those_of_the_first_version(is_words, digest):
     settings = dataclasses.replace(SETTINGS, do_whole_word_mask=is_words)
-    found = examples_of(random_documents(), settings)
+    found = make(random_documents(), do_whole_word_mask=is_words)
     digests = hashlib.sha256()
     for serialized in examples_lib.serialize(iter([found]), settings):
         digests.update(serialized)
@@ -225,18 +208,12 @@ def test_records_are_those_of_the_first_version(is_words, digest):
 
 def test_restoring_masked_tokens_gives_the_text():
     source = random_documents()
-    found = examples_of(source)
+    found = make(source)
     text = source.tokens.tolist()
     windows = {
         tuple(text[i : i + n]) for n in range(1, 30) for i in range(len(text))
     }
-    rows = np.arange(len(found["input_mask"]))[:, None]
-    ids = found["input_word_ids"].copy()
-    is_used = found["masked_lm_weights"] > 0
-    positions = found["masked_lm_positions"]
-    ids[np.broadcast_to(rows, positions.shape)[is_used], positions[is_used]] = (
-        found["masked_lm_ids"][is_used]
-    )
+    ids = samples.unmask(found)
     for row in range(len(ids)):
         tokens = ids[row, : found["input_mask"][row].sum()].tolist()
         middle = tokens.index(SEP)
@@ -281,77 +258,58 @@ def test_packed_rows_hold_the_same_examples(pairs):
 
 
 def test_repetitions_of_a_document_differ():
-    source = random_documents(1)
-    one = settings_lib.Settings(
-        max_seq_length=32, max_predictions_per_seq=5, dupe_factor=50
-    )
-    found = examples_of(source, one)
+    found = make(random_documents(1), dupe_factor=50)
     rows = [row.tobytes() for row in found["input_word_ids"]]
     assert len(set(rows)) > 0.9 * len(rows)
 
 
 def test_examples_do_not_depend_on_the_block_size(monkeypatch):
-    whole = examples_of(random_documents())
+    whole = make(random_documents())
     monkeypatch.setattr(examples_lib, "_BLOCK_POSITIONS", 7 * 32)
-    parts = examples_of(random_documents())
+    parts = make(random_documents())
     for name in schema.PRETRAINING:
         np.testing.assert_array_equal(whole[name], parts[name])
 
 
 def test_a_larger_dupe_factor_only_adds_examples():
-    few = examples_of(random_documents())
-    more = examples_of(
-        random_documents(),
-        settings_lib.Settings(
-            max_seq_length=32, max_predictions_per_seq=5, dupe_factor=4
-        ),
+    few, more = (
+        serialization.serialize_rows(
+            make(random_documents(), dupe_factor=factor),
+            schema.PRETRAINING,
+            SETTINGS.sizes,
+        )
+        for factor in (3, 4)
     )
-
-    def rows(found):
-        return {
-            serialized
-            for serialized in serialization.serialize_rows(
-                found, schema.PRETRAINING, SETTINGS.sizes
-            )
-        }
-
-    assert rows(few) < rows(more)
+    assert set(few) < set(more)
 
 
 def test_each_shard_has_its_own_order():
-    one, other = (examples_of(random_documents(), shard=s) for s in (0, 1))
+    one, other = (make(random_documents(), shard=s) for s in (0, 1))
     one, other = one["input_word_ids"], other["input_word_ids"]
     assert one.tolist() != other.tolist()
     assert sorted(one.tolist()) == sorted(other.tolist())
 
 
 def test_another_seed_gives_other_examples():
-    other = settings_lib.Settings(
-        max_seq_length=32,
-        max_predictions_per_seq=5,
-        dupe_factor=3,
-        random_seed=1,
-    )
-    one = examples_of(random_documents())["input_word_ids"]
-    two = examples_of(random_documents(), other)["input_word_ids"]
+    one = make(random_documents())["input_word_ids"]
+    two = make(random_documents(), random_seed=1)["input_word_ids"]
     assert one.tolist() != two.tolist()
 
 
 def test_statistics_count_the_examples():
     statistics = {"documents": 1}
-    blocks = list(
-        examples_lib.make_examples(
-            random_documents(), VOCABULARY, SETTINGS, 0, statistics
-        )
+    found = make(random_documents(), statistics)
+    assert (
+        statistics.items()
+        >= {
+            "documents": 1,
+            "examples": len(found["input_mask"]),
+            "example_tokens": found["input_mask"].sum(),
+            "predictions": found["masked_lm_weights"].sum(),
+            "mask_tokens": (found["input_word_ids"] == MASK).sum(),
+            "random_next_examples": found["next_sentence_labels"].sum(),
+        }.items()
     )
-    (block,) = blocks
-    assert statistics["documents"] == 1
-    assert statistics["examples"] == len(block["input_mask"])
-    assert statistics["example_tokens"] == block["input_mask"].sum()
-    assert statistics["predictions"] == block["masked_lm_weights"].sum()
-    assert statistics["mask_tokens"] == (block["input_word_ids"] == MASK).sum()
-    labels = block["next_sentence_labels"]
-    assert statistics["random_next_examples"] == labels.sum()
 
 
 @pytest.mark.parametrize("is_words", [False, True])
