@@ -3,11 +3,8 @@
 test_original_records.py compares the resulting records with the original's.
 """
 
-import random
-
 import numpy as np
 
-from tfrecords import schema
 from tfrecords.pretraining import (
     masking,
     original_examples,
@@ -225,28 +222,3 @@ def test_truncation_cuts_the_longer_segment_and_b_if_equal():
     # at the back.
     assert pair == [2, 6, 6, 9]
     assert original_examples._truncate(pair, 7, Script()) == 0
-
-
-def test_examples_match_the_schema_and_hold_the_text():
-    rng = np.random.default_rng(0)
-    lengths = [rng.integers(1, 9, rng.integers(1, 6)) for _ in range(20)]
-    bounds = documents(*map(list, lengths))
-    tokens = rng.integers(4, VOCAB_SIZE, len(bounds.tokens)).astype(np.uint16)
-    found = bounds._replace(tokens=tokens)
-    given = settings(dupe_factor=3)
-    features, statistics = make(found, random.Random(1), dupe_factor=3)
-    schema.check(features, schema.PRETRAINING, given.sizes)
-    assert statistics["examples"] == len(features["input_mask"])
-    restored = features["input_word_ids"].copy()
-    used = features["masked_lm_weights"] > 0
-    rows = np.nonzero(used)[0]
-    restored[rows, features["masked_lm_positions"][used]] = features[
-        "masked_lm_ids"
-    ][used]
-    text = " ".join(map(str, tokens.tolist()))
-    for row, mask_ in zip(restored, features["input_mask"], strict=True):
-        ids = row[: mask_.sum()].tolist()
-        middle = ids.index(SEP)
-        assert ids[0] == CLS and ids[-1] == SEP
-        for part in (ids[1:middle], ids[middle + 1 : -1]):
-            assert " ".join(map(str, part)) in text
