@@ -45,9 +45,7 @@ def test_counting_in_parts_gives_the_same_statistics(tmp_path, monkeypatch):
     assert (
         found.num_capital == found.num_wrong_ids == found.misplaced_masks == 0
     )
-    assert found.highest_id == max(
-        batch["input_word_ids"].max(), batch["masked_lm_ids"].max()
-    )
+    assert found.highest_id == max(ids.max(), batch["input_word_ids"].max())
     assert found.highest_type == 1
     labels = np.bincount(batch["next_sentence_labels"], minlength=2)
     assert found.pair_labels.tolist() == labels.tolist()
