@@ -1,5 +1,6 @@
 """sample_statistics.py: counts of known examples."""
 
+import numbered_records
 import numpy as np
 import planted_records as planted
 import pytest
@@ -155,12 +156,7 @@ def test_a_damaged_part_is_named_and_the_rest_counted(tmp_path, monkeypatch):
     folder, _ = planted.write(
         tmp_path / "train", planted.make_batch(40), num_shards=1
     )
-    path = records.Records.open(folder).paths[0]
-    with open(path, "r+b") as file:
-        file.seek(1000)
-        byte = file.read(1)
-        file.seek(1000)
-        file.write(bytes([byte[0] ^ 1]))
+    numbered_records.damage(records.Records.open(folder).paths[0], 1000)
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 10)
     found, faults = count_of(folder)
     assert found.num_examples == 30

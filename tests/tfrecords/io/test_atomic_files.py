@@ -113,16 +113,10 @@ def test_files_with_similar_names_are_not_touched(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         with atomic_files.atomic_folder(str(tmp_path / "base")):
             raise KeyboardInterrupt
-    assert sorted(os.listdir(tmp_path)) == [
-        "base",
-        "base.old",
-        "base.tmp",
-        "file",
-        "file.old",
-        "file.tmp",
-        "text",
-        "text.tmp",
-    ]
+    assert set(os.listdir(tmp_path)) == {
+        *("base", "base.old", "base.tmp", "file", "file.old", "file.tmp"),
+        *("text", "text.tmp"),
+    }
     assert len(list(tmp_path.rglob("precious"))) == 4
     assert (tmp_path / "text.tmp").read_text() == "mine"
 
@@ -157,11 +151,6 @@ def test_permissions_are_those_of_the_umask(tmp_path):
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
 
 
-def cannot_exchange(monkeypatch):
-    """Simulates a file system that has only plain renames."""
-    monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
-
-
 def test_the_old_folder_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
     path = tmp_path / "model"
     (path / "weights").mkdir(parents=True)
@@ -172,7 +161,7 @@ def test_the_old_folder_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
             raise OSError(errno.EIO, "Input/output error", source)
         rename(source, target)
 
-    cannot_exchange(monkeypatch)
+    monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error") as raised:
         with atomic_files.atomic_folder(str(path)):

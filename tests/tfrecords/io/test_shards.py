@@ -6,6 +6,7 @@ import pathlib
 import tempfile
 import warnings
 
+import numbered_records
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -62,17 +63,9 @@ def test_a_truncated_shard_names_record_and_byte(shard_path, cut, has_index):
         shards.Shard(shard_path)
 
 
-def _flip(path, offset):
-    with open(path, "r+b") as file:
-        file.seek(offset)
-        byte = file.read(1)
-        file.seek(offset)
-        file.write(bytes([byte[0] ^ 1]))
-
-
 @pytest.mark.parametrize("offset", [37, 37 + 12, 37 + 300, 652])
 def test_a_corrupt_record_is_named_and_others_are_read(shard_path, offset):
-    _flip(shard_path, offset)
+    numbered_records.damage(shard_path, offset)
     shard = shards.Shard(shard_path)
     with pytest.raises(ValueError, match="Corrupt record at .*record 2, byte"):
         shard.read(2)
@@ -167,7 +160,7 @@ def test_a_shard_and_index_that_are_both_damaged_are_an_error(
     shard_path, index
 ):
     index.write_bytes(_cut(index.read_bytes()))
-    _flip(shard_path, 37)
+    numbered_records.damage(shard_path, 37)
     with pytest.raises(ValueError, match="Corrupt header at .*record 2, byte"):
         shards.Shard(shard_path)
 

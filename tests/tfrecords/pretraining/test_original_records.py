@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import os
-import pathlib
 
 import numpy as np
+import planted_data
 import pytest
 
 from tfrecords import schema
@@ -16,13 +16,8 @@ from tfrecords.pretraining import settings as settings_lib
 from tfrecords.text import text_files
 
 # Records of the original, from text that exercises all of its rules.
-GOLDEN = json.loads(
-    (
-        pathlib.Path(__file__).parents[2]
-        / "data"
-        / "google_create_pretraining_data.json"
-    ).read_text(encoding="utf-8")
-)
+_PATH = planted_data.DATA / "google_create_pretraining_data.json"
+GOLDEN = json.loads(_PATH.read_text("utf-8"))
 RUNS = range(len(GOLDEN["runs"]))
 
 

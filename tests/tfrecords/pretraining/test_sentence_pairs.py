@@ -39,9 +39,11 @@ def sentences_of(documents, number):
     ]
 
 
-def plain_pairs(documents, number, target, uniform):
+def plain_pairs(documents, number, short_seq_prob, uniform):
     """Yields the pairs of appendix A.2, by lists, with given random numbers."""
-    waiting = sentences_of(documents, number)
+    waiting, target = sentences_of(documents, number), MAX_NUM_TOKENS
+    if uniform() < short_seq_prob:
+        target = 2 + int(uniform() * (MAX_NUM_TOKENS - 1))
     while waiting:
         chunk = []
         while waiting and sum(map(len, chunk)) < target:
@@ -87,11 +89,10 @@ def rows_of(
 
 @pytest.mark.parametrize("number", range(30))
 def test_pairs_are_those_of_plain_loops(number):
-    documents = random_documents()
-    found = rows_of(documents, number, seed=5)
-    draws = iter(np.random.default_rng(5).random(10_000).tolist())
-    next(draws)  # Whether the document is cut into short pairs.
-    expected = plain_pairs(documents, number, MAX_NUM_TOKENS, draws.__next__)
+    documents, seed = random_documents(), [5, number]
+    found = rows_of(documents, number, seed, short_seq_prob=0.5)
+    draws = iter(np.random.default_rng(seed).random(10_000).tolist())
+    expected = plain_pairs(documents, number, 0.5, draws.__next__)
     tokens = documents.tokens
     assert [
         (tokens[a:b].tolist(), tokens[c:d].tolist(), label)
@@ -218,45 +219,6 @@ def test_short_segments_have_the_given_probability():
         is_short = np.array(first) < MAX_NUM_TOKENS
         assert abs(is_short.mean() - share) <= 5 * np.sqrt(share * 0.7 / 1000)
         assert max(first) == MAX_NUM_TOKENS and min(first) >= 2
-
-
-def all_pairs(documents, repetitions, short_seq_prob):
-    """Yields the pairs of each document."""
-    for repetition in range(repetitions):
-        for number in range(len(documents.numbers)):
-            seed = [repetition, number]
-            rows = rows_of(documents, number, seed, short_seq_prob)
-            yield sentence_pairs.truncate(rows, MAX_NUM_TOKENS)
-
-
-def test_short_targets_are_uniform():
-    # Sentences of one token: the sum of A and a next B is the target.
-    documents = make_documents([[1] * 200, [1] * 200])
-    targets = []
-    for pairs in all_pairs(documents, 1500, 1.0):
-        length = pairs.a_end - pairs.a_begin + pairs.b_end - pairs.b_begin
-        is_next = np.flatnonzero(pairs.is_random_next[:-1] == 0)
-        if len(is_next):
-            targets.append(length[is_next[0]])
-    counts = np.bincount(targets, minlength=MAX_NUM_TOKENS + 1)
-    assert counts[:2].sum() == 0
-    assert len(counts) == MAX_NUM_TOKENS + 1
-    # Documents without a next pair are rare at short targets only.
-    expected = len(targets) / (MAX_NUM_TOKENS - 1)
-    assert (abs(counts[2:] - expected) < 6 * np.sqrt(expected)).all()
-
-
-def test_short_targets_have_the_given_probability():
-    documents = make_documents([[1] * 300, [1] * 300])
-    is_short = [
-        (p.a_end - p.a_begin + p.b_end - p.b_begin)[0] < MAX_NUM_TOKENS
-        for p in all_pairs(documents, 2000, 0.1)
-    ]
-    # A random B may be cut off by the end of its document: half of the first
-    # pairs have a random B, which needs 15 tokens on average, and 14 of 300
-    # starts are too close to the end.
-    share = 0.1 * (1 - 1 / (MAX_NUM_TOKENS - 1)) + 0.5 * 14 / 300
-    assert abs(np.mean(is_short) - share) < 0.01 + 5 * 0.3 / 4000**0.5
 
 
 def test_a_single_document_is_its_own_random_next():

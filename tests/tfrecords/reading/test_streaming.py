@@ -225,10 +225,8 @@ def test_an_id_out_of_range_is_named_as_by_python(ten):
     )
 
 
-def test_a_corrupt_record_is_named(ten):
-    with open(ten.paths[1], "r+b") as file:
-        file.seek(200)
-        file.write(b"\xff")
+def test_a_corrupt_record_is_named(ten, samples):
+    samples.damage(ten.paths[1], 200)
     message = first_error(ten)
     assert "Corrupt or missing record at " in message
     assert f"{ten.paths[1]}\\', record 0, byte 0." in message
