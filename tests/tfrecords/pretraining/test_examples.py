@@ -238,7 +238,8 @@ def test_packed_rows_hold_the_same_examples(pairs):
 
     def contents(batch):
         """Returns all features of each example, without padding, in order."""
-        arrays = [array.reshape(len(array), -1) for array in batch.values()]
+        arrays = [batch[name] for name in sorted(batch)]
+        arrays = [array.reshape(len(array), -1) for array in arrays]
         return sorted(
             [np.trim_zeros(array[row], "b").tolist() for array in arrays]
             for row in range(len(arrays[0]))
