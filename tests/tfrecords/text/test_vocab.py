@@ -154,12 +154,23 @@ def test_a_missing_vocabulary_is_rejected(tmp_path):
         vocab.read(str(tmp_path))
 
 
-def test_invalid_entries_are_not_written(tmp_path):
-    path = str(tmp_path / "vocab.txt")
-    for entries in (["a"], [*vocab.SPECIAL_TOKENS, "a", "a"]):
+def test_invalid_entries_and_a_full_disk_leave_the_old_file(
+    tmp_path, monkeypatch
+):
+    path, valid = str(tmp_path / "vocab.txt"), [*vocab.SPECIAL_TOKENS, "a"]
+    vocab.write(valid, path)
+    for entries in (["a"], [*valid, "a"]):
         with pytest.raises(ValueError, match="vocab.txt"):
             vocab.write(entries, path)
-    assert not os.listdir(tmp_path)
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        vocab.write([*valid, "new"], path)
+    assert vocab.read(path) == valid
+    assert os.listdir(tmp_path) == ["vocab.txt"]
 
 
 def test_a_slash_after_the_name_loses_nothing(tmp_path):
