@@ -440,12 +440,12 @@ def test_the_cause_of_an_error_is_kept(tmp_path, atomic):
         with atomic(str(tmp_path / "a")):
             raise KeyboardInterrupt
     assert raised.value.__cause__ is None
+    assert not os.listdir(tmp_path)
     with pytest.raises(OSError, match="Make room") as raised:
         with atomic(str(tmp_path / "a")):
             raise OSError(errno.ENOSPC, "No space left on device")
     assert raised.value.__cause__ is not raised.value
     assert raised.value.__cause__.errno == errno.ENOSPC
-    assert not os.listdir(tmp_path)
 
 
 def test_only_leftovers_with_the_prefix_are_removed(tmp_path):
