@@ -1,4 +1,4 @@
-"""Numbered examples -> our records and the original's, for tests."""
+"""Numbered examples -> our records and the original's; damage, for tests."""
 
 import os
 
@@ -67,3 +67,12 @@ def write_legacy(path, count=4, drop=()):
                 else:
                     feature.int64_list.value.extend(np.ravel(array).tolist())
             writer.write(proto.SerializeToString())
+
+
+def damage(path, offset):
+    """Changes one bit of a file."""
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)
+        file.seek(offset)
+        file.write(bytes([byte[0] ^ 1]))

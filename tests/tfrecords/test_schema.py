@@ -48,33 +48,6 @@ def test_equal_examples_serialize_to_equal_bytes():
     ) == schema.serialize(backwards, schema.PRETRAINING, SIZES)
 
 
-def test_integers_are_int64_on_disk_and_int32_in_a_batch():
-    packed = {"max_examples_per_row": 3, "max_predictions_per_row": 4}
-    packed["num_choices"] = 2
-    for features in schema.SCHEMAS.values():
-        spec_of = schema.parsing_spec(features, SIZES | packed)
-        for name, spec in spec_of.items():
-            assert spec.dtype in (tf.int64, tf.float32), name
-        spec_of = schema.batch_signature(features, SIZES | packed)
-        for name, spec in spec_of.items():
-            assert spec.dtype in (tf.int32, tf.float32), name
-            assert spec.shape[0] is None
-
-
-def test_every_schema_has_the_encoder_inputs():
-    for name, features in schema.SCHEMAS.items():
-        inputs = schema.ENCODER_INPUTS
-        if name in ("choice_inputs", "multiple_choice"):
-            inputs = schema.CHOICE_INPUTS
-        assert features.items() >= inputs.items(), name
-
-
-def test_one_example_and_several_rows_pass_the_check():
-    schema.check(EXAMPLE, schema.PRETRAINING, SIZES)
-    rows = {name: np.stack([array] * 3) for name, array in EXAMPLE.items()}
-    schema.check(rows, schema.PRETRAINING, SIZES)
-
-
 # Errors.
 
 

@@ -6,15 +6,14 @@ import numpy as np
 import planted_records as planted
 import pytest
 
-from tfrecords.inspection import (
-    record_checks,
-    sample_statistics,
-    samples,
-)
+from tfrecords.inspection import record_checks, sample_statistics, samples
 from tfrecords.io import records
 
 UNCASED = sample_statistics.Entries.of(planted.UNCASED)
 CASED = sample_statistics.Entries.of(planted.CASED)
+NOTHING = sample_statistics.SampleStatistics(
+    *[0] * len(sample_statistics.SampleStatistics._fields)
+)
 
 
 def look(
@@ -155,23 +154,24 @@ def test_copies_without_a_known_dupe_factor_are_at_most_a_warning(tmp_path):
     assert "dupe_factor=10 explains at most 10 (assumed" in faults[0].text
 
 
+def with_copies(tmp_path, num_copies):
+    """Returns diagnostics of 800 examples, of which some are the first."""
+    often = np.r_[np.zeros(num_copies, int), np.arange(800 - num_copies)]
+    batch = {name: x[often] for name, x in planted.make_batch().items()}
+    return look(tmp_path, batch)[1]
+
+
 @pytest.mark.parametrize(
     "num_copies,severity", [(30, "warning"), (90, "error")]
 )
 def test_many_copies_of_one_text_are_reported(tmp_path, num_copies, severity):
-    batch = planted.make_batch()
-    often = np.r_[np.zeros(num_copies, int), np.arange(800 - num_copies)]
-    batch = {name: array[often] for name, array in batch.items()}
-    text = only_text(look(tmp_path, batch)[1], severity, "duplicates")
+    text = only_text(with_copies(tmp_path, num_copies), severity, "duplicates")
     assert f"one occurs {num_copies + 1} times" in text
     assert "explains at most 2. The model" in text
 
 
 def test_a_few_copies_are_not_reported(tmp_path):
-    batch = planted.make_batch()
-    often = np.r_[np.zeros(7, int), np.arange(793)]
-    batch = {name: array[often] for name, array in batch.items()}
-    assert look(tmp_path, batch)[1] == []
+    assert with_copies(tmp_path, 7) == []
 
 
 def test_copies_are_visible_in_a_small_sample_of_a_large_set():
@@ -185,9 +185,7 @@ def test_copies_are_visible_in_a_small_sample_of_a_large_set():
     two = np.arange(num_records).reshape(num_shards, -1) // 2
     two = rng.permuted(two, axis=1).ravel()
     for texts, is_fault in ((twenty, True), (two, False)):
-        sample = sample_statistics.SampleStatistics(
-            *[0] * len(sample_statistics.SampleStatistics._fields)
-        )._replace(
+        sample = NOTHING._replace(
             num_examples=len(numbers),
             numbers=numbers,
             digests=texts[numbers].astype(np.uint64),
@@ -210,9 +208,7 @@ def test_copies_are_a_warning_in_fine_tuning(tmp_path):
 
 
 def labels_of(counts, **flags):
-    sample = sample_statistics.SampleStatistics(
-        *[0] * len(sample_statistics.SampleStatistics._fields)
-    )._replace(labels=np.array(counts))
+    sample = NOTHING._replace(labels=np.array(counts))
     return record_checks.check_labels(sample, flags)
 
 

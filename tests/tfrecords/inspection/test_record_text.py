@@ -52,15 +52,8 @@ def test_masked_tokens_show_original_and_replacement():
 def test_each_token_has_its_kind():
     found = record_text.pieces(example({1: 4, 5: 9, 7: 9}), ENTRIES)
     assert [piece.kind for piece in found] == [
-        "special",
-        "mask",
-        "text",
-        "text",
-        "special",
-        "random",
-        "unknown",
-        "kept",
-        "special",
+        *("special", "mask", "text", "text", "special"),
+        *("random", "unknown", "kept", "special"),
     ]
     assert [piece.segment for piece in found] == [0] * 5 + [1] * 4
 

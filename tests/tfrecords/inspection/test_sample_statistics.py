@@ -1,5 +1,6 @@
 """sample_statistics.py: counts of known examples."""
 
+import numbered_records
 import numpy as np
 import planted_records as planted
 import pytest
@@ -45,9 +46,7 @@ def test_counting_in_parts_gives_the_same_statistics(tmp_path, monkeypatch):
     assert (
         found.num_capital == found.num_wrong_ids == found.misplaced_masks == 0
     )
-    assert found.highest_id == max(
-        batch["input_word_ids"].max(), batch["masked_lm_ids"].max()
-    )
+    assert found.highest_id == max(ids.max(), batch["input_word_ids"].max())
     assert found.highest_type == 1
     labels = np.bincount(batch["next_sentence_labels"], minlength=2)
     assert found.pair_labels.tolist() == labels.tolist()
@@ -157,12 +156,7 @@ def test_a_damaged_part_is_named_and_the_rest_counted(tmp_path, monkeypatch):
     folder, _ = planted.write(
         tmp_path / "train", planted.make_batch(40), num_shards=1
     )
-    path = records.Records.open(folder).paths[0]
-    with open(path, "r+b") as file:
-        file.seek(1000)
-        byte = file.read(1)
-        file.seek(1000)
-        file.write(bytes([byte[0] ^ 1]))
+    numbered_records.damage(records.Records.open(folder).paths[0], 1000)
     monkeypatch.setattr(sample_statistics, "_READ_EXAMPLES", 10)
     found, faults = count_of(folder)
     assert found.num_examples == 30

@@ -55,13 +55,9 @@ def test_a_shard_of_another_size_is_named(folder, samples):
     assert "bytes; the manifest lists" in text and "Delete it" in text
 
 
-def test_a_shard_of_the_same_size_but_other_bytes_is_named(folder):
+def test_a_shard_of_the_same_size_but_other_bytes_is_named(folder, samples):
     for number in (1, 2):
-        with open(shard(folder, number), "r+b") as file:
-            file.seek(40)
-            byte = file.read(1)
-            file.seek(40)
-            file.write(bytes([byte[0] ^ 1]))
+        samples.damage(shard(folder, number), 40)
     found, faults = shard_checks.open_intact(folder)
     assert faults == []
     one, other = texts(shard_checks.check_digests(found, None))
@@ -69,9 +65,8 @@ def test_a_shard_of_the_same_size_but_other_bytes_is_named(folder):
     assert "00001-of-00004" in one + other and "00002-of-00004" in one + other
 
 
-def test_the_number_of_compared_bytes_is_limited(folder):
-    with open(shard(folder, 2), "r+b") as file:
-        file.write(b"x")
+def test_the_number_of_compared_bytes_is_limited(folder, samples):
+    samples.damage(shard(folder, 2), 0)
     found, _ = shard_checks.open_intact(folder)
     first = os.path.getsize(shard(folder, 0))
     # At least one: the first, then the one in the middle.

@@ -42,14 +42,6 @@ def test_writing_a_file_to_a_really_full_disk_fails(tmp_path, monkeypatch):
             file.write(b"x" * 100_000)
 
 
-def test_a_stopped_writer_leaves_nothing(tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        with atomic_files.atomic_file(str(tmp_path / "a")) as file:
-            file.write("half")
-            raise KeyboardInterrupt
-    assert not os.listdir(tmp_path)
-
-
 def test_append_is_all_or_nothing(tmp_path):
     path = str(tmp_path / "log")
     atomic_files.append(path, "first\n")
@@ -95,15 +87,6 @@ def test_a_missing_folder_is_named_without_advice_on_full_disks(tmp_path):
     assert "Make room" not in str(raised.value)
 
 
-def test_a_folder_is_replaced_as_a_whole(tmp_path):
-    for name in ("old", "new"):
-        with atomic_files.atomic_folder(str(tmp_path / "model")) as folder:
-            with open(os.path.join(folder, name), "w") as file:
-                file.write(name)
-    assert os.listdir(tmp_path) == ["model"]
-    assert os.listdir(tmp_path / "model") == ["new"]
-
-
 def test_the_old_folder_survives_a_full_disk(tmp_path):
     path = str(tmp_path / "model")
     with atomic_files.atomic_folder(path):
@@ -130,16 +113,10 @@ def test_files_with_similar_names_are_not_touched(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         with atomic_files.atomic_folder(str(tmp_path / "base")):
             raise KeyboardInterrupt
-    assert sorted(os.listdir(tmp_path)) == [
-        "base",
-        "base.old",
-        "base.tmp",
-        "file",
-        "file.old",
-        "file.tmp",
-        "text",
-        "text.tmp",
-    ]
+    assert set(os.listdir(tmp_path)) == {
+        *("base", "base.old", "base.tmp", "file", "file.old", "file.tmp"),
+        *("text", "text.tmp"),
+    }
     assert len(list(tmp_path.rglob("precious"))) == 4
     assert (tmp_path / "text.tmp").read_text() == "mine"
 
@@ -174,11 +151,6 @@ def test_permissions_are_those_of_the_umask(tmp_path):
     assert (tmp_path / "b").stat().st_mode & 0o777 == 0o750
 
 
-def cannot_exchange(monkeypatch):
-    """Simulates a file system that has only plain renames."""
-    monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
-
-
 def test_the_old_folder_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
     path = tmp_path / "model"
     (path / "weights").mkdir(parents=True)
@@ -189,7 +161,7 @@ def test_the_old_folder_is_restored_if_the_rename_fails(tmp_path, monkeypatch):
             raise OSError(errno.EIO, "Input/output error", source)
         rename(source, target)
 
-    cannot_exchange(monkeypatch)
+    monkeypatch.setattr(atomic_files, "_exchange", lambda *_: False)
     monkeypatch.setattr(os, "rename", fail)
     with pytest.raises(OSError, match="Input/output error") as raised:
         with atomic_files.atomic_folder(str(path)):
@@ -468,6 +440,7 @@ def test_the_cause_of_an_error_is_kept(tmp_path, atomic):
         with atomic(str(tmp_path / "a")):
             raise KeyboardInterrupt
     assert raised.value.__cause__ is None
+    assert not os.listdir(tmp_path)
     with pytest.raises(OSError, match="Make room") as raised:
         with atomic(str(tmp_path / "a")):
             raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,6 +1,5 @@
 """journal.py: finished shards that a rerun reuses, and runs it rejects."""
 
-import errno
 import os
 
 import pytest
@@ -32,15 +31,11 @@ def test_a_finished_shard_is_known_to_a_rerun(tmp_path):
     assert statistics == {"examples": 1}
 
 
-@pytest.mark.parametrize("ending", ["", ".index"])
-def test_a_lost_shard_is_not_finished(tmp_path, ending):
+def test_a_lost_or_truncated_shard_is_not_finished(tmp_path):
     journal = open_journal(tmp_path)
-    os.remove(finish(journal) + ending)
-    assert not journal.has("train", "a")
-
-
-def test_a_truncated_shard_is_not_finished(tmp_path):
-    journal = open_journal(tmp_path)
+    for ending in ("", ".index"):
+        os.remove(finish(journal) + ending)
+        assert not journal.has("train", "a")
     os.truncate(finish(journal), 3)
     assert not journal.has("train", "a")
 
@@ -55,36 +50,6 @@ def test_a_line_cut_by_a_crash_is_ignored(tmp_path):
     assert again.has("train", "a") and not again.has("train", "b")
     finish(again, "b")
     assert open_journal(tmp_path).has("train", "b")
-
-
-def test_a_store_without_renames_is_rejected():
-    with pytest.raises(ValueError, match="http://b/out cannot be written to"):
-        open_journal("http://b/out")
-
-
-def test_a_full_disk_leaves_the_journal_unchanged(tmp_path, monkeypatch):
-    journal = open_journal(tmp_path)
-    finish(journal, "a")
-    before = (tmp_path / "progress.jsonl").read_bytes()
-
-    def full(handle):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="Make room and run the same.*jsonl"):
-            journal.add("train", records.ShardInfo("b", 1, 9, ""), {})
-    assert (tmp_path / "progress.jsonl").read_bytes() == before
-
-
-def test_another_run_is_rejected_and_nothing_changes(tmp_path):
-    finish(open_journal(tmp_path))
-    before = (tmp_path / "progress.jsonl").read_bytes()
-    with pytest.raises(
-        ValueError, match="records made with dupe_factor=5; now .*factor=6"
-    ):
-        open_journal(tmp_path, dupe_factor=6)
-    assert (tmp_path / "progress.jsonl").read_bytes() == before
 
 
 OLD = {"sentencex": "1.0.0"}
@@ -157,14 +122,10 @@ def test_manifests_are_returned_only_if_all_shards_exist(tmp_path):
 
 
 def test_a_run_without_shards_may_restart_with_other_settings(tmp_path):
-    open_journal(tmp_path)
-    assert not open_journal(tmp_path, dupe_factor=6).has("train", "a")
-
-
-def test_a_run_killed_in_its_first_shard_may_restart_with_others(tmp_path):
+    """Also one that was killed in its first shard."""
     open_journal(tmp_path)
     leftover = tmp_path / "train" / f".a.{'ab' * 8}.tmp"
     leftover.parent.mkdir()
     leftover.touch()
-    open_journal(tmp_path, dupe_factor=6)
+    assert not open_journal(tmp_path, dupe_factor=6).has("train", "a")
     assert not leftover.exists()

@@ -1,5 +1,6 @@
 """records.py: folders with a manifest, foreign files, checks for a model."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -38,11 +39,18 @@ def test_the_manifest_is_read_as_it_was_written(folder, samples):
     assert records.Records.open(folder).manifest == manifest
 
 
-def test_a_manifest_that_names_no_libraries_is_read(folder):
+@contextlib.contextmanager
+def changed(folder):
+    """Yields the entries of a manifest to change."""
     path = pathlib.Path(folder) / "manifest.json"
     content = json.loads(path.read_text())
-    assert content.pop("libraries") == {"tensorflow-text": "2.20.1"}
+    yield content
     path.write_text(json.dumps(content))
+
+
+def test_a_manifest_that_names_no_libraries_is_read(folder):
+    with changed(folder) as content:
+        assert content.pop("libraries") == {"tensorflow-text": "2.20.1"}
     assert records.Manifest.read(folder).libraries == {}
 
 
@@ -63,18 +71,16 @@ def test_a_renamed_entry_switches_no_comparison_off(
 ):
     flags = settings.Settings().describe() | {"version": 2}
     samples.write_folder(folder, flags=flags)
-    path = pathlib.Path(folder) / "manifest.json"
-    content = json.loads(path.read_text())
-    entries = content[of] if of else content
-    entries[name[:-1]] = entries.pop(name)
-    path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=f"{path}: {message}"):
+    with changed(folder) as content:
+        entries = content[of] if of else content
+        entries[name[:-1]] = entries.pop(name)
+    with pytest.raises(ValueError, match=f"manifest.json: {message}"):
         records.Records.open(folder)
 
 
 def test_an_unknown_entry_of_the_vocabulary_is_refused(folder):
-    path = pathlib.Path(folder) / "manifest.json"
-    path.write_text(path.read_text().replace('"size"', '"size": 1, "sizes"'))
+    with changed(folder) as content:
+        content["vocabulary"]["sizes"] = 1
     with pytest.raises(ValueError, match="vocabulary.sizes is unknown"):
         records.Manifest.read(folder)
 
@@ -89,10 +95,8 @@ def test_the_manifest_is_readable_json(folder):
 def test_equal_records_have_equal_digests(tmp_path, samples):
     one = samples.write_folder(str(tmp_path / "a"))
     assert one.digest == samples.write_folder(str(tmp_path / "b")).digest
-    assert (
-        one.digest
-        != samples.write_folder(str(tmp_path / "c"), (3, 5, 3)).digest
-    )
+    other = samples.write_folder(str(tmp_path / "c"), (3, 5, 3))
+    assert one.digest != other.digest
 
 
 def test_a_glob_of_foreign_files_is_read(tmp_path, samples):
@@ -108,25 +112,24 @@ def test_a_glob_of_foreign_files_is_read(tmp_path, samples):
 
 
 def test_our_shards_given_as_files_have_our_feature_names(folder):
-    found = records.Records.open(os.path.join(folder, "*.tfrecord"))
+    found = records.Records.open(f"{folder}/*.tfrecord")
     assert not found.legacy_names
     assert len(found) == 10
 
 
-def test_a_folder_among_files_is_named(folder, tmp_path):
-    paths = f"{folder},{tmp_path}/*.tfrecord"
-    with pytest.raises(ValueError, match="is a folder. Give one folder that"):
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    ("paths", "message"),
+    [
+        ("train,*.tfrecord", "is a folder. Give one folder that"),
+        ("none*", "No records at .*give the folder"),
+        (".", "has no manifest.json: its records"),
+    ],
+)
+def test_paths_without_records_are_named(tmp_path, monkeypatch, paths, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
         records.Records.open(paths)
-
-
-def test_a_glob_without_matches_is_named(tmp_path):
-    with pytest.raises(ValueError, match="No records at .*give the folder"):
-        records.Records.open(str(tmp_path / "none*"))
-
-
-def test_a_folder_without_manifest_is_named(tmp_path):
-    with pytest.raises(ValueError, match="has no manifest.json: its records"):
-        records.Records.open(str(tmp_path))
 
 
 _values = st.recursive(
@@ -191,11 +194,8 @@ def test_any_bytes_in_a_manifest_are_read_or_rejected(
 
 
 def test_a_shard_with_another_number_of_records_is_named(folder):
-    path = os.path.join(folder, "manifest.json")
-    with open(path) as file:
-        text = file.read()
-    with open(path, "w") as file:
-        file.write(text.replace('"num_examples": 5', '"num_examples": 6'))
+    with changed(folder) as content:
+        content["shards"][1]["num_examples"] = 6
     with pytest.raises(ValueError, match="lists 6 records in .*, which has 5"):
         records.Records.open(folder)
 
@@ -261,18 +261,15 @@ def test_mismatched_records_are_rejected(folder, changes, message):
         records.Records.open(folder).check(**arguments)
 
 
-def test_foreign_records_of_another_length_are_named(tmp_path, samples):
+def test_foreign_records_that_do_not_match_are_named(tmp_path, samples):
     samples.write_legacy(str(tmp_path / "a"))
     found = records.Records.open(str(tmp_path / "a"))
     found.check(schema.PRETRAINING, SIZES, 12345, "any")
     sizes = SIZES | {"max_seq_length": 16}
     with pytest.raises(ValueError, match="/a', record 0.*'input_ids'"):
         found.check(schema.PRETRAINING, sizes)
-
-
-def test_foreign_records_without_a_feature_are_named(tmp_path, samples):
-    samples.write_legacy(str(tmp_path / "a"), drop=["segment_ids"])
-    found = records.Records.open(str(tmp_path / "a"))
+    samples.write_legacy(str(tmp_path / "b"), drop=["segment_ids"])
+    found = records.Records.open(str(tmp_path / "b"))
     with pytest.raises(ValueError, match="and no 'segment_ids'"):
         found.check(schema.PRETRAINING, SIZES)
 

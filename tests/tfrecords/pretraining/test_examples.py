@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
+from tfrecords.inspection import samples
 from tfrecords.io import serialization
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import (
@@ -38,48 +39,12 @@ def random_documents(count=20, seed=0):
     )
 
 
-def examples_of(found, settings=SETTINGS, shard=0):
-    blocks = list(
-        examples_lib.make_examples(found, VOCABULARY, settings, shard, {})
-    )
-    return {
-        name: np.concatenate([block[name] for block in blocks])
-        for name in schema.PRETRAINING
-    }
-
-
-def test_pairs_are_packed_with_cls_and_sep():
-    pairs = sentence_pairs.Pairs(
-        *(np.array(column) for column in ([0, 5], [2, 8], [6, 0], [9, 1])),
-        np.array([0, 1]),
-        np.array([0, 0], np.uint64),
-        np.array([0, 0]),
-    )
-    tokens = np.arange(20, 30).astype(np.uint16)
-    features = examples_lib.pack(tokens, pairs, VOCABULARY, 9)
-    assert features["input_word_ids"].tolist() == [
-        [CLS, 20, 21, SEP, 26, 27, 28, SEP, 0],
-        [CLS, 25, 26, 27, SEP, 20, SEP, 0, 0],
-    ]
-    assert features["input_mask"].tolist() == [
-        [1, 1, 1, 1, 1, 1, 1, 1, 0],
-        [1, 1, 1, 1, 1, 1, 1, 0, 0],
-    ]
-    assert features["input_type_ids"].tolist() == [
-        [0, 0, 0, 0, 1, 1, 1, 1, 0],
-        [0, 0, 0, 0, 0, 1, 1, 0, 0],
-    ]
-
-
-def make(source, statistics=None, **changes):
+def make(source, statistics=None, shard=0, **changes):
     """Returns the examples of changed settings, with all their features."""
     settings = dataclasses.replace(SETTINGS, **changes)
     blocks = list(
         examples_lib.make_examples(
-            source,
-            VOCABULARY,
-            settings,
-            0,
+            *(source, VOCABULARY, settings, shard),
             {} if statistics is None else statistics,
         )
     )
@@ -94,15 +59,34 @@ def make(source, statistics=None, **changes):
     return found
 
 
-def test_single_segments_are_packed_with_cls_and_sep():
-    segments = sentence_pairs.Pairs(
-        *(np.array(column) for column in ([0, 5], [4, 6], [4, 6], [4, 6])),
-        np.array([0, 0]),
-        np.array([0, 0], np.uint64),
-        np.array([0, 0]),
-    )
+def pack(rows, max_seq_length, **changes):
+    """Packs pairs of the tokens 20 to 29."""
+    pairs = sentence_pairs.truncate(np.array(rows), max_seq_length)
     tokens = np.arange(20, 30).astype(np.uint16)
-    found = examples_lib.pack(tokens, segments, VOCABULARY, 6, is_single=True)
+    return examples_lib.pack(
+        tokens, pairs, VOCABULARY, max_seq_length, **changes
+    )
+
+
+def test_pairs_are_packed_with_cls_and_sep():
+    features = pack([[0, 2, 6, 9, 0, 0], [5, 8, 0, 1, 1, 0]], 9)
+    assert features["input_word_ids"].tolist() == [
+        [CLS, 20, 21, SEP, 26, 27, 28, SEP, 0],
+        [CLS, 25, 26, 27, SEP, 20, SEP, 0, 0],
+    ]
+    assert features["input_mask"].tolist() == [
+        [1, 1, 1, 1, 1, 1, 1, 1, 0],
+        [1, 1, 1, 1, 1, 1, 1, 0, 0],
+    ]
+    assert features["input_type_ids"].tolist() == [
+        [0, 0, 0, 0, 1, 1, 1, 1, 0],
+        [0, 0, 0, 0, 0, 1, 1, 0, 0],
+    ]
+
+
+def test_single_segments_are_packed_with_cls_and_sep():
+    rows = [[0, 4, 4, 4, 0, 0], [5, 6, 6, 6, 0, 0]]
+    found = pack(rows, 6, is_single=True)
     assert found["input_word_ids"].tolist() == [
         [CLS, 20, 21, 22, 23, SEP],
         [CLS, 25, SEP, 0, 0, 0],
@@ -123,27 +107,12 @@ def test_single_segments_hold_all_text_and_have_no_label():
     )
     assert list(found) == list(schema.ENCODER_INPUTS)
     num_tokens = found["input_mask"].sum(axis=1)
-    texts = [
-        row[1 : count - 1].tolist()
-        for row, count in zip(found["input_word_ids"], num_tokens, strict=True)
-    ]
-    begins = source.sentence_bounds[source.document_bounds]
-    whole = [
-        source.tokens[a:b].tolist()
-        for a, b in zip(begins, begins[1:], strict=False)
-    ]
-    # Examples are shuffled: find the one that continues each text.
-    for text in whole:
-        while text:
-            text = next(text[len(t) :] for t in texts if text[: len(t)] == t)
-    assert sum(map(len, texts)) == sum(map(len, whole))
-    # Of 30 text positions, sentences of up to 14 tokens leave fewer than 14.
-    is_last = num_tokens < 32 - 14
-    assert is_last.sum() <= len(whole)
+    is_text = found["input_word_ids"] > MASK
+    assert sorted(found["input_word_ids"][is_text]) == sorted(source.tokens)
     assert statistics == {
         "unused_tokens": 0,
         "unknown_tokens": 0,
-        "examples": len(texts),
+        "examples": len(num_tokens),
         "truncated_examples": 0,
         "truncated_tokens": 0,
         "example_tokens": num_tokens.sum(),
@@ -181,17 +150,12 @@ def test_swapped_pairs_are_not_counted_as_random_next_sentences():
 def test_unmasked_examples_are_the_masked_ones_before_masking():
     statistics = {}
     found = make(random_documents(), statistics, masking_time="dynamic")
-    masked = examples_of(random_documents())
+    masked = make(random_documents())
     assert set(found) == set(schema.UNMASKED_PAIRS)
     for name in ("input_mask", "input_type_ids", "next_sentence_labels"):
         np.testing.assert_array_equal(found[name], masked[name])
-    rows, slots = np.nonzero(masked["masked_lm_weights"])
-    positions = masked["masked_lm_positions"][rows, slots]
-    masked["input_word_ids"][rows, positions] = masked["masked_lm_ids"][
-        rows, slots
-    ]
     np.testing.assert_array_equal(
-        found["input_word_ids"], masked["input_word_ids"]
+        found["input_word_ids"], samples.unmask(masked)
     )
     assert "predictions" not in statistics
 
@@ -216,33 +180,11 @@ def test_no_examples_raise():
 )
 def test_records_are_those_of_the_first_version(is_words, digest):
     settings = dataclasses.replace(SETTINGS, do_whole_word_mask=is_words)
-    found = examples_of(random_documents(), settings)
+    found = make(random_documents(), do_whole_word_mask=is_words)
     digests = hashlib.sha256()
     for serialized in examples_lib.serialize(iter([found]), settings):
         digests.update(serialized)
     assert digests.hexdigest() == digest
-
-
-def test_restoring_masked_tokens_gives_the_text():
-    source = random_documents()
-    found = examples_of(source)
-    text = source.tokens.tolist()
-    windows = {
-        tuple(text[i : i + n]) for n in range(1, 30) for i in range(len(text))
-    }
-    rows = np.arange(len(found["input_mask"]))[:, None]
-    ids = found["input_word_ids"].copy()
-    is_used = found["masked_lm_weights"] > 0
-    positions = found["masked_lm_positions"]
-    ids[np.broadcast_to(rows, positions.shape)[is_used], positions[is_used]] = (
-        found["masked_lm_ids"][is_used]
-    )
-    for row in range(len(ids)):
-        tokens = ids[row, : found["input_mask"][row].sum()].tolist()
-        middle = tokens.index(SEP)
-        assert tokens[0] == CLS and tokens[-1] == SEP
-        assert tuple(tokens[1:middle]) in windows
-        assert tuple(tokens[middle + 1 : -1]) in windows
 
 
 @pytest.mark.parametrize("pairs", ["next_sentence", "none", "sentence_order"])
@@ -256,102 +198,74 @@ def test_packed_rows_hold_the_same_examples(pairs):
     assert statistics["examples"] == len(unpacked["input_mask"])
     assert statistics["rows"] == len(rows["input_mask"])
     assert statistics["rows"] < 0.9 * statistics["examples"]
-    # Single segments have no labels.
-    no_labels = np.zeros((statistics["examples"], 4), int)
-    labels = unpacked.get("next_sentence_labels", no_labels[:, 0])
-    expected = []
-    for row, label in enumerate(labels):
-        ids = unpacked["input_word_ids"][row][unpacked["input_mask"][row] > 0]
-        is_masked = unpacked["masked_lm_weights"][row] > 0
-        masked = unpacked["masked_lm_ids"][row][is_masked]
-        expected.append((ids.tobytes(), masked.tobytes(), label))
-    found = []
-    labels = rows.get("next_sentence_labels", no_labels)
-    for row, numbers in enumerate(rows["example_numbers"]):
-        weights = rows["masked_lm_weights"][row] > 0
-        of_masked = numbers[rows["masked_lm_positions"][row]]
-        for own in range(1, numbers.max() + 1):
-            ids = rows["input_word_ids"][row][numbers == own]
-            is_own = weights & (of_masked == own)
-            masked = rows["masked_lm_ids"][row][is_own]
-            found.append(
-                (ids.tobytes(), masked.tobytes(), labels[row, own - 1])
-            )
-    assert sorted(found) == sorted(expected)
+    packed, _ = samples.unpack(rows)
+    assert packed.keys() == unpacked.keys()
+
+    def contents(batch):
+        """Returns all features of each example, without padding, in order."""
+        arrays = [batch[name] for name in sorted(batch)]
+        arrays = [array.reshape(len(array), -1) for array in arrays]
+        return sorted(
+            [np.trim_zeros(array[row], "b").tolist() for array in arrays]
+            for row in range(len(arrays[0]))
+        )
+
+    assert contents(packed) == contents(unpacked)
 
 
 def test_repetitions_of_a_document_differ():
-    source = random_documents(1)
-    one = settings_lib.Settings(
-        max_seq_length=32, max_predictions_per_seq=5, dupe_factor=50
-    )
-    found = examples_of(source, one)
+    found = make(random_documents(1), dupe_factor=50)
     rows = [row.tobytes() for row in found["input_word_ids"]]
     assert len(set(rows)) > 0.9 * len(rows)
 
 
 def test_examples_do_not_depend_on_the_block_size(monkeypatch):
-    whole = examples_of(random_documents())
+    whole = make(random_documents())
     monkeypatch.setattr(examples_lib, "_BLOCK_POSITIONS", 7 * 32)
-    parts = examples_of(random_documents())
+    parts = make(random_documents())
     for name in schema.PRETRAINING:
         np.testing.assert_array_equal(whole[name], parts[name])
 
 
 def test_a_larger_dupe_factor_only_adds_examples():
-    few = examples_of(random_documents())
-    more = examples_of(
-        random_documents(),
-        settings_lib.Settings(
-            max_seq_length=32, max_predictions_per_seq=5, dupe_factor=4
-        ),
+    few, more = (
+        serialization.serialize_rows(
+            make(random_documents(), dupe_factor=factor),
+            schema.PRETRAINING,
+            SETTINGS.sizes,
+        )
+        for factor in (3, 4)
     )
-
-    def rows(found):
-        return {
-            serialized
-            for serialized in serialization.serialize_rows(
-                found, schema.PRETRAINING, SETTINGS.sizes
-            )
-        }
-
-    assert rows(few) < rows(more)
+    assert set(few) < set(more)
 
 
 def test_each_shard_has_its_own_order():
-    one, other = (examples_of(random_documents(), shard=s) for s in (0, 1))
+    one, other = (make(random_documents(), shard=s) for s in (0, 1))
     one, other = one["input_word_ids"], other["input_word_ids"]
     assert one.tolist() != other.tolist()
     assert sorted(one.tolist()) == sorted(other.tolist())
 
 
 def test_another_seed_gives_other_examples():
-    other = settings_lib.Settings(
-        max_seq_length=32,
-        max_predictions_per_seq=5,
-        dupe_factor=3,
-        random_seed=1,
-    )
-    one = examples_of(random_documents())["input_word_ids"]
-    two = examples_of(random_documents(), other)["input_word_ids"]
+    one = make(random_documents())["input_word_ids"]
+    two = make(random_documents(), random_seed=1)["input_word_ids"]
     assert one.tolist() != two.tolist()
 
 
 def test_statistics_count_the_examples():
     statistics = {"documents": 1}
-    blocks = list(
-        examples_lib.make_examples(
-            random_documents(), VOCABULARY, SETTINGS, 0, statistics
-        )
+    found = make(random_documents(), statistics)
+    assert (
+        statistics.items()
+        >= {
+            "documents": 1,
+            "examples": len(found["input_mask"]),
+            "example_tokens": found["input_mask"].sum(),
+            "predictions": found["masked_lm_weights"].sum(),
+            "mask_tokens": (found["input_word_ids"] == MASK).sum(),
+            "random_next_examples": found["next_sentence_labels"].sum(),
+        }.items()
     )
-    (block,) = blocks
-    assert statistics["documents"] == 1
-    assert statistics["examples"] == len(block["input_mask"])
-    assert statistics["example_tokens"] == block["input_mask"].sum()
-    assert statistics["predictions"] == block["masked_lm_weights"].sum()
-    assert statistics["mask_tokens"] == (block["input_word_ids"] == MASK).sum()
-    labels = block["next_sentence_labels"]
-    assert statistics["random_next_examples"] == labels.sum()
 
 
 @pytest.mark.parametrize("is_words", [False, True])

@@ -14,12 +14,22 @@ from tfrecords.text import documents, text_files
 SENTENCES = "The sea.\n\nA sail.\nHe sat.\n\n \nThe door.\n\nThe wind.\n"
 
 
-def split(path, part_bytes, input_format, monkeypatch):
-    """Returns the format and the parts of a file."""
-    monkeypatch.setattr(file_parts, "PART_BYTES", part_bytes)
-    with processes.Workers(1) as workers:
-        size = path.stat().st_size
-        return file_parts.split([(str(path), size)], input_format, workers)[0]
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.txt"
+
+
+@pytest.fixture
+def split(monkeypatch):
+    """Function: file, size of parts, format -> its format and its parts."""
+
+    def call(path, part_bytes, input_format="auto"):
+        monkeypatch.setattr(file_parts, "PART_BYTES", part_bytes)
+        with processes.Workers(1) as workers:
+            files = [(str(path), path.stat().st_size)]
+            return file_parts.split(files, input_format, workers)[0]
+
+    return call
 
 
 def read(path, input_format, parts):
@@ -40,12 +50,9 @@ def read(path, input_format, parts):
     return found, counts, None
 
 
-def test_parts_begin_at_the_first_line_that_divides_a_range(
-    tmp_path, monkeypatch
-):
-    path = tmp_path / "a.txt"
+def test_parts_begin_at_the_first_line_that_divides_a_range(path, split):
     path.write_text(SENTENCES)
-    found, parts = split(path, 10, "auto", monkeypatch)
+    found, parts = split(path, 10)
     assert found == "sentences"
     # Of the ranges from 0, 10, 20, 30 and 40, the second and the last one
     # have no blank line; the first one begins with the file.
@@ -69,14 +76,13 @@ def test_parts_begin_at_the_first_line_that_divides_a_range(
     ],
 )
 def test_parts_of_any_size_give_the_documents_of_the_file(
-    input_format, text, end, tmp_path, monkeypatch
+    input_format, text, end, path, split
 ):
-    path = tmp_path / "a.txt"
     path.write_bytes(text.replace("\n", end).encode())
     whole = read(path, input_format, [text_files.WHOLE])
     most = 0
     for size in range(1, path.stat().st_size // 2):
-        _, parts = split(path, size, input_format, monkeypatch)
+        _, parts = split(path, size, input_format)
         assert read(path, input_format, parts) == whole, parts
         most = max(most, len(parts))
     assert most >= 4
@@ -111,17 +117,15 @@ _LINES = strategies.lists(
     strategies.sampled_from(["auto", "sentences", "jsonl", "wikiextractor"]),
 )
 def test_parts_of_any_text_give_the_documents_of_the_file(
-    tmp_path, lines, part_bytes, input_format
+    path, split, lines, part_bytes, input_format
 ):
-    path = tmp_path / "a.txt"
     path.write_bytes(b"".join(lines))
     whole = read(path, input_format, [text_files.WHOLE])
-    with pytest.MonkeyPatch.context() as patch:
-        try:
-            found, parts = split(path, part_bytes, input_format, patch)
-        except ValueError as error:  # In the first lines.
-            assert (str(error), input_format) == (whole[2], "auto")
-            return
+    try:
+        found, parts = split(path, part_bytes, input_format)
+    except ValueError as error:  # In the first lines.
+        assert (str(error), input_format) == (whole[2], "auto")
+        return
     assert read(path, found, parts) == whole
 
 
@@ -138,19 +142,17 @@ def test_parts_of_any_text_give_the_documents_of_the_file(
     ],
 )
 def test_files_that_cannot_be_divided_stay_whole(
-    name, input_format, text, tmp_path, monkeypatch
+    name, input_format, text, tmp_path, split
 ):
-    path = tmp_path / name
-    path.write_text(text)
-    parts = split(path, 10, input_format, monkeypatch)[1]
+    (tmp_path / name).write_text(text)
+    parts = split(tmp_path / name, 10, input_format)[1]
     assert parts == [text_files.WHOLE]
 
 
-def test_small_files_are_not_examined(tmp_path, monkeypatch):
-    path = tmp_path / "a.txt"
+def test_small_files_are_not_examined(path, split, monkeypatch):
     path.write_text(SENTENCES)
     monkeypatch.setattr(text_files, "read_bytes", None)
-    found = split(path, (len(SENTENCES) + 1) // 2, "auto", monkeypatch)
+    found = split(path, (len(SENTENCES) + 1) // 2)
     assert found == ("auto", [text_files.WHOLE])
 
 
@@ -179,24 +181,18 @@ def test_each_part_of_several_files_is_in_its_place(tmp_path, monkeypatch):
         ("<doc >\nA\n</doc>\n" * 50 + "Outside.\n<doc >", ":151: 'Outside.'"),
     ],
 )
-def test_errors_in_a_part_name_the_line_of_the_file(
-    text, message, tmp_path, monkeypatch
-):
-    path = tmp_path / "a.txt"
+def test_errors_in_a_part_name_the_line_of_the_file(text, message, path, split):
     path.write_text(text)
-    found, parts = split(path, 30, "auto", monkeypatch)
+    found, parts = split(path, 30)
     assert len(parts) > 20
     assert f"{path}{message}" in read(path, found, parts)[2]
 
 
-def test_invalid_utf8_in_a_part_is_counted_and_located(
-    tmp_path, monkeypatch, caplog
-):
-    path = tmp_path / "a.txt"
+def test_invalid_utf8_in_a_part_is_counted_and_located(path, split, caplog):
     path.write_bytes(
         b"A sail.\nThe sea.\n\n" * 20 + b"A \xff b \xfe.\nC.\n\nD."
     )
-    found, parts = split(path, 40, "auto", monkeypatch)
+    found, parts = split(path, 40)
     caplog.clear()
     assert read(path, found, parts)[1]["invalid_characters"] == 2
     assert f"{path}:61: byte 0xff is not UTF-8" in caplog.text
@@ -206,13 +202,12 @@ def test_invalid_utf8_in_a_part_is_counted_and_located(
 
 
 def test_an_unclosed_doc_before_a_part_is_counted_and_located(
-    tmp_path, monkeypatch, caplog
+    path, split, caplog
 ):
-    path = tmp_path / "a.txt"
     path.write_text('<doc title="A">\nA\nOne.\n' * 9)
     whole = read(path, "wikiextractor", [text_files.WHOLE])
     messages = [record.getMessage() for record in caplog.records]
-    _, parts = split(path, 23, "wikiextractor", monkeypatch)
+    _, parts = split(path, 23, "wikiextractor")
     assert len(parts) == 9
     caplog.clear()
     assert read(path, "wikiextractor", parts) == whole

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfrecords import schema
-from tfrecords.pretraining import masking, packing
+from tfrecords.pretraining import packing
 
 
 def rows_of(found):
@@ -109,25 +109,6 @@ def test_number_of_slots_for_usual_flags():
     assert packing.max_predictions_per_row(512, 80, 0.15, 6) == 80
     assert packing.max_predictions_per_row(128, 20, 0.15, 3) == 20
     assert packing.max_predictions_per_row(128, 20, 0.15, 1) == 19
-
-
-def test_masking_masks_no_more_tokens_than_slots_assume():
-    """masking.mask masks at most max(1, round(n p)) of n tokens."""
-    rng = np.random.default_rng(3)
-    lengths = np.arange(3, 41)
-    ids = np.where(
-        np.arange(40) < lengths[:, None], rng.integers(5, 50, (38, 40)), 0
-    )
-    vocabulary = masking.Vocabulary(50, 1, 2, 3, np.zeros(50, bool))
-    found = masking.mask(
-        ids,
-        lengths,
-        rng.integers(0, 1 << 63, 38).astype(np.uint64),
-        vocabulary,
-        masking.Rules(max_predictions_per_seq=20, masked_lm_prob=0.3),
-    )
-    limit = np.rint(lengths * 0.3).clip(1)
-    assert (found.weights.sum(axis=1) <= limit).all()
 
 
 SIZES = {
@@ -244,25 +225,21 @@ def test_rows_do_not_depend_on_the_block_size(block):
         np.testing.assert_array_equal(joined, expected[name], err_msg=name)
 
 
-def test_single_segments_have_no_labels():
+@pytest.mark.parametrize(
+    ("without", "features"),
+    [
+        ("next_sentence_labels", schema.PACKED_MASKED_LM),
+        ("masked_lm", schema.PACKED_UNMASKED_PAIRS),
+    ],
+)
+def test_examples_without_labels_or_masks_are_packed(without, features):
     examples, counts = in_order(random_examples(20))
-    both = packing.join(examples, counts, SIZES)
-    del examples["next_sentence_labels"]
-    unlabelled = packing.join(examples, counts, SIZES)
-    schema.check(unlabelled, schema.PACKED_MASKED_LM, SIZES)
-    for name, array in unlabelled.items():
-        np.testing.assert_array_equal(array, both[name])
-
-
-def test_unmasked_examples_have_no_masks():
-    examples, counts = in_order(random_examples(20))
-    masked = packing.join(examples, counts, SIZES)
-    for name in [name for name in examples if name.startswith("masked_lm")]:
-        del examples[name]
-    unmasked = packing.join(examples, counts, SIZES)
-    schema.check(unmasked, schema.PACKED_UNMASKED_PAIRS, SIZES)
-    for name, array in unmasked.items():
-        np.testing.assert_array_equal(array, masked[name])
+    whole = packing.join(examples, counts, SIZES)
+    part = {n: x for n, x in examples.items() if not n.startswith(without)}
+    found = packing.join(part, counts, SIZES)
+    schema.check(found, features, SIZES)
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, whole[name])
 
 
 def test_examples_that_do_not_fit_into_a_row_raise():

@@ -39,9 +39,11 @@ def sentences_of(documents, number):
     ]
 
 
-def plain_pairs(documents, number, target, uniform):
+def plain_pairs(documents, number, short_seq_prob, uniform):
     """Yields the pairs of appendix A.2, by lists, with given random numbers."""
-    waiting = sentences_of(documents, number)
+    waiting, target = sentences_of(documents, number), MAX_NUM_TOKENS
+    if uniform() < short_seq_prob:
+        target = 2 + int(uniform() * (MAX_NUM_TOKENS - 1))
     while waiting:
         chunk = []
         while waiting and sum(map(len, chunk)) < target:
@@ -69,34 +71,33 @@ def plain_pairs(documents, number, target, uniform):
         waiting = rest + waiting
 
 
-def rows_of(documents, number, short_seq_prob=0.0, rng=None):
-    """Returns pairs of a document before truncation, [N, 6]."""
+def rows_of(
+    documents, number, seed=0, short_seq_prob=0.0, cut=sentence_pairs.pair
+):
+    """Returns segments of a document before truncation, [N, 6]."""
     rows = sentence_pairs.rows(
-        sentence_pairs.pair,
+        cut,
         documents.sentence_bounds.tolist(),
         documents.document_bounds.tolist(),
         number,
         MAX_NUM_TOKENS,
         short_seq_prob,
-        rng=rng or np.random.default_rng(0),
+        rng=np.random.default_rng(seed),
     )
-    return np.array(rows, np.int64)
+    return np.array(rows, np.int64).reshape(-1, 6)
 
 
 @pytest.mark.parametrize("number", range(30))
 def test_pairs_are_those_of_plain_loops(number):
-    documents = random_documents()
-    found = rows_of(documents, number, rng=np.random.default_rng(5))
-    draws = iter(np.random.default_rng(5).random(10_000).tolist())
-    next(draws)  # Whether the document is cut into short pairs.
-    expected = list(
-        plain_pairs(documents, number, MAX_NUM_TOKENS, draws.__next__)
-    )
+    documents, seed = random_documents(), [5, number]
+    found = rows_of(documents, number, seed, short_seq_prob=0.5)
+    draws = iter(np.random.default_rng(seed).random(10_000).tolist())
+    expected = plain_pairs(documents, number, 0.5, draws.__next__)
     tokens = documents.tokens
     assert [
         (tokens[a:b].tolist(), tokens[c:d].tolist(), label)
         for a, b, c, d, label, _ in found
-    ] == expected
+    ] == list(expected)
 
 
 class Constant:
@@ -122,18 +123,8 @@ def test_half_of_the_pairs_are_random_or_swapped(cut):
     assert labels == [1, 1, 0, 0]
 
 
-def order_rows(documents, number, seed=0, short_seq_prob=0.0):
-    """Returns pairs of adjacent segments of a document, [N, 6]."""
-    rows = sentence_pairs.rows(
-        sentence_pairs.sentence_order_pairs,
-        documents.sentence_bounds.tolist(),
-        documents.document_bounds.tolist(),
-        number,
-        MAX_NUM_TOKENS,
-        short_seq_prob,
-        rng=np.random.default_rng([seed, number]),
-    )
-    return np.array(rows, np.int64).reshape(-1, 6)
+def order_rows(*arguments):
+    return rows_of(*arguments, cut=sentence_pairs.sentence_order_pairs)
 
 
 def test_sentence_order_pairs_cover_the_document():
@@ -142,7 +133,7 @@ def test_sentence_order_pairs_cover_the_document():
     num_swapped = num_pairs = 0
     for seed in range(40):
         for number in range(len(documents.numbers)):
-            rows = order_rows(documents, number, seed, short_seq_prob=0.1)
+            rows = order_rows(documents, number, [seed, number], 0.1)
             is_swapped = rows[:, 4] == 1
             rows[is_swapped, :4] = rows[is_swapped][:, [2, 3, 0, 1]]
             first, last = documents.document_bounds[number : number + 2]
@@ -188,18 +179,8 @@ def test_a_single_sentence_is_cut_in_two_and_a_single_token_dropped():
     assert found[2] == {(7, 8, 9)}
 
 
-def fill_rows(documents, number, short_seq_prob=0.0, seed=0):
-    """Returns single segments of a document, [N, 6]."""
-    rows = sentence_pairs.rows(
-        sentence_pairs.full_sentences,
-        documents.sentence_bounds.tolist(),
-        documents.document_bounds.tolist(),
-        number,
-        MAX_NUM_TOKENS,
-        short_seq_prob,
-        rng=np.random.default_rng([seed, number]),
-    )
-    return np.array(rows, np.int64)
+def fill_rows(*arguments):
+    return rows_of(*arguments, cut=sentence_pairs.full_sentences)
 
 
 @pytest.mark.parametrize("longest", [15, 100])
@@ -232,123 +213,12 @@ def test_short_segments_have_the_given_probability():
     documents = make_documents([[1] * 300])
     for prob, share in ((0.0, 0.0), (0.3, 0.3)):
         first = [
-            np.diff(fill_rows(documents, 0, prob, seed)[0, :2]).item()
+            np.diff(fill_rows(documents, 0, seed, prob)[0, :2]).item()
             for seed in range(1000)
         ]
         is_short = np.array(first) < MAX_NUM_TOKENS
         assert abs(is_short.mean() - share) <= 5 * np.sqrt(share * 0.7 / 1000)
         assert max(first) == MAX_NUM_TOKENS and min(first) >= 2
-
-
-def all_pairs(documents, repetitions=40, short_seq_prob=0.1):
-    """Yields (document, its pairs)."""
-    for repetition in range(repetitions):
-        for number in range(len(documents.numbers)):
-            rng = np.random.default_rng([repetition, number])
-            rows = rows_of(documents, number, short_seq_prob, rng)
-            yield number, sentence_pairs.truncate(rows, MAX_NUM_TOKENS)
-
-
-def test_pairs_fit_and_no_segment_is_empty():
-    for _, pairs in all_pairs(random_documents()):
-        a, b = pairs.a_end - pairs.a_begin, pairs.b_end - pairs.b_begin
-        assert (a >= 1).all() and (b >= 1).all()
-        assert (a + b <= MAX_NUM_TOKENS).all()
-
-
-def test_a_next_segment_follows_in_the_same_document():
-    documents = random_documents()
-    bounds = documents.sentence_bounds[documents.document_bounds]
-    num_random = num_next = 0
-    for number, pairs in all_pairs(documents):
-        is_next = pairs.is_random_next == 0
-        a_document = np.searchsorted(bounds, pairs.a_begin, "right") - 1
-        b_document = np.searchsorted(bounds, pairs.b_begin, "right") - 1
-        assert (a_document == number).all()
-        assert (b_document[is_next] == number).all()
-        assert (b_document[~is_next] != number).all()
-        # Only truncated tokens are between A and an actual next segment.
-        gap = (pairs.b_begin - pairs.a_end)[is_next]
-        assert (gap >= 0).all()
-        assert (gap <= pairs.num_truncated[is_next]).all()
-        num_random += (~is_next).sum()
-        num_next += is_next.sum()
-    assert num_next > 1000 and num_random > 1000
-
-
-def test_half_of_long_chunks_get_a_random_next():
-    # All chunks but the last of each document have several sentences.
-    documents = make_documents([[5] * 60] * 4)
-    labels = np.concatenate(
-        [p.is_random_next[:-1] for _, p in all_pairs(documents, 100, 0.0)]
-    )
-    deviation = 5 * np.sqrt(0.25 / len(labels))
-    assert abs(labels.mean() - 0.5) < deviation
-
-
-def test_random_documents_are_uniform_over_the_others():
-    documents = make_documents([[5] * 20, [5] * 3, [5] * 40, [5], [5] * 9])
-    starts = documents.sentence_bounds[documents.document_bounds]
-    counts = np.zeros(5)
-    for number, pairs in all_pairs(documents, 800):
-        if number == 0:
-            b = pairs.b_begin[pairs.is_random_next == 1]
-            found = np.searchsorted(starts, b, "right") - 1
-            counts += np.bincount(found, minlength=5)
-    assert counts[0] == 0
-    expected = counts.sum() / 4
-    assert (abs(counts[1:] - expected) < 5 * np.sqrt(expected)).all()
-
-
-def test_every_sentence_is_used_in_order():
-    documents = make_documents([[2] * 50, [3] * 10])
-    for number, pairs in all_pairs(documents, 20, 0.0):
-        if number == 0:
-            used = np.zeros(100, int)
-            for k in range(len(pairs.a_begin)):
-                used[pairs.a_begin[k] : pairs.a_end[k]] += 1
-                if not pairs.is_random_next[k]:
-                    used[pairs.b_begin[k] : pairs.b_end[k]] += 1
-            assert used.max() == 1
-            # All tokens but the truncated ones.
-            assert 100 - used.sum() <= pairs.num_truncated.sum()
-
-
-def test_short_targets_are_uniform():
-    # Sentences of one token: the sum of A and a next B is the target.
-    documents = make_documents([[1] * 200, [1] * 200])
-    targets = []
-    for _, pairs in all_pairs(documents, 1500, 1.0):
-        length = pairs.a_end - pairs.a_begin + pairs.b_end - pairs.b_begin
-        is_next = np.flatnonzero(pairs.is_random_next[:-1] == 0)
-        if len(is_next):
-            targets.append(length[is_next[0]])
-    counts = np.bincount(targets, minlength=MAX_NUM_TOKENS + 1)
-    assert counts[:2].sum() == 0
-    assert len(counts) == MAX_NUM_TOKENS + 1
-    # Documents without a next pair are rare at short targets only.
-    expected = len(targets) / (MAX_NUM_TOKENS - 1)
-    assert (abs(counts[2:] - expected) < 6 * np.sqrt(expected)).all()
-
-
-def test_short_targets_have_the_given_probability():
-    documents = make_documents([[1] * 300, [1] * 300])
-    is_short = [
-        (p.a_end - p.a_begin + p.b_end - p.b_begin)[0] < MAX_NUM_TOKENS
-        for _, p in all_pairs(documents, 2000, 0.1)
-    ]
-    # A random B may be cut off by the end of its document: half of the first
-    # pairs have a random B, which needs 15 tokens on average, and 14 of 300
-    # starts are too close to the end.
-    share = 0.1 * (1 - 1 / (MAX_NUM_TOKENS - 1)) + 0.5 * 14 / 300
-    assert abs(np.mean(is_short) - share) < 0.01 + 5 * 0.3 / 4000**0.5
-
-
-def test_a_document_of_one_sentence_gets_a_random_next():
-    documents = make_documents([[4], [5, 6, 7]])
-    ((a_begin, a_end, b_begin, _, is_random_next, _),) = rows_of(documents, 0)
-    assert (a_begin, a_end, is_random_next) == (0, 4, 1)
-    assert b_begin >= 4
 
 
 def test_a_single_document_is_its_own_random_next():

@@ -31,20 +31,17 @@ def ten(tmp_path, samples):
 def write_rows(path, features, sizes, count=300, rename=lambda name: name):
     """Writes random rows of random lengths to one shard without manifest."""
     rng = np.random.default_rng(3)
-    rows = []
+    renamed = {rename(name): feature for name, feature in features.items()}
+    rows, tokens = [], np.arange(sizes["max_seq_length"])
     for _ in range(count):
         row = {
             name: rng.integers(0, 50, schema.shape_of(feature, sizes)).astype(
                 feature.dtype
             )
-            for name, feature in features.items()
+            for name, feature in renamed.items()
         }
-        length = rng.integers(1, sizes["max_seq_length"] + 1)
-        row["input_mask"] = (
-            np.arange(sizes["max_seq_length"]) < length
-        ).astype(int)
-        renamed = {rename(name): f for name, f in features.items()}
-        row = {rename(name): array for name, array in row.items()}
+        length = rng.integers(1, len(tokens) + 1)
+        row[rename("input_mask")] = (tokens < length).astype(int)
         rows.append(schema.serialize(row, renamed, sizes))
     records.write_shard(str(path), rows)
     return records.Records.open(str(path))
@@ -67,11 +64,18 @@ def assert_equal(one, other, count=None):
             np.testing.assert_array_equal(batch[name], wanted[name], name)
 
 
-def both(make, *arguments, **keywords):
+def both(make, found, features=schema.PRETRAINING, sizes=SIZES, **settings):
+    """Returns the batches of Python, then those without."""
     return [
-        make(*arguments, **keywords, input_mode=mode)
+        make(found, features, sizes, **settings, input_mode=mode)
         for mode in batches.INPUT_MODES
     ]
+
+
+def assert_trains_as_python(found, *arguments, **settings):
+    settings = {"batch_size": 4, "seed": 7} | settings
+    pair = both(batches.training_batches, found, *arguments, **settings)
+    assert_equal(*pair, count=20)
 
 
 @pytest.mark.parametrize(
@@ -89,19 +93,14 @@ def both(make, *arguments, **keywords):
 )
 def test_training_batches_are_those_of_python(tmp_path, changes):
     found = write_rows(tmp_path / "a", schema.PRETRAINING, SIZES)
-    arguments = {"batch_size": 4, "seed": 7, "vocab_size": 50} | changes
-    pair = both(
-        *(batches.training_batches, found, schema.PRETRAINING, SIZES),
-        **arguments,
-    )
-    assert_equal(*pair, count=20)
+    assert_trains_as_python(found, vocab_size=50, **changes)
 
 
 @pytest.mark.parametrize("bucket_lengths", [(), (2, 4)])
 def test_evaluation_batches_are_those_of_python(tmp_path, bucket_lengths):
     found = write_rows(tmp_path / "a", schema.PRETRAINING, SIZES, count=30)
     pair = both(
-        *(batches.evaluation_batches, found, schema.PRETRAINING, SIZES),
+        *(batches.evaluation_batches, found),
         batch_size=7,
         bucket_lengths=bucket_lengths,
         vocab_size=50,
@@ -112,22 +111,13 @@ def test_evaluation_batches_are_those_of_python(tmp_path, bucket_lengths):
 def test_records_of_several_shards_are_those_of_python(tmp_path, samples):
     samples.write_folder(str(tmp_path), counts=(3, 0, 5, 2))
     found = records.Records.open(str(tmp_path))
-    pair = both(
-        *(batches.evaluation_batches, found, schema.PRETRAINING, SIZES),
-        batch_size=3,
-    )
-    assert_equal(*pair)
+    assert_equal(*both(batches.evaluation_batches, found, batch_size=3))
 
 
 def test_packed_records_are_those_of_python(tmp_path):
-    packed = schema.PACKED_PRETRAINING
-    found = write_rows(tmp_path / "a", packed, PACKED_SIZES)
-    pair = both(
-        *(batches.training_batches, found, packed, PACKED_SIZES),
-        batch_size=4,
-        seed=1,
-    )
-    assert_equal(*pair, count=20)
+    packed = schema.PACKED_PRETRAINING, PACKED_SIZES
+    found = write_rows(tmp_path / "a", *packed)
+    assert_trains_as_python(found, *packed)
 
 
 def test_legacy_records_are_those_of_python(tmp_path):
@@ -135,12 +125,7 @@ def test_legacy_records_are_those_of_python(tmp_path):
         tmp_path / "a", schema.PRETRAINING, SIZES, rename=legacy_name
     )
     assert found.legacy_names
-    pair = both(
-        *(batches.training_batches, found, schema.PRETRAINING, SIZES),
-        batch_size=4,
-        seed=1,
-    )
-    assert_equal(*pair, count=20)
+    assert_trains_as_python(found)
 
 
 @pytest.mark.parametrize("pipelines", [1, 2, 4])
@@ -171,19 +156,14 @@ def test_pipelines_together_have_the_batches_of_one(tmp_path, pipelines):
 # The graph.
 
 
-def graph_of(dataset):
-    """Returns the serialized graph of a dataset, with all its functions."""
+def ops_of(dataset):
+    """Returns the ops of a dataset's graph and of all its functions."""
     graph = tf.compat.v1.GraphDef()
     serialized = tf.raw_ops.DatasetToGraphV2(
         input_dataset=tf.data.experimental.to_variant(dataset),
         external_state_policy=1,  # Python would be refused.
     )
     graph.ParseFromString(serialized.numpy())
-    return graph
-
-
-def ops_of(dataset):
-    graph = graph_of(dataset)
     nodes = [
         *graph.node,
         *(n for f in graph.library.function for n in f.node_def),
@@ -197,20 +177,15 @@ PYTHON = {"PyFunc", "EagerPyFunc", "PyFuncStateless"}
 @pytest.mark.parametrize("bucket_lengths", [(), (2, 4)])
 def test_the_graph_calls_no_python(tmp_path, bucket_lengths):
     found = write_rows(tmp_path / "a", schema.PRETRAINING, SIZES)
-    arguments = [found, schema.PRETRAINING, SIZES]
     settings = {"batch_size": 4, "vocab_size": 50}
     settings["bucket_lengths"] = bucket_lengths
-    in_python, streamed = both(
-        batches.training_batches, *arguments, **settings, seed=1
-    )
-    assert ops_of(in_python) & PYTHON
-    ops = ops_of(streamed)
-    assert "TFRecordDatasetV2" in ops and not ops & PYTHON
-    in_python, streamed = both(
-        batches.evaluation_batches, *arguments, **settings
-    )
-    assert ops_of(in_python) & PYTHON
-    assert not ops_of(streamed) & PYTHON
+    for make, seed in (
+        (batches.training_batches, {"seed": 1}),
+        (batches.evaluation_batches, {}),
+    ):
+        in_python, streamed = map(ops_of, both(make, found, **settings, **seed))
+        assert in_python & PYTHON
+        assert "TFRecordDatasetV2" in streamed and not streamed & PYTHON
 
 
 def test_the_graph_has_no_copy_of_the_offsets(ten, monkeypatch):
@@ -231,10 +206,8 @@ def test_the_graph_has_no_copy_of_the_offsets(ten, monkeypatch):
 
 def first_error(found, **changes):
     """Reads all records in both modes; returns the message when streamed."""
-    arguments = {"batch_size": 4} | changes
     in_python, streamed = both(
-        *(batches.evaluation_batches, found, schema.PRETRAINING, SIZES),
-        **arguments,
+        batches.evaluation_batches, found, batch_size=4, **changes
     )
     with pytest.raises(tf.errors.InvalidArgumentError):
         list(in_python)
@@ -252,10 +225,8 @@ def test_an_id_out_of_range_is_named_as_by_python(ten):
     )
 
 
-def test_a_corrupt_record_is_named(ten):
-    with open(ten.paths[1], "r+b") as file:
-        file.seek(200)
-        file.write(b"\xff")
+def test_a_corrupt_record_is_named(ten, samples):
+    samples.damage(ten.paths[1], 200)
     message = first_error(ten)
     assert "Corrupt or missing record at " in message
     assert f"{ten.paths[1]}\\', record 0, byte 0." in message
@@ -270,10 +241,7 @@ def test_a_truncated_shard_is_named(ten):
 
 
 def test_a_missing_shard_is_named(ten):
-    (streamed,) = both(
-        *(batches.evaluation_batches, ten, schema.PRETRAINING, SIZES),
-        batch_size=4,
-    )[1:]
+    streamed = both(batches.evaluation_batches, ten, batch_size=4)[1]
     os.remove(ten.paths[2])
     with pytest.raises(tf.errors.InvalidArgumentError, match="ten.*00002-of"):
         list(streamed)

@@ -1,5 +1,6 @@
 """dumps.py: rows of JSON lines and Parquet; errors name file and line."""
 
+import os
 import sys
 
 import pytest
@@ -107,25 +108,17 @@ def test_parquet_is_detected_by_its_first_bytes(table, tmp_path):
 
 def test_a_missing_column_is_named(table):
     path = table({"body": ["One."], "id": [1]})
-    with pytest.raises(
-        ValueError, match=r"columns \['body', 'id'\] and no 'text'.*--text_fi"
-    ):
+    message = r"columns \['body', 'id'\] and no 'text'.*--text_fi"
+    with pytest.raises(ValueError, match=message):
         read_parquet(path)
     assert read_parquet(path, "body")[0] == [(1, "One.")]
 
 
-def test_a_column_of_numbers_is_named(table):
-    path = table({"text": [7]})
-    with pytest.raises(
-        ValueError, match="parquet:1: text is 7; it should be a str"
-    ):
+def test_a_column_of_numbers_and_damage_are_named(table):
+    path = table({"text": [7] * 50})
+    with pytest.raises(ValueError, match="parquet:1: text is 7; it should be"):
         read_parquet(path)
-
-
-def test_damaged_parquet_is_named(table):
-    path = table({"text": ["One."] * 50})
-    with open(path, "r+b") as file:
-        file.truncate(200)
+    os.truncate(path, 200)
     with pytest.raises(ValueError, match="a.parquet is damaged or not a Parq"):
         read_parquet(path)
 

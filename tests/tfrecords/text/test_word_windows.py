@@ -11,14 +11,7 @@ from tfrecords.text.tokenizer import BertTokenizer
 
 # Words of one to four pieces in the tiny vocabulary, and one without pieces.
 WORDS = [
-    "the",
-    "ship",
-    "zq",
-    "qzx",
-    "qqqq",
-    "\u200b",
-    "sea",
-    "!",
+    *("the", "ship", "zq", "qzx", "qqqq", "\u200b", "sea", "!"),
     "unknown\u4e00",
 ]
 rows_of_words = st.lists(
@@ -138,13 +131,8 @@ def test_windows_of_an_example(tokenizer):
         ["[CLS]", "c", "d", "e", "##f", "[SEP]"],
         ["[CLS]", "d", "e", "##f", "g", "[SEP]"],
     ]
-    assert found.positions.numpy().tolist() == [
-        [0, 1],
-        [0, 3],
-        [1, 2],
-        [2, 2],
-        [2, 4],
-    ]
+    positions = [[0, 1], [0, 3], [1, 2], [2, 2], [2, 4]]
+    assert found.positions.numpy().tolist() == positions
 
 
 def test_a_word_longer_than_a_window_keeps_its_first_pieces(tokenizer):
