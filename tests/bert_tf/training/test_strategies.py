@@ -75,22 +75,22 @@ def test_the_hosts_of_a_tpu_read_records_without_python():
 # Errors.
 
 
-def test_an_unknown_strategy_is_rejected():
-    with pytest.raises(ValueError, match="'two'.*one_device, mirrored, mul"):
-        strategies.make_strategy("two")
-
-
-def test_splitting_the_cpu_too_late_is_rejected():
-    tf.constant(1)
-    with pytest.raises(ValueError, match="into 2 devices: TensorFlow already"):
-        strategies.make_strategy("mirrored", virtual_devices=2)
-
-
-def test_a_tpu_needs_a_name():
-    with pytest.raises(ValueError, match="needs --tpu"):
-        strategies.make_strategy("tpu")
-    with pytest.raises(ValueError, match="needs --distribution_strategy=tpu"):
-        strategies.make_strategy("mirrored", tpu="local")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("two", {}, "'two'.*one_device, mirrored, mul"),
+        ("tpu", {}, "needs --tpu"),
+        ("mirrored", {"tpu": "local"}, "needs --distribution_strategy=tpu"),
+        ("mirrored", {"virtual_devices": 2}, "into 2 devices: TensorFlow alr"),
+        ("one_device", {"virtual_devices": 2}, "=mirrored, not one_device"),
+        ("multi_worker", {"virtual_devices": 2}, "=mirrored, not multi_worker"),
+        ("tpu", {"virtual_devices": 2}, "=mirrored, not tpu"),
+    ],
+)
+def test_strategies_without_their_devices_are_refused(name, options, message):
+    tf.constant(1)  # Too late to split the CPU.
+    with pytest.raises(ValueError, match=message):
+        strategies.make_strategy(name, **options)
 
 
 def test_a_tensorflow_without_tpu_kernels_is_named_with_its_wheel():
@@ -209,12 +209,6 @@ def test_workers_are_counted_from_the_chief(monkeypatch, job, index, expected):
     monkeypatch.setattr(strategies, "num_workers", lambda _: 3)
     assert strategies.worker_index(strategy) == expected
     assert strategies.is_chief(strategy) == (job == "chief")
-
-
-@pytest.mark.parametrize("name", ["one_device", "multi_worker", "tpu"])
-def test_virtual_devices_need_mirrored(name):
-    with pytest.raises(ValueError, match=f"=mirrored, not {name}"):
-        strategies.make_strategy(name, virtual_devices=2)
 
 
 def test_lost_worker_errors_are_translated(monkeypatch):
