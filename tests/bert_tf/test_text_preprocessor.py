@@ -1,4 +1,5 @@
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -162,17 +163,9 @@ def test_pairs_need_room_for_two_tokens(tiny_vocab_file):
         layer(single, single)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "message"),
-    [
-        (["a", "b"], r"the vocabulary has 2 entries but no \[PAD\], \[UNK\]"),
-        (["a", "b", "a"], r"the vocabulary:3: entry 'a' is also on line 1"),
-        (["a", 3], r"vocabulary=\['a', 3\]; expected the path"),
-        (None, "vocabulary=None; expected the path"),
-        ("nowhere.txt", "No vocabulary at nowhere.txt"),
-    ],
-)
-def test_a_wrong_vocabulary_is_named(vocabulary, message):
+@pytest.mark.parametrize("vocabulary", [["a", 3], None])
+def test_a_wrong_vocabulary_is_named(vocabulary):
+    message = re.escape(f"vocabulary={vocabulary}; expected the path")
     with pytest.raises(ValueError, match=message):
         bert_tf.TextPreprocessor(vocabulary)
 

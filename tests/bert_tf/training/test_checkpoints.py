@@ -292,18 +292,6 @@ def test_an_intact_checkpoint_of_another_model_size_raises(model, two):
     assert names(saved.folder) == before
 
 
-@pytest.mark.parametrize(
-    "file", [model_folders.WEIGHTS, model_folders.OPTIMIZER]
-)
-def test_a_checkpoint_without_checksums_is_damaged(two, file):
-    saved, _, states = two
-    path = os.path.join(saved.path(20), checksums.STATE)
-    json_files.write(path, {"step": 20, "weights_sha256": states[20][0]})
-    damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
-    assert saved.restore_latest() == 10
-    assert state_of(saved) == states[10]
-
-
 def test_the_recovery_hint_names_the_last_checkpoint(two):
     saved, _, _ = two
     assert f"last checkpoint is {saved.path(20)}." in saved.recovery_hint()

@@ -93,14 +93,6 @@ def test_only_the_chief_acquires_the_lock(tmp_path):
         assert os.listdir(tmp_path) == ["run"]
 
 
-def test_a_holder_that_has_not_written_its_id_yet(tmp_path):
-    with open(tmp_path / run_folder.LOCK, "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="which has just started. Wait"):
-            with run_folder.lock(str(tmp_path)):
-                pytest.fail("locked twice")
-
-
 def test_a_file_system_without_locks_is_used_with_a_warning(
     tmp_path, monkeypatch, caplog
 ):

@@ -3,6 +3,7 @@ import importlib.metadata
 import json
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
@@ -103,15 +104,9 @@ def test_other_versions_are_logged_as_warnings(caplog):
             }
         )
     assert [text.split(":")[0] for text in caplog.messages] == [
-        f"numpy was 0.1 in this run and is {version('numpy')} here",
+        f"numpy was 0.1 in this run and is {np.__version__} here",
         "no-such-library was 2.0 in this run and is not installed here",
     ]
-
-
-def version(name):
-    import importlib.metadata
-
-    return importlib.metadata.version(name)
 
 
 def test_read_log_returns_values_by_step(tmp_path):

@@ -57,6 +57,19 @@ def classifier(tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def save_pretrained(tmp_path):
+    """Saves a model of pre-training; returns its folder and its config."""
+
+    def save(**more):
+        model = exports.make_model("pretraining")
+        folder = tmp_path / "pretrained"
+        exports.save_model(model, "pretraining", folder, labels=None, **more)
+        return folder, model.config
+
+    return save
+
+
 def weights_of(model):
     weights = model_folders.weight_names(model)
     return {name: weight.numpy() for name, weight in weights.items()}
@@ -101,14 +114,8 @@ def test_without_a_teacher_nothing_changes():
     assert "temperature" in config_of("y").decisive_settings()
 
 
-def test_relations_alone_need_no_head_of_the_task(tmp_path):
-    exports.save_model(
-        exports.make_model("pretraining"),
-        "pretraining",
-        tmp_path / "ours",
-        labels=None,
-    )
-    given = model_folders.read(str(tmp_path / "ours"))
+def test_relations_alone_need_no_head_of_the_task(tmp_path, save_pretrained):
+    given = model_folders.read(str(save_pretrained()[0]))
     # A BERT without heads, as of many Hugging Face folders.
     checkpoint_folders.write(
         checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
@@ -236,32 +243,20 @@ def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
             load(path)
 
 
-@pytest.mark.parametrize("pairs", ["next_sentence", "none"])
-def test_heads_that_were_never_trained_do_not_teach(tmp_path, pairs):
-    model = exports.make_model("pretraining")
+def test_heads_that_were_never_trained_do_not_teach(save_pretrained):
     untrained = ["next_sentence/dense/kernel", "next_sentence/dense/bias"]
-    exports.save_model(
-        model,
-        "pretraining",
-        tmp_path / "x",
-        labels=None,
-        untrained=untrained,
-    )
-    task = pretraining.PretrainingTask(pairs)
-    if pairs == "none":
-        assert load(tmp_path / "x", task)
-        return
+    folder, _ = save_pretrained(untrained=untrained)
+    assert load(folder, pretraining.PretrainingTask("none"))
     with pytest.raises(ValueError, match="never trained: next_sentence/dense"):
-        load(tmp_path / "x", task)
+        load(folder, pretraining.TASK)
 
 
-def test_a_teacher_that_predicts_other_ids_does_not_teach(tmp_path):
-    model = exports.make_model("pretraining")
-    exports.save_model(model, "pretraining", tmp_path / "x", labels=None)
-    size = model.config.vocab_size
-    student = dataclasses.replace(model.config, vocab_size=size - 8)
+def test_a_teacher_that_predicts_other_ids_does_not_teach(save_pretrained):
+    folder, config = save_pretrained()
+    size = config.vocab_size
+    student = dataclasses.replace(config, vocab_size=size - 8)
     with pytest.raises(ValueError, match=f"vocab_size={size}, the student"):
-        load(tmp_path / "x", pretraining.TASK, student)
+        load(folder, pretraining.TASK, student)
 
 
 def test_choices_have_no_relations(tmp_path):
@@ -280,64 +275,51 @@ def test_choices_have_no_relations(tmp_path):
         ({}, "next_sentence", "sentence_order"),
     ],
 )
-def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
-    model = exports.make_model("pretraining")
-    folder = tmp_path / "x"
-    exports.save_model(model, "pretraining", folder, labels=None, **more)
+def test_pairs_of_another_kind_do_not_teach(
+    save_pretrained, more, taught, asked
+):
+    folder, _ = save_pretrained(**more)
     message = f"pairs={taught}, the records have pairs={asked}"
     with pytest.raises(ValueError, match=message):
         load(folder, pretraining.PretrainingTask(asked))
+
+
+TEACHER = {"teacher": "t"}
+RELATIONS = TEACHER | {"distillation_losses": ("hidden_relations",)}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"temperature": 3.0}, "--temperature=3.0 needs --teacher"),
+        (TEACHER | {"temperature": 0.0}, "temperature=0.0 should be abov"),
+        (TEACHER | {"relation_layer": 3}, "--relation_layer=3 has no eff"),
         (
-            {"teacher": "t", "temperature": 0.0},
-            "temperature=0.0 should be abov",
-        ),
-        (
-            {"teacher": "t", "relation_layer": 3},
-            "--relation_layer=3 has no eff",
-        ),
-        (
-            {
-                "teacher": "t",
-                "distillation_losses": ("hidden_relations",),
-                "temperature": 4.0,
-            },
+            RELATIONS | {"temperature": 4.0},
             "--temperature=4.0 has no effect with --distillation_losses=hidden",
         ),
-        ({"teacher": "t", "distillation_weight": 1.5}, "be at most 1.0"),
-        ({"teacher": "t", "distillation_weight": 0.0}, "should be above 0"),
+        (TEACHER | {"distillation_weight": 1.5}, "be at most 1.0"),
+        (TEACHER | {"distillation_weight": 0.0}, "should be above 0"),
         (
-            {"teacher": "t", "distillation_losses": ("logits",)},
+            TEACHER | {"distillation_losses": ("logits",)},
             "distillation_losses=logits should be one or more of soft_targets,",
         ),
         (
-            {
-                "teacher": "t",
-                "distillation_losses": ("hidden_relations",),
-                "distillation_weight": 1.0,
-            },
+            RELATIONS | {"distillation_weight": 1.0},
             "without soft_targets .* trains no head",
         ),
         (
-            {"teacher": "t", "init_from_teacher_layers": ("first",)},
+            TEACHER | {"init_from_teacher_layers": ("first",)},
             "layers=first should be numbers of layers",
         ),
         (
-            {
-                "teacher": "t",
-                "init_from_teacher_layers": ("1",),
-                "init_checkpoint": "m",
-            },
+            TEACHER
+            | {"init_from_teacher_layers": ("1",), "init_checkpoint": "m"},
             "--init_from_teacher_layers=1 is given instead of "
             "--init_checkpoint, which is m",
         ),
         (
-            {"teacher": "t", "feature_layers": ("last",)},
+            TEACHER | {"feature_layers": ("last",)},
             "--teacher=t: with --feature_layers",
         ),
     ],

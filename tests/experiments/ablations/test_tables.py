@@ -6,31 +6,19 @@ from experiments.ablations.tables import Model
 BASE = Model(12, 768, 12)
 
 
-def test_sizes_of_the_base_of_the_paper_are_those_of_the_paper():
-    found = [
-        (m.num_hidden_layers, m.hidden_size, m.num_attention_heads)
-        for m in tables.sizes(BASE)
+@pytest.mark.parametrize(
+    ("base", "expected"),
+    [
+        (BASE, "3-768-12 6-768-3 6-768-12 12-768-12 12-1024-16 24-1024-16"),
+        (Model(4, 128, 4), "1-128-4 2-128-1 2-128-4 4-128-4 4-160-5 8-160-5"),
+    ],
+)
+def test_sizes_are_those_of_the_paper_for_its_base(base, expected):
+    sizes = [
+        f"{m.num_hidden_layers}-{m.hidden_size}-{m.num_attention_heads}"
+        for m in tables.sizes(base)
     ]
-    assert found == [
-        (3, 768, 12),
-        (6, 768, 3),
-        (6, 768, 12),
-        (12, 768, 12),
-        (12, 1024, 16),
-        (24, 1024, 16),
-    ]
-
-
-def test_sizes_of_a_small_base_differ():
-    found = [m.size for m in tables.sizes(Model(4, 128, 4))]
-    assert found == [
-        "L-1_H-128_A-4",
-        "L-2_H-128_A-1",
-        "L-2_H-128_A-4",
-        "L-4_H-128_A-4",
-        "L-4_H-160_A-5",
-        "L-8_H-160_A-5",
-    ]
+    assert sizes == expected.split()
 
 
 @pytest.mark.parametrize(("layers", "heads"), [(2, 2), (1, 4), (4, 1)])
