@@ -4,14 +4,7 @@ import json
 
 import pytest
 
-from benchmarks import (
-    comparison,
-    inference,
-    settings,
-    train_step,
-    turns,
-    work,
-)
+from benchmarks import comparison, inference, settings, train_step, turns, work
 from benchmarks.peers import products
 
 

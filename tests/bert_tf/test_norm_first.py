@@ -33,10 +33,7 @@ def test_every_layer_and_attention_match_the_reference(config, make_batch, key):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch, weights = make_batch(config), weights_of(encoder)
     outputs = encoder(
-        batch,
-        training=key is not None,
-        dropout_key=key,
-        return_attention=True,
+        batch, training=key is not None, dropout_key=key, return_attention=True
     )
     expected, pooled = reference_bert.encode(batch, weights, config)
     real = batch["input_mask"] > 0

@@ -18,11 +18,7 @@ def sst(tmp_path):
 
 def test_rows_of_a_glue_folder_are_counted(sst):
     task = evaluation_tasks.glue(f"{sst}/")
-    assert (task.name, task.kind, task.script) == (
-        "SST-2",
-        "glue",
-        "run_glue",
-    )
+    assert (task.name, task.kind, task.script) == ("SST-2", "glue", "run_glue")
     assert (task.num_train, task.num_dev) == (30, 2)
     assert task.num_tokens == 2 + 1.3 * 5
     assert task.flags == {"task_name": "SST-2", "data_dir": f"{sst}/"}

@@ -1,6 +1,5 @@
 import contextlib
 import os
-import pathlib
 import random
 import shutil
 import signal

@@ -135,10 +135,7 @@ def test_results_on_several_devices_are_the_same_bit_for_bit(
         [sys.executable, replica_outputs.__file__, str(tmp_path)],
         check=True,
         env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "CUDA_VISIBLE_DEVICES": "",
-        },
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
     )
     for case in replica_outputs.CASES:
         one, *others = (
@@ -171,10 +168,7 @@ def test_outputs_of_different_lengths_are_padded(strategy):
             "is_real_example": tf.constant([1.0, is_real]),
             "example_index": tf.constant(indices),
         }
-        for length, is_real, indices in (
-            (3, 1.0, [2, 0]),
-            (1, 0.0, [1, 0]),
-        )
+        for length, is_real, indices in ((3, 1.0, [2, 0]), (1, 0.0, [1, 0]))
     ]
     outputs = evaluation.predict(step, lambda **_: dataset, strategy)
     padding = -np.inf

@@ -140,8 +140,7 @@ def test_other_signals_do_not_notify():
 
 
 @pytest.mark.parametrize(
-    "signals",
-    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)],
+    "signals", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)]
 )
 def test_only_a_sigint_after_another_signal_stops_immediately(signals):
     with pytest.raises(KeyboardInterrupt):

@@ -37,10 +37,7 @@ def test_a_cpu_is_split_into_virtual_devices():
         [sys.executable, "-c", _SPLIT],
         check=True,
         env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "CUDA_VISIBLE_DEVICES": "",
-        },
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
     ).stdout.split()

@@ -129,9 +129,7 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path, save_pretrained):
     # Its new heads are random, and not a part of what a run must repeat.
     keras.utils.set_random_seed(7)
     again = load(
-        tmp_path / "x",
-        student=teacher.model.config,
-        distillation_losses=losses,
+        tmp_path / "x", student=teacher.model.config, distillation_losses=losses
     )
     kernel = "next_sentence/dense/kernel"
     found, other = (weights_of(x.model)[kernel] for x in (teacher, again))
@@ -186,10 +184,7 @@ def test_layers_that_do_not_fit_are_refused(
         ({"max_seq_length": 65}, "max_position_embeddings=64; examples have"),
         ({"do_lower_case": False}, "do_lower_case=True, the student has False"),
         (
-            {
-                "distillation_losses": ("hidden_relations",),
-                "relation_heads": 3,
-            },
+            {"distillation_losses": ("hidden_relations",), "relation_heads": 3},
             "relation_heads=3 should divide the hidden sizes of teacher, 16,",
         ),
         (

@@ -144,10 +144,7 @@ def test_packed_rows_have_max_predictions_per_row(tmp_path):
     }
     rows = packing.join(planted.make_batch(8), np.full(4, 2), sizes)
     folder, _ = planted.write(
-        tmp_path / "train",
-        rows,
-        sizes=sizes,
-        schema_name="packed_pretraining",
+        tmp_path / "train", rows, sizes=sizes, schema_name="packed_pretraining"
     )
     opened = records.Records.open(folder)
     step = checks.step_of(training_of(), SIZES, opened)
