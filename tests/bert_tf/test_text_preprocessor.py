@@ -58,24 +58,20 @@ def test_a_list_of_entries_is_a_vocabulary(preprocess, tiny_vocab_file):
 
 
 def test_config_makes_the_same_layer(tiny_vocab_file):
+    rules = {
+        "do_lower_case": False,
+        "strip_accents": True,
+        "tokenize_chinese_chars": False,
+    }
     layer = bert_tf.TextPreprocessor(
-        tiny_vocab_file,
-        do_lower_case=False,
-        max_seq_length=9,
-        strip_accents=True,
-        tokenize_chinese_chars=False,
-        name="mine",
+        tiny_vocab_file, max_seq_length=9, name="mine", **rules
     )
     config = layer.get_config()
     assert tiny_vocab_file not in str(config)
     copy = bert_tf.TextPreprocessor.from_config(config)
     assert copy.get_config() == config
     assert (copy.name, copy.max_seq_length) == ("mine", 9)
-    assert copy.tokenizer.rules == {
-        "do_lower_case": False,
-        "strip_accents": True,
-        "tokenize_chinese_chars": False,
-    }
+    assert copy.tokenizer.rules == rules
     same(copy(TEXTS, OTHERS), layer(TEXTS, OTHERS))
 
 

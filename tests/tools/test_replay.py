@@ -290,13 +290,6 @@ def test_moved_records_are_named(copied, in_process):
         run(copied, "--from_step=3", "--override=--input_file=nowhere")
 
 
-def test_settings_that_differ_from_the_run_are_refused(copied, in_process):
-    settings = json.loads((copied / "run.json").read_text())
-    (copied / "run.json").write_text(json.dumps(settings | {"records": "x"}))
-    with pytest.raises(ValueError, match="settings:\n  records: was 'x', is"):
-        run(copied, "--from_step=0", "--num_steps=1")
-
-
 def test_records_of_an_override_may_be_moved_but_not_others(
     trained, capsys, in_process
 ):

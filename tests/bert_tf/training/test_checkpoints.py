@@ -531,12 +531,9 @@ def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
     plain = bert_tf.BertClassifier(tiny_config, num_classes=2)
     Checkpoint.open(folder).assign_to(plain)
     assert model_folders.digest(plain) == model_folders.digest(other)
-    kernel = model_folders.weight_names(plain)[
-        "encoder/layer_0/attention/query/kernel"
-    ]
-    merged = kernel.numpy()
-    frozen = values["encoder/layer_0/attention/query/kernel"]
-    assert np.abs(merged - frozen).max() > 0
+    kernel = "encoder/layer_0/attention/query/kernel"
+    merged = model_folders.weight_names(plain)[kernel].numpy()
+    assert (merged != values[kernel]).any()
 
     # With adapters, too: B is 0 then, since the kernels are merged.
     Checkpoint.open(folder).assign_to(other)

@@ -108,9 +108,35 @@ def test_tensorflows_error_for_missing_kernels_is_translated(monkeypatch):
     assert "'ConfigureDistributedTPU'" in str(info.value.__cause__)
 
 
-def fail_with(error, monkeypatch):
-    """Lets the initialization of the TPU fail; returns our message."""
+# What tensorflow-tpu 2.20.0 with libtpu 0.0.14 raises.
+NO_TPU = (
+    "Graph execution error:\n\nDetected at node disconnect_tpu_host/_1 "
+    "defined at (most recent call last):\n<stack traces unavailable>\n"
+    "RET_CHECK failure (tpu_node_interfaces.cc:432) *platform \n\t [[x]]"
+)
 
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            tf.errors.InternalError(None, None, NO_TPU),
+            "local: RET_CHECK failure (tpu_node_interfaces.cc:432) *",
+        ),
+        (RuntimeError(), "local: RuntimeError. Give"),
+        (
+            urllib.error.URLError("Name or service not known"),
+            "does not answer (Name or service not known)",
+        ),
+        (
+            urllib.error.HTTPError("http://x", 404, "Not Found", None, None),
+            "HTTP Error 404: Not Found. Give",
+        ),
+    ],
+)
+def test_a_tpu_that_does_not_start_is_named_by_the_cause(
+    monkeypatch, error, words
+):
     def initialize(resolver):
         raise error
 
@@ -120,29 +146,9 @@ def fail_with(error, monkeypatch):
     )
     with pytest.raises(ValueError, match="^No TPU at --tpu=local: ") as info:
         strategies.make_strategy("tpu", tpu="local")
-    return str(info.value)
-
-
-def test_a_machine_without_a_tpu_is_named_by_the_cause(monkeypatch):
-    # What tensorflow-tpu 2.20.0 with libtpu 0.0.14 raises.
-    text = (
-        "Graph execution error:\n\nDetected at node disconnect_tpu_host/_1 "
-        "defined at (most recent call last):\n<stack traces unavailable>\n"
-        "RET_CHECK failure (tpu_node_interfaces.cc:432) *platform \n\t [[x]]"
-    )
-    message = fail_with(tf.errors.InternalError(None, None, text), monkeypatch)
-    assert "local: RET_CHECK failure (tpu_node_interfaces.cc:432) *" in message
-    assert "\n" not in message and "or local on a TPU VM" in message
-    assert "local: RuntimeError. Give" in fail_with(RuntimeError(), monkeypatch)
-
-
-def test_a_name_that_cannot_be_looked_up_is_named_with_the_reason(monkeypatch):
-    error = urllib.error.URLError("Name or service not known")
-    message = fail_with(error, monkeypatch)
-    assert "does not answer (Name or service not known)" in message
-    error = urllib.error.HTTPError("http://x", 404, "Not Found", None, None)
-    message = fail_with(error, monkeypatch)
-    assert "HTTP Error 404: Not Found. Give" in message
+    message = str(info.value)
+    assert words in message and "\n" not in message
+    assert message.endswith("or local on a TPU VM.")
 
 
 def test_an_address_where_nothing_answers_is_named_at_once():

@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 import shutil
 
 import numpy as np
@@ -111,22 +110,6 @@ def checkpoint_of_run(output, sizes, vocabulary):
             vocabulary=vocabulary,
         )
     return model_folders.weight_names(model)
-
-
-def test_a_checkpoint_of_another_format_is_opened_in_memory(
-    tiny_config, tmp_path
-):
-    written = write_google(tmp_path / "google", tiny_config)
-    source = ModelSource(init_checkpoint=str(tmp_path / "google"))
-    output_dir = str(tmp_path / "run")
-    model = initial_model.open_model(source, output_dir, True)
-    assert not os.path.exists(output_dir)
-    assert model.config == tiny_config
-    for name, tensor in written.tensors.items():
-        np.testing.assert_array_equal(model.tensors[name], tensor)
-    vocabulary, rules = initial_model.choose_vocabulary(source, model)
-    assert vocabulary.content == written.vocabulary
-    assert rules == {"do_lower_case": True}
 
 
 def test_a_run_with_checkpoints_reads_its_own(tiny_config, tmp_path, caplog):

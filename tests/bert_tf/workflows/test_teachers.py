@@ -18,6 +18,11 @@ from tfrecords.text import vocab
 LABELS = ["bad", "good", "so so"]
 
 
+def student_of(**changes):
+    config = exports.make_model("classification").config
+    return dataclasses.replace(config, **changes)
+
+
 def task_of(labels, name="x"):
     task = planted_tasks.classification(name, len(labels))
     task.table = dataclasses.replace(task.table, labels=tuple(labels))
@@ -33,12 +38,10 @@ def config_of(path, **changes):
 def load(path, task=None, student=None, max_seq_length=16, **changes):
     vocab_file = changes.pop("vocab_file", exports.VOCAB_FILE)
     lower = changes.pop("do_lower_case", True)
-    if student is None:
-        student = exports.make_model("classification").config
     return teachers.load(
         task or task_of(LABELS),
         config_of(path, **changes),
-        student,
+        student or student_of(),
         strategies.make_strategy("one_device"),
         precision=None,
         accept_tokenizer_differences=False,
@@ -164,10 +167,7 @@ def test_layers_are_copied(classifier):
 def test_layers_that_do_not_fit_are_refused(
     classifier, layers, changes, message
 ):
-    sizes = dataclasses.replace(
-        exports.make_model("classification").config, **changes
-    )
-    student = task_of(LABELS).build_model(sizes)
+    student = task_of(LABELS).build_model(student_of(**changes))
     teacher = load(classifier, init_from_teacher_layers=layers)
     with pytest.raises(ValueError, match=message):
         teacher.copy_layers(student)
@@ -203,17 +203,12 @@ def test_a_teacher_that_does_not_fit_is_refused(classifier, case, message):
 
 
 def test_another_vocabulary_or_kind_of_model_is_refused(classifier, tmp_path):
-    (tmp_path / "vocab.txt").write_text(
-        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
-    )
-    other = str(tmp_path / "vocab.txt")
+    other = tmp_path / "vocab.txt"
+    other.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     with pytest.raises(ValueError, match="another vocabulary than .*vocab.txt"):
-        load(classifier, vocab_file=other)
-    student = dataclasses.replace(
-        exports.make_model("classification").config, is_causal=True
-    )
+        load(classifier, vocab_file=str(other))
     with pytest.raises(ValueError, match="is_causal=False, the student True"):
-        load(classifier, student=student)
+        load(classifier, student=student_of(is_causal=True))
 
 
 def test_folders_without_a_model_with_two_or_a_broken_one_are_named(

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 
+import planted_data
 import pytest
 
 from bert_tf.training import stopping
@@ -14,23 +15,16 @@ from bert_tf.workflows.configs import TrialsConfig
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
-SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
-
 
 @pytest.fixture
 def flags(tmp_path, tiny_config, tiny_vocab_file):
     """Flags of a run on a small CoLA data set."""
     one_layer = dataclasses.replace(tiny_config, num_hidden_layers=1)
     one_layer.to_json_file(tmp_path / "bert_config.json")
-    folder = tmp_path / "CoLA"
-    folder.mkdir()
-    rows = [f"a\t{n % 2}\t\t{SEA[n % 5]} {n}\n" for n in range(20)]
-    (folder / "train.tsv").write_text("".join(rows))
-    (folder / "dev.tsv").write_text("".join(rows[:8]))
-    (folder / "test.tsv").write_text("index\tsentence\n0\tThe sea\n1\tsea\n")
+    planted_data.write_glue(tmp_path / "glue")
     return [
         "--task_name=CoLA",
-        f"--data_dir={folder}",
+        f"--data_dir={tmp_path / 'glue/CoLA'}",
         f"--vocab_file={tiny_vocab_file}",
         f"--bert_config_file={tmp_path / 'bert_config.json'}",
         f"--output_dir={tmp_path / 'run'}",
