@@ -1,5 +1,4 @@
 import inspect
-import json
 import os
 import re
 import shutil
@@ -11,6 +10,7 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_processes import log_lines as lines
 
 from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.model import fused
@@ -86,11 +86,6 @@ def run(tiny_config, batches):
 
 class Killed(BaseException):
     """Simulates a kill; nothing may catch it."""
-
-
-def lines(folder):
-    path = folder / "logs" / "train" / "steps.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def loss_curve(folder):
