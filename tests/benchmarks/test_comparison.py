@@ -76,7 +76,6 @@ def test_a_table_has_median_and_range(wanted, found):
     [
         ("--peers=gpt", "--peers: 'gpt' should be one of ours"),
         ("--seq_length=0", "--seq_length: '0' should be a positive integer"),
-        ("--size=huge", "No released BERT is named 'huge'"),
     ],
 )
 def test_an_invalid_value_is_named(flag, message):

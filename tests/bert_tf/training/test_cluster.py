@@ -51,13 +51,10 @@ def tf_config(*workers, index=0, **others):
             "a:1 is listed twice",
         ),
         (tf_config(cluster={"chief": ["b:1", "c:1"]}), "more than one .chief"),
-        (tf_config("a"), "'a' is not an address"),
-        (tf_config(":1"), "':1' is not an address"),
-        (tf_config("a:0"), "'a:0' is not an address"),
-        (tf_config("a:65536"), "'a:65536' is not an address"),
-        (tf_config("a b:1"), "'a b:1' is not an address"),
-        (tf_config("grpc://a:1"), "'grpc://a:1' is not an address"),
-        (tf_config(7), "7 is not an address"),
+        *(
+            (tf_config(name), f"{name!r} is not an address")
+            for name in ("a", ":1", "a:0", "a:65536", "a b:1", "grpc://a:1", 7)
+        ),
     ],
     ids=lambda text: str(text)[:40],
 )

@@ -109,13 +109,6 @@ def test_a_file_system_without_locks_is_used_with_a_warning(
     ]
 
 
-def test_a_folder_that_cannot_be_created_raises(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
-        with run_folder.lock(str(tmp_path / "file")):
-            pytest.fail("locked a file")
-
-
 def test_an_open_run_is_locked_and_stops_on_sigterm(tmp_path):
     folder = str(tmp_path / "run")
     with pytest.raises(stopping.Stopped, match="by SIGTERM"):

@@ -1,3 +1,4 @@
+import dataclasses
 import threading
 import time
 
@@ -14,8 +15,9 @@ from bert_tf.training import train_step
 
 
 def without_dropout(config):
-    rates = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return type(config).from_dict(config.to_dict() | rates)
+    return dataclasses.replace(
+        config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
+    )
 
 
 def repeated(batch):
@@ -26,9 +28,7 @@ def repeated(batch):
 @pytest.fixture(scope="module")
 def tiny_config(tiny_config):
     """One layer, to trace in half the time."""
-    return type(tiny_config).from_dict(
-        tiny_config.to_dict() | {"num_hidden_layers": 1}
-    )
+    return dataclasses.replace(tiny_config, num_hidden_layers=1)
 
 
 @pytest.fixture

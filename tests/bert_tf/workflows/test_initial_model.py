@@ -269,13 +269,11 @@ def test_a_case_that_contradicts_the_model_is_rejected(open_google):
         initial_model.choose_vocabulary(source, model)
 
 
-def test_the_case_of_records_is_the_default_and_is_not_overridden():
+def test_the_case_of_records_is_the_default():
     source = ModelSource()
     assert initial_model.choose_vocabulary(source, None, CASED) == (None, CASED)
     source = ModelSource(do_lower_case=True)
     assert initial_model.choose_vocabulary(source, None) == (None, UNCASED)
-    with pytest.raises(ValueError, match="made with do_lower_case=False. Use"):
-        initial_model.choose_vocabulary(source, None, CASED)
 
 
 def test_records_of_another_case_than_the_model_are_rejected():

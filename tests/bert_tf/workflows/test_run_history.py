@@ -78,11 +78,8 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
     read = run_history.read_flags(str(tmp_path))
     assert read.script == "run_pretraining"
     assert read.versions == {"python": "3.0.1", "tensorflow": "1.15.0"}
-    assert read.flags == {
-        "input_file": "a=b,c",
-        "nodo_eval": "",
-        "vocab_file": "",
-    }
+    expected = {"input_file": "a=b,c", "nodo_eval": "", "vocab_file": ""}
+    assert read.flags == expected
 
 
 @pytest.mark.parametrize(
