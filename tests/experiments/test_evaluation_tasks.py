@@ -1,5 +1,6 @@
 import json
 
+import planted_squad
 import pytest
 from ablation_examples import make_settings
 
@@ -35,17 +36,11 @@ def test_a_task_without_training_rows_is_refused(tmp_path):
 
 
 def squad_file(path, num_words):
-    answer = {"text": "w", "answer_start": 0}
+    text = "w " * num_words
     questions = [
-        {"id": str(i), "question": "What?", "answers": [answer]}
-        for i in range(4)
+        planted_squad.question(str(i), "What?", text, "w") for i in range(4)
     ]
-    passage = {"context": "w " * num_words, "qas": questions}
-    content = {
-        "version": "1.1",
-        "data": [{"title": "t", "paragraphs": [passage]}],
-    }
-    path.write_text(json.dumps(content))
+    path.write_text(json.dumps(planted_squad.article((text, questions))))
     return str(path)
 
 
