@@ -22,12 +22,8 @@ def test_records_can_be_written_and_read(tmp_path, name):
 
 
 def test_wrong_numbers_are_refused_before_the_work():
-    for flag, message in (
-        ("--examples=-1", "'-1' should be 0 or a positive integer"),
-        ("--batch_sizes=0", "'0' should be a positive integer"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            input_pipeline.main(["input_pipeline", flag])
+    with pytest.raises(ValueError, match="'-1' should be 0 or a positive int"):
+        input_pipeline.main(["input_pipeline", "--examples=-1"])
 
 
 def test_the_table_shows_medians(capsys):

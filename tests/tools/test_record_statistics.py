@@ -12,6 +12,10 @@ def count(batch=BATCH, seed=0):
     )
 
 
+def rows(start, stop):
+    return {name: array[start:stop] for name, array in BATCH.items()}
+
+
 def counts_of(pairs, length):
     found = np.zeros(length, int)
     for value, number in pairs.items():
@@ -44,20 +48,9 @@ def test_masked_tokens_and_replacements():
 def test_relative_positions_are_in_the_range_of_their_token():
     seen = {name: set() for name in ("first", "second", "third")}
     for seed in range(60):
-        rows = [
-            np.flatnonzero(
-                count(
-                    {
-                        name: array[row : row + 1]
-                        for name, array in BATCH.items()
-                    },
-                    seed,
-                ).positions
-            ).tolist()
-            for row in range(3)
-        ]
-        for name, bins in zip(seen, rows, strict=True):
-            seen[name].update(bins)
+        for row, bins in enumerate(seen.values()):
+            found = count(rows(row, row + 1), seed)
+            bins.update(np.flatnonzero(found.positions).tolist())
     # Tokens 1 and 5 of 5; 1 of 2; 3 of 4; ## pieces are left out.
     assert seen["first"] == {*range(0, 4), *range(16, 20)}
     assert seen["second"] == {*range(0, 10)}
@@ -65,10 +58,7 @@ def test_relative_positions_are_in_the_range_of_their_token():
 
 
 def test_parts_add_up():
-    parts = [
-        count({name: array[rows] for name, array in BATCH.items()})
-        for rows in (slice(0, 1), slice(1, 3))
-    ]
+    parts = [count(rows(0, 1)), count(rows(1, 3))]
     total, added = count(), record_statistics.add(parts)
     for name in set(total._fields) - {"positions"}:
         np.testing.assert_array_equal(

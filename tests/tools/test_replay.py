@@ -101,14 +101,6 @@ def test_the_script_ends_with_a_killed_replay_and_its_failure_is_named(
     assert environments == [stopping.child_environment()] * 2
 
 
-def test_steps_are_repeated_from_the_start(trained, capsys, in_process):
-    before = files(trained.parent)
-    run(trained, "--from_step=0", "--num_steps=2")
-    found = capsys.readouterr().out
-    assert found == f"bit-equal: steps 1 to 2 of {trained}, 7 values each\n"
-    assert files(trained.parent) == before
-
-
 def remove_then(path, function):
     """Returns a function that first removes a folder."""
 
@@ -298,13 +290,6 @@ def test_moved_records_are_named(copied, in_process):
         run(copied, "--from_step=3", "--override=--input_file=nowhere")
 
 
-def test_settings_that_differ_from_the_run_are_refused(copied, in_process):
-    settings = json.loads((copied / "run.json").read_text())
-    (copied / "run.json").write_text(json.dumps(settings | {"records": "x"}))
-    with pytest.raises(ValueError, match="settings:\n  records: was 'x', is"):
-        run(copied, "--from_step=0", "--num_steps=1")
-
-
 def test_records_of_an_override_may_be_moved_but_not_others(
     trained, capsys, in_process
 ):
@@ -312,7 +297,8 @@ def test_records_of_an_override_may_be_moved_but_not_others(
     moved = trained.parent / "moved"
     shutil.copytree(trained.parent / "train", moved)
     run(trained, *words, f"--override=--input_file={moved}")
-    assert capsys.readouterr().out.startswith("bit-equal: steps 1 to 1 of ")
+    found = capsys.readouterr().out
+    assert found == f"bit-equal: steps 1 to 1 of {trained}, 7 values each\n"
     shutil.rmtree(moved)
     other = trained.parent / "held_out"
     with pytest.raises(ValueError, match="settings:\n  records: was '.*', is"):

@@ -1,7 +1,5 @@
 import contextlib
-import errno
 import os
-import pathlib
 import random
 import shutil
 import signal
@@ -46,6 +44,10 @@ def make_run(folder, model, keep=2, is_chief=True):
     return saved, optimizer
 
 
+def names(folder):
+    return sorted(os.listdir(folder))
+
+
 def update(optimizer):
     optimizer.apply([tf.ones(v.shape) for v in optimizer.variables_to_train])
 
@@ -54,8 +56,8 @@ def test_only_the_newest_complete_checkpoints_are_kept(tmp_path, model):
     saved, _ = make_run(tmp_path, model)
     for step in (10, 20, 30):
         saved.save(step)
-    assert sorted(os.listdir(tmp_path)) == ["step-00000020", "step-00000030"]
-    assert sorted(os.listdir(tmp_path / "step-00000030")) == [
+    assert names(tmp_path) == ["step-00000020", "step-00000030"]
+    assert names(tmp_path / "step-00000030") == [
         "bert_config.json",
         "model.json",
         "model.safetensors",
@@ -81,19 +83,6 @@ def test_checkpoints_of_stops_are_removed_before_regular_ones(tmp_path, model):
     assert save(50) == [30, 40, 50]
 
 
-def test_an_unfinished_checkpoint_is_not_restored(tmp_path, model):
-    saved, _ = make_run(tmp_path, model)
-    saved.save(10)
-    with pytest.raises(KeyboardInterrupt):
-        with atomic_files.atomic_folder(str(tmp_path / "step-00000020")) as f:
-            assert os.path.isdir(f)
-            raise KeyboardInterrupt
-    assert os.listdir(tmp_path) == ["step-00000010"]
-    # Left behind by kill -9.
-    os.makedirs(tmp_path / ".step-00000030.0123456789abcdef.tmp")
-    assert saved.restore_latest() == 10
-
-
 def test_only_temporary_folders_of_a_killed_run_are_removed(tmp_path, model):
     run = tmp_path / "checkpoints"
     others = [
@@ -114,22 +103,6 @@ def test_only_temporary_folders_of_a_killed_run_are_removed(tmp_path, model):
     assert not any(path.exists() for path in leftovers)
     saved.save(10)
     assert all(path.exists() for path in others)
-
-
-def test_a_full_disk_raises_and_keeps_older_checkpoints(
-    tmp_path, model, monkeypatch
-):
-    saved, _ = make_run(tmp_path, model)
-    saved.save(10)
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(tensor_files, "write_tensors", full)
-    with pytest.raises(OSError, match="No space left.*Make room") as raised:
-        saved.save(20)
-    assert raised.value.filename == str(tmp_path / "step-00000020")
-    assert os.listdir(tmp_path) == ["step-00000010"]
 
 
 def flip(content, index):
@@ -179,10 +152,6 @@ def two(tmp_path, model):
     return saved, optimizer, states
 
 
-def names(folder):
-    return sorted(os.listdir(folder))
-
-
 @pytest.mark.parametrize(
     "file",
     [
@@ -199,6 +168,7 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(
     saved, optimizer, states = two
     run = tmp_path / "run"
     shutil.copytree(run, tmp_path / "good")
+    left = ["damaged-step-00000020", "step-00000010", "step-00000015"]
     for kind in DAMAGES:
         shutil.rmtree(run)
         shutil.copytree(tmp_path / "good", run)
@@ -219,17 +189,10 @@ def test_a_damaged_checkpoint_is_skipped_with_a_warning(
         assert int(optimizer.step.numpy()) == 10
         # It has been renamed, so it is no longer a checkpoint.
         assert run_models.newest_step(str(run)) == 10
-        assert names(saved.folder) == [
-            "damaged-step-00000020",
-            "step-00000010",
-        ]
+        assert names(saved.folder) == left[:2]
         assert saved.restore_latest() == 10
     saved.save(15)
-    assert names(saved.folder) == [
-        "damaged-step-00000020",
-        "step-00000010",
-        "step-00000015",
-    ]
+    assert names(saved.folder) == left
     # It is removed when the run reaches its step.
     saved.save(20)
     assert names(saved.folder) == ["step-00000015", "step-00000020"]
@@ -328,18 +291,6 @@ def test_an_intact_checkpoint_of_another_model_size_raises(model, two):
     assert names(saved.folder) == before
 
 
-@pytest.mark.parametrize(
-    "file", [model_folders.WEIGHTS, model_folders.OPTIMIZER]
-)
-def test_a_checkpoint_without_checksums_is_damaged(two, file):
-    saved, _, states = two
-    path = os.path.join(saved.path(20), checksums.STATE)
-    json_files.write(path, {"step": 20, "weights_sha256": states[20][0]})
-    damage(pathlib.Path(saved.path(20)) / file, "starts with garbage")
-    assert saved.restore_latest() == 10
-    assert state_of(saved) == states[10]
-
-
 def test_the_recovery_hint_names_the_last_checkpoint(two):
     saved, _, _ = two
     assert f"last checkpoint is {saved.path(20)}." in saved.recovery_hint()
@@ -358,11 +309,7 @@ def test_checkpoints_of_later_steps_do_not_displace_the_last_one(two):
     for step in (30, 40):
         os.makedirs(saved.path(step))
     saved.save(25)
-    assert names(saved.folder) == [
-        "step-00000025",
-        "step-00000030",
-        "step-00000040",
-    ]
+    assert run_models.steps(saved.folder) == [25, 30, 40]
     assert saved.restore_latest() == 25
 
 
@@ -584,12 +531,9 @@ def test_adapters_are_restored_exactly_and_merged_in_the_model_folder(
     plain = bert_tf.BertClassifier(tiny_config, num_classes=2)
     Checkpoint.open(folder).assign_to(plain)
     assert model_folders.digest(plain) == model_folders.digest(other)
-    kernel = model_folders.weight_names(plain)[
-        "encoder/layer_0/attention/query/kernel"
-    ]
-    merged = kernel.numpy()
-    frozen = values["encoder/layer_0/attention/query/kernel"]
-    assert np.abs(merged - frozen).max() > 0
+    kernel = "encoder/layer_0/attention/query/kernel"
+    merged = model_folders.weight_names(plain)[kernel].numpy()
+    assert (merged != values[kernel]).any()
 
     # With adapters, too: B is 0 then, since the kernels are merged.
     Checkpoint.open(folder).assign_to(other)
@@ -602,7 +546,5 @@ def test_a_damaged_file_of_adapters_is_a_damaged_checkpoint(tmp_path, model):
     saved.save(1)
     saved.save(2)
     path = tmp_path / "step-00000002" / model_folders.LORA
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.write_bytes(content)
+    damage(path, "bit flip near the end")
     assert saved.restore_latest() == 1

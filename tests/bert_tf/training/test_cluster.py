@@ -51,13 +51,10 @@ def tf_config(*workers, index=0, **others):
             "a:1 is listed twice",
         ),
         (tf_config(cluster={"chief": ["b:1", "c:1"]}), "more than one .chief"),
-        (tf_config("a"), "'a' is not an address"),
-        (tf_config(":1"), "':1' is not an address"),
-        (tf_config("a:0"), "'a:0' is not an address"),
-        (tf_config("a:65536"), "'a:65536' is not an address"),
-        (tf_config("a b:1"), "'a b:1' is not an address"),
-        (tf_config("grpc://a:1"), "'grpc://a:1' is not an address"),
-        (tf_config(7), "7 is not an address"),
+        *(
+            (tf_config(name), f"{name!r} is not an address")
+            for name in ("a", ":1", "a:0", "a:65536", "a b:1", "grpc://a:1", 7)
+        ),
     ],
     ids=lambda text: str(text)[:40],
 )
@@ -70,17 +67,17 @@ def test_multi_worker_needs_a_valid_tf_config(monkeypatch, text, message):
         strategies.make_strategy("multi_worker")
 
 
-def test_an_evaluator_is_ignored():
-    cluster = {"evaluator": ["c:1"], "worker": ["a:1", "b:2"]}
-    read = cluster_lib.read(tf_config(cluster=cluster, index=1))
-    assert read == (["a:1", "b:2"], 1)
-
-
-def test_the_chief_is_the_first_of_the_cluster():
-    cluster = {"worker": ["a:1", "b:2"], "chief": ["[::1]:3"]}
-    text = tf_config(cluster=cluster, index="1")
-    read = cluster_lib.read(text)
-    assert read == (["[::1]:3", "a:1", "b:2"], 2)
+@pytest.mark.parametrize(
+    ("other", "index", "expected"),
+    [
+        ({"evaluator": ["c:1"]}, 1, (["a:1", "b:2"], 1)),
+        ({"chief": ["[::1]:3"]}, "1", (["[::1]:3", "a:1", "b:2"], 2)),
+    ],
+)
+def test_the_chief_is_the_first_and_an_evaluator_none(other, index, expected):
+    cluster = {"worker": ["a:1", "b:2"]} | other
+    text = tf_config(cluster=cluster, index=index)
+    assert cluster_lib.read(text) == expected
 
 
 _keys = st.sampled_from(["cluster", "task", "worker", "type", "index"])

@@ -23,26 +23,23 @@ def test_settings_of_logs_and_checkpoints_are_not_decisive():
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    "changes",
     [
-        ("dropout", "device"),
-        ("use_one_hot_embeddings", True),  # Devices may round them.
-        ("learning_rate_schedule", "cosine"),
-        ("final_learning_rate", 1e-5),
-        ("adam_beta_1", 0.8),
-        ("adam_beta_2", 0.98),
-        ("adam_epsilon", 1e-8),
-        ("ema_decay", 0.99),
+        {"dropout": "device"},
+        {"use_one_hot_embeddings": True},  # Devices may round them.
+        {"learning_rate_schedule": "cosine"},
+        {"final_learning_rate": 1e-5},
+        {"adam_beta_1": 0.8},
+        {"adam_beta_2": 0.98},
+        {"adam_epsilon": 1e-8},
+        {"ema_decay": 0.99},
+        {"optimizer": "muon", "muon_learning_rate": 0.01},
     ],
 )
-def test_newer_options_are_in_run_json_unless_they_are_the_default(name, value):
+def test_newer_options_are_in_run_json_unless_they_are_the_default(changes):
+    name = list(changes)[-1]
     assert name not in settings(), "runs of earlier versions resume"
-    assert settings(**{name: value})[name] == value
-
-
-def test_a_learning_rate_of_muon_is_in_run_json():
-    options = {"optimizer": "muon", "muon_learning_rate": 0.01}
-    assert settings(**options)["muon_learning_rate"] == 0.01
+    assert settings(**changes).items() >= changes.items()
 
 
 def test_a_default_and_its_explicit_value_are_the_same_run():
@@ -63,41 +60,19 @@ def test_choices_are_complete():
     assert choices["input_mode"] == batches.INPUT_MODES
 
 
+MUON = {"optimizer": "muon", "muon_learning_rate": 0.01}
+
+
 @pytest.mark.parametrize(
-    "changes, message",
+    ("changes", "message"),
     [
-        (
-            {"save_checkpoints_minutes": 0},
-            "--save_checkpoints_minutes=0 should",
-        ),
-        ({"train_batch_size": 0}, "--train_batch_size=0 should be at least 1"),
-        (
-            {"learning_rate": 1e-4, "final_learning_rate": 1e-3},
-            "final_learning_rate=0.001 should be between 0 and the peak",
-        ),
-        (
-            {"final_learning_rate": 1e-5, "learning_rate_schedule": "constant"},
-            "does not apply to learning_rate_schedule=constant",
-        ),
-        (
-            {"muon_learning_rate": 0.0, "optimizer": "muon"},
-            "--muon_learning_rate=0.0 should be above 0",
-        ),
-        (
-            {"muon_learning_rate": 0.01},
-            "--muon_learning_rate=0.01 needs --optimizer=muon and",
-        ),
-        (
-            {
-                "muon_learning_rate": 0.01,
-                "optimizer": "muon",
-                "learning_rate": 0.0,
-            },
-            "--muon_learning_rate=0.01 needs .* above 0",
-        ),
-        ({"precision": "int8"}, "--precision=int8: choose one of float32, b"),
+        ({"train_batch_size": 0}, "train_batch_size=0 should be at least 1"),
+        ({"learning_rate": 1e-4, "final_learning_rate": 1e-3}, "=0.001 should"),
+        (MUON | {"muon_learning_rate": 0.0}, "_rate=0.0 should be above 0"),
+        (MUON | {"optimizer": "adamw"}, "=0.01 needs --optimizer=muon and"),
+        (MUON | {"learning_rate": 0.0}, "=0.01 needs .* above 0"),
     ],
 )
-def test_other_invalid_values_are_rejected(changes, message):
+def test_values_out_of_bounds_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         dataclasses.replace(CONFIG, **changes)

@@ -26,6 +26,20 @@ def strategy():
     return strategies.make_strategy("one_device")
 
 
+@pytest.fixture
+def evaluate(model, strategy):
+    """A function of batches that returns the metrics of the model."""
+    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
+    return functools.partial(evaluation.evaluate, step, strategy=strategy)
+
+
+@pytest.fixture
+def predict(model, strategy):
+    """A function of batches that returns the outputs of the model."""
+    step = evaluation.make_prediction_step(model, strategy)
+    return functools.partial(evaluation.predict, step, strategy=strategy)
+
+
 def batches_of(examples, batch_size, **replicas):
     """Splits rows into batches; the last is padded with zeros."""
     assert replicas in (
@@ -44,57 +58,32 @@ def batches_of(examples, batch_size, **replicas):
         }
 
 
-def test_metrics_do_not_depend_on_the_batch_size(
-    model, strategy, tiny_config, make_batch
+def test_metrics_are_those_of_the_model_for_any_batch_size(
+    model, evaluate, tiny_config, make_batch
 ):
     examples = make_batch(tiny_config, rows=7)
-    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
-    values = [
-        evaluation.evaluate(
-            step, functools.partial(batches_of, examples, size), strategy
-        )
+    values, *others = (
+        evaluate(functools.partial(batches_of, examples, size))
         for size in (7, 3, 2)
-    ]
-    for other in values[1:]:
-        assert list(other) == list(values[0])
-        np.testing.assert_allclose(
-            list(other.values()), list(values[0].values()), rtol=1e-5
-        )
-    assert set(values[0]) == {
-        "loss",
-        "masked_lm_loss",
-        "next_sentence_loss",
-        "masked_lm_accuracy",
-        "next_sentence_accuracy",
-    }
-
-
-def test_loss_is_a_sum_and_accuracy_a_fraction(
-    model, strategy, tiny_config, make_batch
-):
-    examples = make_batch(tiny_config, rows=5)
-    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
-    values = evaluation.evaluate(
-        step, functools.partial(batches_of, examples, 2), strategy
     )
+    for other in others:
+        assert list(other) == list(values)
+        assert other == pytest.approx(values, rel=1e-5)
     assert values["loss"] == pytest.approx(
         values["masked_lm_loss"] + values["next_sentence_loss"]
     )
-    outputs = model(next(batches_of(examples, 5)), training=False)
+    outputs = model(next(batches_of(examples, 7)), training=False)
     classes = np.argmax(outputs["next_sentence_logits"], -1)
     expected = np.mean(classes == examples["next_sentence_labels"])
     assert values["next_sentence_accuracy"] == pytest.approx(expected)
 
 
 def test_predictions_omit_padding_and_keep_order(
-    model, strategy, tiny_config, make_batch
+    predict, tiny_config, make_batch
 ):
     examples = make_batch(tiny_config, rows=5)
-    step = evaluation.make_prediction_step(model, strategy)
     expected, outputs = (
-        evaluation.predict(
-            step, functools.partial(batches_of, examples, size), strategy
-        )
+        predict(functools.partial(batches_of, examples, size))
         for size in (5, 2)
     )
     assert set(outputs) == {"masked_lm_logits", "next_sentence_logits"}
@@ -117,7 +106,7 @@ def nine_records(tmp_path, tiny_config, make_batch):
     return path
 
 
-def test_bucket_lengths_do_not_change_outputs(model, strategy, nine_records):
+def test_bucket_lengths_do_not_change_outputs(predict, evaluate, nine_records):
     def outputs_with(bucket_lengths):
         make_batches = functools.partial(
             batches.evaluation_batches,
@@ -128,16 +117,8 @@ def test_bucket_lengths_do_not_change_outputs(model, strategy, nine_records):
             bucket_lengths=bucket_lengths,
         )
         lengths = {batch["input_mask"].shape[1] for batch in make_batches()}
-        return (
-            lengths,
-            evaluation.predict(predict, make_batches, strategy),
-            evaluation.evaluate(evaluate, make_batches, strategy),
-        )
+        return lengths, predict(make_batches), evaluate(make_batches)
 
-    predict = evaluation.make_prediction_step(model, strategy)
-    evaluate = evaluation.make_evaluation_step(
-        pretraining.TASK, model, strategy
-    )
     plain, bucketed = outputs_with(()), outputs_with((6, 9))
     assert plain[0] == {12} < bucketed[0]
     for name, array in bucketed[1].items():
@@ -154,10 +135,7 @@ def test_results_on_several_devices_are_the_same_bit_for_bit(
         [sys.executable, replica_outputs.__file__, str(tmp_path)],
         check=True,
         env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "CUDA_VISIBLE_DEVICES": "",
-        },
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
     )
     for case in replica_outputs.CASES:
         one, *others = (
@@ -190,10 +168,7 @@ def test_outputs_of_different_lengths_are_padded(strategy):
             "is_real_example": tf.constant([1.0, is_real]),
             "example_index": tf.constant(indices),
         }
-        for length, is_real, indices in (
-            (3, 1.0, [2, 0]),
-            (1, 0.0, [1, 0]),
-        )
+        for length, is_real, indices in ((3, 1.0, [2, 0]), (1, 0.0, [1, 0]))
     ]
     outputs = evaluation.predict(step, lambda **_: dataset, strategy)
     padding = -np.inf
@@ -217,7 +192,6 @@ def test_outputs_that_are_not_finite_raise(strategy):
     assert predict()["logits"].tolist() == [1.0]
 
 
-def test_evaluation_without_examples_raises(model, strategy):
-    step = evaluation.make_evaluation_step(pretraining.TASK, model, strategy)
+def test_evaluation_without_examples_raises(evaluate):
     with pytest.raises(ValueError, match="the records have no examples"):
-        evaluation.evaluate(step, lambda **_: [], strategy)
+        evaluate(lambda **_: [])

@@ -1,15 +1,17 @@
+import dataclasses
 import inspect
-import json
 import os
 import re
 import shutil
 import signal
 import threading
 import time
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_processes import log_lines as lines
 
 from bert_tf.checkpoint import model_folders, run_models
 from bert_tf.model import fused
@@ -29,9 +31,7 @@ from bert_tf.training.config import TrainingConfig
 @pytest.fixture(scope="module")
 def tiny_config(tiny_config):
     """One layer, to trace in half the time."""
-    return type(tiny_config).from_dict(
-        tiny_config.to_dict() | {"num_hidden_layers": 1}
-    )
+    return dataclasses.replace(tiny_config, num_hidden_layers=1)
 
 
 @pytest.fixture(scope="module")
@@ -40,63 +40,70 @@ def batches(tiny_config, make_batch, make_batches):
     return make_batches(make_batch(tiny_config, rows=12), 4)
 
 
-def run(config, batches, folder, **changes):
-    """Trains; `changes` are TrainingConfig fields or arguments of `train`."""
-    strategy = strategies.make_strategy("one_device")
-    keywords = dict(
-        phases=[
-            loop.Phase(
-                num_steps=changes.pop("num_train_steps", 8), batches=batches
-            )
-        ],
-        settings={"task": "pretraining"},
-        metadata={"task": "pretraining"},
-        vocabulary=None,
+@pytest.fixture(scope="module")
+def run(tiny_config, batches):
+    """Trains in a folder, with other settings; returns digest and model."""
+
+    def train(
+        folder,
+        batches=batches,
+        *,
+        num_train_steps=8,
         num_warmup_steps=2,
-    )
-    for name in [*keywords, "on_checkpoint"]:
-        if name in changes:
-            keywords[name] = changes.pop(name)
-    settings = dict(
-        learning_rate=1e-2, save_checkpoints_steps=3, log_every_steps=2
-    )
-    settings = TrainingConfig(
-        output_dir=str(folder), **(settings | {"seed": 1} | changes)
-    )
-    model = loop.build_model(pretraining.TASK, config, strategy, settings)
-    digest = loop.train(
-        pretraining.TASK,
-        model,
-        keywords.pop("phases"),
-        settings,
-        strategy=strategy,
-        **keywords,
-    )
-    return digest, model
+        phases=None,
+        on_checkpoint=None,
+        **changes,
+    ):
+        strategy = strategies.make_strategy("one_device")
+        settings = {
+            "output_dir": str(folder),
+            "learning_rate": 1e-2,
+            "save_checkpoints_steps": 3,
+            "log_every_steps": 2,
+            "seed": 1,
+        }
+        settings = TrainingConfig(**settings | changes)
+        model = loop.build_model(
+            pretraining.TASK, tiny_config, strategy, settings
+        )
+        digest = loop.train(
+            pretraining.TASK,
+            model,
+            phases or [loop.Phase(num_steps=num_train_steps, batches=batches)],
+            settings,
+            strategy=strategy,
+            settings={"task": "pretraining"},
+            metadata={"task": "pretraining"},
+            vocabulary=None,
+            num_warmup_steps=num_warmup_steps,
+            on_checkpoint=on_checkpoint,
+        )
+        return digest, model
+
+    return train
 
 
 class Killed(BaseException):
     """Simulates a kill; nothing may catch it."""
 
 
-def lines(folder):
-    path = folder / "logs" / "train" / "steps.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()]
+def loss_curve(folder):
+    return [line["loss"] for line in lines(folder)]
 
 
 @pytest.fixture(scope="module")
-def complete(tmp_path_factory, tiny_config, batches):
+def complete(tmp_path_factory, run):
     """Folder and weights' digest of an eager run that was never stopped."""
     folder = tmp_path_factory.mktemp("complete")
     tf.config.run_functions_eagerly(True)
-    digest, _ = run(tiny_config, batches, folder)
+    digest, _ = run(folder)
     tf.config.run_functions_eagerly(False)
     return folder, digest
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_a_run_killed_at_any_step_ends_with_the_same_weights(
-    complete, tmp_path, tiny_config, batches, monkeypatch
+    complete, tmp_path, run, monkeypatch
 ):
     undisturbed, expected = complete
     write = checkpoints.RunCheckpoints.save
@@ -111,8 +118,8 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
         with monkeypatch.context() as patch:
             patch.setattr(checkpoints.RunCheckpoints, "save", save)
             with pytest.raises(Killed):
-                run(tiny_config, batches, folder)
-        digest, _ = run(tiny_config, batches, folder)
+                run(folder)
+        digest, _ = run(folder)
         assert digest == expected, kill
         values = [
             {name: line[name] for name in ("step", "loss", "gradient_norm")}
@@ -126,48 +133,18 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
         ]
 
 
-@pytest.mark.usefixtures("eagerly")
-def test_starting_a_finished_run_again_does_not_change_weights(
-    complete, tiny_config, batches
-):
-    folder, first = complete
-    again, _ = run(tiny_config, batches, folder)
-    assert first == again
-
-
-def test_training_lowers_the_loss(tmp_path, tiny_config, batches):
-    run(
-        tiny_config,
-        batches,
-        tmp_path,
-        num_train_steps=60,
-        num_warmup_steps=5,
-        save_checkpoints_steps=60,
-    )
-    logged = lines(tmp_path)
-    assert len(logged) == 60
-    assert logged[-1]["loss"] < 0.7 * logged[0]["loss"]
-    for name in (
-        "masked_lm_loss",
-        "next_sentence_loss",
-        "masked_lm_accuracy",
-        "next_sentence_accuracy",
-        "learning_rate",
-        "gradient_norm",
-    ):
-        assert np.isfinite(logged[-1][name]), name
-    assert any(
-        name.startswith("events.out")
-        for name in os.listdir(tmp_path / "logs" / "train")
-    )
+def test_training_lowers_the_loss(tmp_path, run):
+    steps = dict(num_train_steps=60, save_checkpoints_steps=60)
+    run(tmp_path, num_warmup_steps=5, **steps)
+    losses = loss_curve(tmp_path)
+    assert len(losses) == 60
+    assert losses[-1] < 0.7 * losses[0]
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_last_log_line_has_step_and_digest(
-    tmp_path, tiny_config, batches, caplog
-):
+def test_the_last_log_line_has_step_and_digest(tmp_path, run, caplog):
     caplog.set_level("INFO", logger="absl")
-    digest, model = run(tiny_config, batches, tmp_path)
+    digest, model = run(tmp_path)
     assert digest == model_folders.digest(model)
     assert caplog.messages[-1] == f"step 8  weights sha256 {digest}"
     line = next(x for x in caplog.messages if x.startswith("step 4/8"))
@@ -178,36 +155,16 @@ def test_the_last_log_line_has_step_and_digest(
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_folder_of_another_run_is_rejected(tmp_path, tiny_config, batches):
-    run(tiny_config, batches, tmp_path)
-    before = (tmp_path / "run.json").read_text()
-    with pytest.raises(ValueError, match="with other settings") as raised:
-        run(tiny_config, batches, tmp_path, settings={"task": "other"})
-    assert "was 'pretraining', is now 'other'" in str(raised.value)
-    assert (tmp_path / "run.json").read_text() == before
-
-
-def test_training_is_refused_if_weights_are_assumed_to_stay_the_same(
-    tmp_path, tiny_config, batches, monkeypatch
-):
-    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", "1")
-    with pytest.raises(ValueError, match="FROZEN_WEIGHTS=1 is set: .* unset"):
-        run(tiny_config, batches, tmp_path)
-    assert not os.listdir(tmp_path)
-
-
-@pytest.mark.usefixtures("eagerly")
 def test_a_loss_that_is_not_finite_stops_the_run(
-    tmp_path, tiny_config, make_batch, make_batches
+    tmp_path, tiny_config, run, make_batch, make_batches
 ):
     examples = make_batch(tiny_config, rows=12)
     examples["masked_lm_weights"][8:] = np.inf  # In the third batch.
     # No progress line is due before the end; the checkpoint comes first.
     with pytest.raises(FloatingPointError) as raised:
         run(
-            tiny_config,
-            make_batches(examples, 4),
             tmp_path,
+            make_batches(examples, 4),
             save_checkpoints_steps=2,
             log_every_steps=8,
         )
@@ -223,63 +180,50 @@ def test_a_loss_that_is_not_finite_stops_the_run(
 
 
 def test_a_batch_that_cannot_be_split_evenly_is_rejected():
-    class Three:
-        num_replicas_in_sync = 3
-
+    three = types.SimpleNamespace(num_replicas_in_sync=3)
     with pytest.raises(ValueError, match="32 examples is not a multiple of 3"):
-        run_checks.check_batch(Three(), 32, 1)
+        run_checks.check_batch(three, 32, 1)
     strategy = strategies.make_strategy("one_device")
     run_checks.check_batch(strategy, 32, 8)
     with pytest.raises(ValueError, match="accumulation_steps=5"):
         run_checks.check_batch(strategy, 32, 5)
 
 
-def test_steps_per_loop_must_divide_the_steps_between_checkpoints(
-    tmp_path, tiny_config, batches
+@pytest.mark.parametrize(
+    ("frozen", "steps", "message"),
+    [
+        ("1", 1, "FROZEN_WEIGHTS=1 is set: .* unset"),
+        ("0", 2, "steps=3 is not a multiple of .*=2"),
+    ],
+)
+def test_calls_that_cannot_be_made_are_refused_before_the_run(
+    tmp_path, run, monkeypatch, frozen, steps, message
 ):
-    with pytest.raises(ValueError, match="steps=3 is not a multiple of .*=2"):
-        run(tiny_config, batches, tmp_path, steps_per_loop=2)
+    monkeypatch.setenv("TF_ONEDNN_ASSUME_FROZEN_WEIGHTS", frozen)
+    with pytest.raises(ValueError, match=message):
+        run(tmp_path, steps_per_loop=steps)
     assert not os.listdir(tmp_path)
-
-
-def loss_curve(folder):
-    return [line["loss"] for line in lines(folder)]
-
-
-@pytest.mark.slow
-def test_steps_per_loop_does_not_change_losses(tmp_path, tiny_config, batches):
-    run(tiny_config, batches, tmp_path / "one")
-    # Calls of 3, 3 and 2 steps.
-    run(tiny_config, batches, tmp_path / "three", steps_per_loop=3)
-    assert len(lines(tmp_path / "three")) == 8
-    np.testing.assert_allclose(
-        loss_curve(tmp_path / "one"), loss_curve(tmp_path / "three"), rtol=1e-5
-    )
 
 
 @pytest.mark.usefixtures("eagerly")
 @pytest.mark.slow
 def test_phases_share_one_schedule_and_can_resume_at_any_step(
-    tmp_path, tiny_config, make_batch, make_batches
+    tmp_path, run, tiny_config, make_batch, make_batches
 ):
-    phases = [
-        loop.Phase(
-            num_steps=steps,
-            batches=make_batches(
-                make_batch(tiny_config, rows=12, tokens=tokens), 4
-            ),
-        )
-        for steps, tokens in ((5, 12), (3, 24))
-    ]
-    expected, _ = run(tiny_config, None, tmp_path / "complete", phases=phases)
+    phases = []
+    for steps, tokens in ((5, 12), (3, 24)):
+        examples = make_batch(tiny_config, rows=12, tokens=tokens)
+        batches = make_batches(examples, 4)
+        phases.append(loop.Phase(num_steps=steps, batches=batches))
+    expected, _ = run(tmp_path / "complete", phases=phases)
     rates = [line["learning_rate"] for line in lines(tmp_path / "complete")]
     np.testing.assert_allclose(np.diff(rates[2:]), -1e-2 / 8, rtol=1e-4)
     for stop in (5, 7):  # At the end of the first phase, and after it.
         folder = tmp_path / str(stop)
         match = f"after step {stop}, because of --stop_at_step"
         with pytest.raises(stopping.Stopped, match=match):
-            run(tiny_config, None, folder, phases=phases, stop_at_step=stop)
-        digest, _ = run(tiny_config, None, folder, phases=phases)
+            run(folder, phases=phases, stop_at_step=stop)
+        digest, _ = run(folder, phases=phases)
         assert digest == expected, stop
         assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
@@ -287,47 +231,31 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
 @pytest.mark.parametrize("number", [signal.SIGTERM, None])
 @pytest.mark.usefixtures("eagerly")
 def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
-    complete, tmp_path, tiny_config, batches, number
+    complete, tmp_path, run, batches, monkeypatch, number
 ):
     undisturbed, expected = complete
-    sent, file = [], tmp_path / "preempted"
+    file = tmp_path / "preempted"
 
-    def batches_then_signal(start_batch, **keywords):
-        dataset = batches(start_batch, **keywords)
-        for batch in dataset:
-            if len(sent) == 4:
+    def batches_then_signal(strategy, make, start):
+        """Yields batches; requests to stop with the fifth."""
+        for count, batch in enumerate(batches(start)):
+            if count == 4:
                 os.kill(os.getpid(), number) if number else file.touch()
-            sent.append(batch)
             yield batch
 
-    class Source:
-        """A dataset that requests to stop with its fifth batch."""
-
-        def __init__(self, start_batch, **keywords):
-            self.iterator = batches_then_signal(start_batch, **keywords)
-
-        def __next__(self):
-            return next(self.iterator)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            strategies,
-            "distribute_batches",
-            lambda strategy, make, start: Source(start),
-        )
-        before = number and signal.getsignal(number)
+    with monkeypatch.context() as patch:
+        patch.setattr(strategies, "distribute_batches", batches_then_signal)
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
-            run(tiny_config, batches, tmp_path, preemption_file=str(file))
-        assert (number and signal.getsignal(number)) is before
+            run(tmp_path, preemption_file=str(file))
     assert run_models.newest_step(str(tmp_path)) == 5
-    digest, _ = run(tiny_config, batches, tmp_path)
+    digest, _ = run(tmp_path)
     assert digest == expected
     assert loss_curve(tmp_path) == loss_curve(undisturbed)
 
 
 @pytest.mark.slow
 def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
-    tmp_path, tiny_config, batches
+    tmp_path, run, monkeypatch
 ):
     keywords = dict(
         num_train_steps=10**7,
@@ -342,60 +270,44 @@ def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
 
     real = train_step.TrainStep.__call__
 
-    def call(self, batches, num_steps):
+    def call(self, *arguments):
         timer = threading.Timer(8.0, kill_later)
         timer.start()
         try:
-            return real(self, batches, num_steps)
+            return real(self, *arguments)
         finally:
             timer.cancel()  # After the run, the signal would end pytest.
 
-    with pytest.MonkeyPatch.context() as patch:
+    with monkeypatch.context() as patch:
         patch.setattr(train_step.TrainStep, "__call__", call)
         with pytest.raises(stopping.Stopped, match="after step"):
-            run(tiny_config, batches, tmp_path / "stopped", **keywords)
+            run(tmp_path / "stopped", **keywords)
     assert time.monotonic() - signals[0] < 30
     step = run_models.newest_step(str(tmp_path / "stopped"))
     assert 0 < step < 10**6
     end = step + 3
     for folder in ("stopped", "whole"):
         with pytest.raises(stopping.Stopped, match="because of --stop_at"):
-            run(
-                tiny_config,
-                batches,
-                tmp_path / folder,
-                stop_at_step=end,
-                **keywords,
-            )
+            run(tmp_path / folder, stop_at_step=end, **keywords)
     stopped, whole = (lines(tmp_path / f) for f in ("stopped", "whole"))
     assert stopped == whole and len(whole) == end
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_checkpoints_are_also_saved_after_some_minutes(
-    tmp_path, tiny_config, batches, complete
-):
+def test_checkpoints_are_also_saved_after_some_minutes(tmp_path, run, complete):
     for minutes, steps in ((1e-9, [*range(1, 9)]), (1e9, [3, 6, 8])):
         folder = tmp_path / str(minutes)
         digest, _ = run(
-            tiny_config,
-            batches,
-            folder,
-            save_checkpoints_minutes=minutes,
-            keep_checkpoint_max=100,
+            folder, save_checkpoints_minutes=minutes, keep_checkpoint_max=100
         )
         assert run_models.steps(str(folder / "checkpoints")) == steps
         assert digest == complete[1]
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_run_works_outside_the_main_thread(
-    complete, tmp_path, tiny_config, batches
-):
+def test_a_run_works_outside_the_main_thread(complete, tmp_path, run):
     digests = []
-    thread = threading.Thread(
-        target=lambda: digests.append(run(tiny_config, batches, tmp_path)[0])
-    )
+    thread = threading.Thread(target=lambda: digests.append(run(tmp_path)[0]))
     thread.start()
     thread.join()
     assert digests == [complete[1]]
@@ -403,7 +315,7 @@ def test_a_run_works_outside_the_main_thread(
 
 @pytest.mark.slow
 def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
-    tmp_path, tiny_config, batches, monkeypatch
+    tmp_path, run, monkeypatch
 ):
     def num_traces():
         variables = inspect.getclosurevars(fused._gelu_gradient).nonlocals
@@ -418,23 +330,19 @@ def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
         num_train_steps=4,
     )
     before = num_traces()
-    expected, model = run(
-        tiny_config, batches, tmp_path / "complete", **keywords
-    )
+    expected, model = run(tmp_path / "complete", **keywords)
     assert num_traces() > before
     assert model.encoder.remat
     with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path / "two", stop_at_step=2, **keywords)
-    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+        run(tmp_path / "two", stop_at_step=2, **keywords)
+    digest, _ = run(tmp_path / "two", **keywords)
     assert digest == expected
     assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "complete")
     assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
 
 
 @pytest.mark.slow
-def test_a_float16_run_resumes_with_its_loss_scale(
-    tmp_path, tiny_config, batches, monkeypatch
-):
+def test_a_float16_run_resumes_with_its_loss_scale(tmp_path, run, monkeypatch):
     # The scale doubles every two steps, both before and after the stop.
     monkeypatch.setattr(
         train_step.LossScale.__init__, "__defaults__", (2.0**10, 2)
@@ -444,14 +352,14 @@ def test_a_float16_run_resumes_with_its_loss_scale(
     def scales(folder):
         return [line["loss_scale"] for line in lines(tmp_path / folder)]
 
-    expected, _ = run(tiny_config, batches, tmp_path / "complete", **keywords)
+    expected, _ = run(tmp_path / "complete", **keywords)
     doubled = [2.0**n for n in (10, 10, 11, 11, 12, 12)]
     assert scales("complete") == doubled
     # At step 3 there is one good step since it doubled.
     with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path / "two", stop_at_step=3, **keywords)
+        run(tmp_path / "two", stop_at_step=3, **keywords)
     shutil.copytree(tmp_path / "two", tmp_path / "without")
-    digest, _ = run(tiny_config, batches, tmp_path / "two", **keywords)
+    digest, _ = run(tmp_path / "two", **keywords)
     assert digest == expected
     assert scales("two") == doubled
     # Without the saved state the scales differ.
@@ -461,14 +369,20 @@ def test_a_float16_run_resumes_with_its_loss_scale(
         return run_checkpoints(*args, **keywords)
 
     monkeypatch.setattr(checkpoints, "RunCheckpoints", without_extra)
-    run(tiny_config, batches, tmp_path / "without", **keywords)
+    run(tmp_path / "without", **keywords)
     assert scales("without")[3:] == [2.0**n for n in (10, 10, 11)]
+
+
+class Events(list):
+    """Names of a run's log flushes, checkpoints and evaluations, in order."""
+
+    def evaluate(self, step):
+        self.append(f"evaluate {step}")
 
 
 @pytest.fixture
 def events(monkeypatch):
-    """Names of a run's log flushes, checkpoints and evaluations, in order."""
-    events = []
+    events = Events()
     flush, write = reporting.Report.flush, checkpoints.RunCheckpoints.save
 
     def flush_and_note(self):
@@ -486,47 +400,40 @@ def events(monkeypatch):
 
 @pytest.mark.usefixtures("eagerly")
 def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
-    tmp_path, tiny_config, batches, events
+    tmp_path, run, events
 ):
-    def evaluate(step):
-        events.append(f"evaluate {step}")
-
-    keywords = dict(log_every_steps=100, on_checkpoint=evaluate)
+    keywords = dict(log_every_steps=100, on_checkpoint=events.evaluate)
     with pytest.raises(stopping.Stopped):
-        run(tiny_config, batches, tmp_path, stop_at_step=4, **keywords)
+        run(tmp_path, stop_at_step=4, **keywords)
     # The checkpoint of step 4, the stop, is not a regular one.
     assert events == ["flush", "save 3", "evaluate 3", "flush", "save 4"]
     events.clear()
-    run(tiny_config, batches, tmp_path, **keywords)
+    run(tmp_path, **keywords)
     expected = ["flush", "save 6", "evaluate 6", "flush", "flush", "save 8"]
     assert events == [*expected, "evaluate 8"]
     events.clear()
-    run(tiny_config, batches, tmp_path, **keywords)
+    run(tmp_path, **keywords)
     assert not events  # Not evaluated again.
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_a_stopped_step_is_evaluated_by_the_next_start(
-    tmp_path, tiny_config, batches, events
+    tmp_path, run, batches, events
 ):
-    def evaluate(step):
-        events.append(f"evaluate {step}")
-
     def batches_with_signal(start_batch, **replicas):
         os.kill(os.getpid(), signal.SIGTERM)
         return batches(start_batch, **replicas)
 
-    keywords = dict(
-        log_every_steps=100, on_checkpoint=evaluate, save_checkpoints_steps=1
-    )
+    keywords = dict(log_every_steps=100, on_checkpoint=events.evaluate)
+    keywords["save_checkpoints_steps"] = 1
     with pytest.raises(stopping.Stopped, match="after step 1, with a check"):
-        run(tiny_config, batches_with_signal, tmp_path, **keywords)
+        run(tmp_path, batches_with_signal, **keywords)
     assert events == ["flush", "save 1"]
     events.clear()
     keywords["stop_at_step"] = 1
     for _ in range(2):
         with pytest.raises(stopping.Stopped):
-            run(tiny_config, batches, tmp_path, **keywords)
+            run(tmp_path, **keywords)
         assert events == ["evaluate 1"]
 
 
@@ -570,20 +477,15 @@ def test_calls_cover_every_step_once_from_anywhere(start):
     ],
 )
 def test_the_description_of_a_step_has_its_batch_within_the_phase(step, words):
-    class Saved:
-        def recovery_hint(self):
-            return "Hint."
-
-    described = loop._describe(make_phases(10, 7), Saved(), step)
+    saved = types.SimpleNamespace(recovery_hint=lambda: "Hint.")
+    described = loop._describe(make_phases(10, 7), saved, step)
     assert described == f"{words}. Hint."
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_final_sha256_is_that_of_the_averages(
-    tmp_path, tiny_config, batches
-):
+def test_the_final_sha256_is_that_of_the_averages(tmp_path, run):
     changes = {"num_train_steps": 2, "ema_decay": 0.5}
-    digest, model = run(tiny_config, batches, tmp_path / "ema", **changes)
+    digest, model = run(tmp_path / "ema", **changes)
     assert digest == model_folders.digest(model)
-    raw, _ = run(tiny_config, batches, tmp_path / "raw", num_train_steps=2)
+    raw, _ = run(tmp_path / "raw", num_train_steps=2)
     assert digest != raw

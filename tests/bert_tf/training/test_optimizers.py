@@ -112,27 +112,22 @@ def test_make_optimizer_has_the_defaults_of_each_optimizer():
     assert made.rate_factors == [4.0, 1.0]
 
 
-def test_the_schedule_at_start_in_warmup_after_it_and_at_the_end():
-    schedule = optimizers.WarmupDecay(1e-4, 100, 10)
-    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
-    expected = [0.0, 5e-5, 9e-5, 4.5e-5, 0.0, 0.0]
-    np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
-
-
 @pytest.mark.parametrize(
-    ("schedule", "expected"),
+    ("schedule", "final", "expected"),
     [
-        ("linear", [0.0, 2e-4, 3.66e-4, 2.13e-4, 0.6e-4, 0.6e-4]),
-        ("constant", [0.0, 2e-4, 4e-4, 4e-4, 4e-4, 4e-4]),
-        ("cosine", [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
-        ("one_cycle", [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
+        ("linear", 0.0, [0.0, 2e-4, 3.6e-4, 1.8e-4, 0.0, 0.0]),
+        ("linear", 0.6e-4, [0.0, 2e-4, 3.66e-4, 2.13e-4, 0.6e-4, 0.6e-4]),
+        ("constant", 0.0, [0.0, 2e-4, 4e-4, 4e-4, 4e-4, 4e-4]),
+        ("cosine", 0.6e-4, [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
+        ("one_cycle", 0.6e-4, [0.0, 2e-4, 4e-4, 2.3e-4, 0.6e-4, 0.6e-4]),
     ],
 )
-def test_schedules_fall_to_the_final_rate(schedule, expected):
-    final = 0.0 if schedule == "constant" else 0.6e-4
-    schedule = optimizers.WarmupDecay(4e-4, 100, 10, schedule, final)
-    rates = [float(schedule(step)) for step in (0, 5, 10, 55, 100, 200)]
+def test_schedules_fall_to_the_final_rate(schedule, final, expected):
+    made = optimizers.WarmupDecay(4e-4, 100, 10, schedule, final)
+    rates = [float(made(step)) for step in (0, 5, 10, 55, 100, 200)]
     np.testing.assert_allclose(rates, expected, rtol=1e-5, atol=1e-12)
+    without_warmup = optimizers.WarmupDecay(4e-4, 100, 0, schedule, final)
+    assert float(without_warmup(0)) == pytest.approx(4e-4)
 
 
 def test_cosine_and_one_cycle_differ_between_their_ends():
@@ -142,10 +137,6 @@ def test_cosine_and_one_cycle_differ_between_their_ends():
     )
     assert one_cycle == pytest.approx(0.75)
     assert cosine == pytest.approx((1 + np.cos(np.pi / 4)) / 2)
-
-
-def test_without_warmup_the_rate_starts_at_its_peak():
-    assert float(optimizers.WarmupDecay(1e-4, 100)(0)) == (pytest.approx(1e-4))
 
 
 def test_the_schedule_works_in_a_keras_optimizer():

@@ -8,18 +8,20 @@ import tensorflow as tf
 from bert_tf.training import reporting
 
 
+@pytest.fixture(autouse=True)
+def information(caplog):
+    """Lines of a run, which are not warnings, are in `caplog`, too."""
+    caplog.set_level("INFO", logger="absl")
+
+
 def lines(folder):
     text = (folder / "steps.jsonl").read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
 def make_report(folder, **changes):
-    settings = dict(
-        num_train_steps=5,
-        log_every_steps=2,
-    )
-    writer = reporting.Writer(str(folder))
-    return reporting.Report(writer, **(settings | changes))
+    settings = dict(num_train_steps=5, log_every_steps=2) | changes
+    return reporting.Report(reporting.Writer(str(folder)), **settings)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +46,6 @@ def add(report, step, *losses, **others):
 
 
 def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
-    caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path)
     for step in range(1, 6):
         add(report, step, float(step))
@@ -60,7 +61,6 @@ def test_a_line_shows_means_since_the_last_one(tmp_path, caplog):
 
 
 def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
-    caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path, log_every_steps=3)
     add(report, 1, 1.0, learning_rate=[0.5])
     add(report, 3, 2.0, 3.0, learning_rate=[0.25, 0.125])
@@ -80,8 +80,10 @@ def test_a_line_shows_the_current_learning_rate(tmp_path, caplog):
 
 
 def test_every_step_is_logged_with_its_own_values(tmp_path):
-    report = make_report(tmp_path)
+    report = make_report(tmp_path, log_every_steps=100)
     add(report, 1, 0.1)
+    report.flush()  # Before a line is due.
+    assert [line["step"] for line in lines(tmp_path)] == [1]
     add(report, 4, 0.2, 0.3, 0.4)
     add(report, 5, 0.7)
     assert lines(tmp_path) == [
@@ -90,17 +92,9 @@ def test_every_step_is_logged_with_its_own_values(tmp_path):
     ]
 
 
-def test_flush_writes_steps_before_a_line_is_due(tmp_path):
-    report = make_report(tmp_path, log_every_steps=100)
-    add(report, 1, 1.0)
-    report.flush()
-    assert [line["step"] for line in lines(tmp_path)] == [1]
-
-
 def test_with_several_steps_per_call_lines_follow_the_next_call(
     tmp_path, caplog
 ):
-    caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path, num_train_steps=100, log_every_steps=4)
     for step in (3, 6, 9):
         add(report, step, 1.0, 1.0, 1.0)
@@ -108,10 +102,15 @@ def test_with_several_steps_per_call_lines_follow_the_next_call(
     assert texts == ["step 3/100", "step 6/100", "step 9/100"]
 
 
-def test_paused_time_is_excluded_from_the_rates(tmp_path, monkeypatch, caplog):
-    caplog.set_level("INFO", logger="absl")
+@pytest.fixture
+def now(monkeypatch):
+    """A list of the time."""
     now = [0.0]
     monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_paused_time_is_excluded_from_the_rates(tmp_path, now, caplog):
     report = make_report(tmp_path)
     for step in (1, 2):
         now[0] += 1.0
@@ -127,11 +126,8 @@ def test_paused_time_is_excluded_from_the_rates(tmp_path, monkeypatch, caplog):
 
 
 def test_the_first_step_and_one_every_ten_seconds_are_printed(
-    tmp_path, monkeypatch, caplog
+    tmp_path, now, caplog
 ):
-    caplog.set_level("INFO", logger="absl")
-    now = [0.0]
-    monkeypatch.setattr(reporting.time, "monotonic", lambda: now[0])
     report = make_report(tmp_path, num_train_steps=100, log_every_steps=50)
     for step in range(1, 13):
         now[0] += 60.0 if step == 1 else 4.0
@@ -151,7 +147,6 @@ def test_the_first_step_and_one_every_ten_seconds_are_printed(
 
 
 def test_other_processes_than_the_chief_print_nothing(caplog):
-    caplog.set_level("INFO", logger="absl")
     report = reporting.Report(None, num_train_steps=5, log_every_steps=2)
     for step in range(1, 6):
         add(report, step, 1.0)
@@ -175,11 +170,8 @@ def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):
         file.write('{"step": 8, "lo')  # Incomplete after a kill.
     again = reporting.Writer(str(tmp_path), start_step=4)
     again.write(6, {"loss": 7.0})
-    assert lines(tmp_path) == [
-        {"step": 2, "loss": 2.0},
-        {"step": 4, "loss": 4.0},
-        {"step": 6, "loss": 7.0},
-    ]
+    found = [(line["step"], line["loss"]) for line in lines(tmp_path)]
+    assert found == [(2, 2.0), (4, 4.0), (6, 7.0)]
 
 
 def test_an_undefined_value_is_null_and_not_drawn(tmp_path, monkeypatch):
@@ -191,21 +183,19 @@ def test_an_undefined_value_is_null_and_not_drawn(tmp_path, monkeypatch):
 
 
 def test_a_step_evaluated_again_has_one_line(tmp_path):
-    for loss in (2.0, 1.0):  # Before training.
-        reporting.Writer(str(tmp_path)).write(0, {"loss": loss})
+    def write(step, loss, **start):
+        reporting.Writer(str(tmp_path), **start).write(step, {"loss": loss})
+
+    write(0, 2.0)
+    write(0, 1.0)  # Before training.
     first = reporting.Writer(str(tmp_path))
-    for step in (3, 6):
-        first.write(step, {"loss": 1.0})
-    first.write(6, {"loss": 2.0})
+    for step, loss in ((3, 1.0), (6, 1.0), (6, 2.0)):
+        first.write(step, {"loss": loss})
     # A run that only evaluates, at the step of the newest checkpoint.
-    reporting.Writer(str(tmp_path), start_step=6).write(6, {"loss": 3.0})
-    reporting.Writer(str(tmp_path), start_step=9).write(9, {"loss": 4.0})
-    assert lines(tmp_path) == [
-        {"step": 0, "loss": 1.0},
-        {"step": 3, "loss": 1.0},
-        {"step": 6, "loss": 3.0},
-        {"step": 9, "loss": 4.0},
-    ]
+    write(6, 3.0, start_step=6)
+    write(9, 4.0, start_step=9)
+    found = [(line["step"], line["loss"]) for line in lines(tmp_path)]
+    assert found == [(0, 1.0), (3, 1.0), (6, 3.0), (9, 4.0)]
 
 
 def test_a_full_disk_raises_and_leaves_no_incomplete_line(
@@ -245,7 +235,6 @@ def test_a_value_that_is_not_finite_raises_after_it_is_logged(tmp_path):
 
 
 def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
-    caplog.set_level("INFO", logger="absl")
     report = make_report(tmp_path)
     inf = float("inf")
     add(report, 1, 1.0, gradient_norm=[inf], loss_scale=[8.0])

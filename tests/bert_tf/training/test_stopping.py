@@ -140,8 +140,7 @@ def test_other_signals_do_not_notify():
 
 
 @pytest.mark.parametrize(
-    "signals",
-    [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)],
+    "signals", [(signal.SIGTERM, signal.SIGTERM), (signal.SIGINT,)]
 )
 def test_only_a_sigint_after_another_signal_stops_immediately(signals):
     with pytest.raises(KeyboardInterrupt):
@@ -153,11 +152,11 @@ def test_only_a_sigint_after_another_signal_stops_immediately(signals):
 
 
 def test_previous_signal_handlers_are_restored():
-    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+    numbers = signal.SIGTERM, signal.SIGINT
+    before = [signal.getsignal(number) for number in numbers]
     with stopping.after_step():
         assert signal.getsignal(signal.SIGTERM) != before[0]
-    now = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
-    assert now == before
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -37,10 +37,7 @@ def test_a_cpu_is_split_into_virtual_devices():
         [sys.executable, "-c", _SPLIT],
         check=True,
         env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(sys.path),
-            "CUDA_VISIBLE_DEVICES": "",
-        },
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
     ).stdout.split()
@@ -75,22 +72,22 @@ def test_the_hosts_of_a_tpu_read_records_without_python():
 # Errors.
 
 
-def test_an_unknown_strategy_is_rejected():
-    with pytest.raises(ValueError, match="'two'.*one_device, mirrored, mul"):
-        strategies.make_strategy("two")
-
-
-def test_splitting_the_cpu_too_late_is_rejected():
-    tf.constant(1)
-    with pytest.raises(ValueError, match="into 2 devices: TensorFlow already"):
-        strategies.make_strategy("mirrored", virtual_devices=2)
-
-
-def test_a_tpu_needs_a_name():
-    with pytest.raises(ValueError, match="needs --tpu"):
-        strategies.make_strategy("tpu")
-    with pytest.raises(ValueError, match="needs --distribution_strategy=tpu"):
-        strategies.make_strategy("mirrored", tpu="local")
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("two", {}, "'two'.*one_device, mirrored, mul"),
+        ("tpu", {}, "needs --tpu"),
+        ("mirrored", {"tpu": "local"}, "needs --distribution_strategy=tpu"),
+        ("mirrored", {"virtual_devices": 2}, "into 2 devices: TensorFlow alr"),
+        ("one_device", {"virtual_devices": 2}, "=mirrored, not one_device"),
+        ("multi_worker", {"virtual_devices": 2}, "=mirrored, not multi_worker"),
+        ("tpu", {"virtual_devices": 2}, "=mirrored, not tpu"),
+    ],
+)
+def test_strategies_without_their_devices_are_refused(name, options, message):
+    tf.constant(1)  # Too late to split the CPU.
+    with pytest.raises(ValueError, match=message):
+        strategies.make_strategy(name, **options)
 
 
 def test_a_tensorflow_without_tpu_kernels_is_named_with_its_wheel():
@@ -111,9 +108,35 @@ def test_tensorflows_error_for_missing_kernels_is_translated(monkeypatch):
     assert "'ConfigureDistributedTPU'" in str(info.value.__cause__)
 
 
-def fail_with(error, monkeypatch):
-    """Lets the initialization of the TPU fail; returns our message."""
+# What tensorflow-tpu 2.20.0 with libtpu 0.0.14 raises.
+NO_TPU = (
+    "Graph execution error:\n\nDetected at node disconnect_tpu_host/_1 "
+    "defined at (most recent call last):\n<stack traces unavailable>\n"
+    "RET_CHECK failure (tpu_node_interfaces.cc:432) *platform \n\t [[x]]"
+)
 
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            tf.errors.InternalError(None, None, NO_TPU),
+            "local: RET_CHECK failure (tpu_node_interfaces.cc:432) *",
+        ),
+        (RuntimeError(), "local: RuntimeError. Give"),
+        (
+            urllib.error.URLError("Name or service not known"),
+            "does not answer (Name or service not known)",
+        ),
+        (
+            urllib.error.HTTPError("http://x", 404, "Not Found", None, None),
+            "HTTP Error 404: Not Found. Give",
+        ),
+    ],
+)
+def test_a_tpu_that_does_not_start_is_named_by_the_cause(
+    monkeypatch, error, words
+):
     def initialize(resolver):
         raise error
 
@@ -123,29 +146,9 @@ def fail_with(error, monkeypatch):
     )
     with pytest.raises(ValueError, match="^No TPU at --tpu=local: ") as info:
         strategies.make_strategy("tpu", tpu="local")
-    return str(info.value)
-
-
-def test_a_machine_without_a_tpu_is_named_by_the_cause(monkeypatch):
-    # What tensorflow-tpu 2.20.0 with libtpu 0.0.14 raises.
-    text = (
-        "Graph execution error:\n\nDetected at node disconnect_tpu_host/_1 "
-        "defined at (most recent call last):\n<stack traces unavailable>\n"
-        "RET_CHECK failure (tpu_node_interfaces.cc:432) *platform \n\t [[x]]"
-    )
-    message = fail_with(tf.errors.InternalError(None, None, text), monkeypatch)
-    assert "local: RET_CHECK failure (tpu_node_interfaces.cc:432) *" in message
-    assert "\n" not in message and "or local on a TPU VM" in message
-    assert "local: RuntimeError. Give" in fail_with(RuntimeError(), monkeypatch)
-
-
-def test_a_name_that_cannot_be_looked_up_is_named_with_the_reason(monkeypatch):
-    error = urllib.error.URLError("Name or service not known")
-    message = fail_with(error, monkeypatch)
-    assert "does not answer (Name or service not known)" in message
-    error = urllib.error.HTTPError("http://x", 404, "Not Found", None, None)
-    message = fail_with(error, monkeypatch)
-    assert "HTTP Error 404: Not Found. Give" in message
+    message = str(info.value)
+    assert words in message and "\n" not in message
+    assert message.endswith("or local on a TPU VM.")
 
 
 def test_an_address_where_nothing_answers_is_named_at_once():
@@ -209,12 +212,6 @@ def test_workers_are_counted_from_the_chief(monkeypatch, job, index, expected):
     monkeypatch.setattr(strategies, "num_workers", lambda _: 3)
     assert strategies.worker_index(strategy) == expected
     assert strategies.is_chief(strategy) == (job == "chief")
-
-
-@pytest.mark.parametrize("name", ["one_device", "multi_worker", "tpu"])
-def test_virtual_devices_need_mirrored(name):
-    with pytest.raises(ValueError, match=f"=mirrored, not {name}"):
-        strategies.make_strategy(name, virtual_devices=2)
 
 
 def test_lost_worker_errors_are_translated(monkeypatch):

@@ -57,11 +57,22 @@ def test_steps_follow_from_epochs_and_complete_calls():
     assert steps == (1, 0, 1)
 
 
-def test_auto_is_the_default_and_uses_the_training_rows(sets):
-    assert find(sets) == (4, 12)
-    assert find(sets, "auto") == (4, 12)
-    # Without them, as in prediction, it uses the first split.
-    del sets["train"]
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([], (4, 12)),  # Of the training rows.
+        (["auto"], (4, 12)),
+        (["none"], ()),
+        (["16", "4", "8", "4"], (4, 8, 16)),
+        (["1"], (1,)),
+    ],
+)
+def test_lengths_are_chosen_or_a_sorted_list(sets, given, expected):
+    assert find(sets, *given) == expected
+
+
+def test_without_training_rows_lengths_are_those_of_the_first_split(sets):
+    del sets["train"]  # As in prediction.
     assert find(sets) == (16,)
 
 
@@ -70,15 +81,6 @@ def test_a_further_length_has_to_save_more_time_than_its_compilation(sets):
     # compiling 5e9 / 10,000^2 = 50 tokens.
     assert find(sets, hidden_size=10_000, num_train_epochs=3.0) == (12,)
     assert find(sets, hidden_size=10_000, num_train_epochs=4.0) == (4, 12)
-
-
-def test_none_means_no_bucket_lengths(sets):
-    assert find(sets, "none") == ()
-
-
-def test_a_list_is_sorted_without_duplicates(sets):
-    assert find(sets, "16", "4", "8", "4") == (4, 8, 16)
-    assert find(sets, "1") == (1,)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,10 @@ import keras
 import numpy as np
 import planted_ner as planted
 import pytest
+from contracts import tasks
 
 from bert_tf.model import models
-from bert_tf.tasks import ner, ner_scores
+from bert_tf.tasks import ner
 from bert_tf.training import strategies
 from bert_tf.workflows import fine_tuning, ner_features
 from bert_tf.workflows.configs import NerConfig
@@ -157,13 +158,7 @@ def test_training_writes_best_model_results_and_predictions(
     assert results["dev"]["entity_f1"] > 0.9
     written = json.loads((output / "eval_results.json").read_text())
     assert written["dev"] == results["dev"]
-    text = (output / "predictions" / "dev.txt").read_text()
-    blocks = [b.splitlines() for b in text.split("\n\n") if b]
-    gold, predicted = (
-        [[line.split()[column] for line in block] for block in blocks]
-        for column in (-2, -1)
-    )
-    scores = ner_scores.score(gold, predicted)
+    scores = tasks.ner_scores(None, output / "predictions")
     assert scores["entity_f1"] == results["dev"]["entity_f1"]
     best = json.loads((output / "best" / "model.json").read_text())
     assert best["labels"] == LABELS

@@ -3,6 +3,7 @@ import importlib.metadata
 import json
 import sys
 
+import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
@@ -77,11 +78,8 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
     read = run_history.read_flags(str(tmp_path))
     assert read.script == "run_pretraining"
     assert read.versions == {"python": "3.0.1", "tensorflow": "1.15.0"}
-    assert read.flags == {
-        "input_file": "a=b,c",
-        "nodo_eval": "",
-        "vocab_file": "",
-    }
+    expected = {"input_file": "a=b,c", "nodo_eval": "", "vocab_file": ""}
+    assert read.flags == expected
 
 
 @pytest.mark.parametrize(
@@ -103,15 +101,9 @@ def test_other_versions_are_logged_as_warnings(caplog):
             }
         )
     assert [text.split(":")[0] for text in caplog.messages] == [
-        f"numpy was 0.1 in this run and is {version('numpy')} here",
+        f"numpy was 0.1 in this run and is {np.__version__} here",
         "no-such-library was 2.0 in this run and is not installed here",
     ]
-
-
-def version(name):
-    import importlib.metadata
-
-    return importlib.metadata.version(name)
 
 
 def test_read_log_returns_values_by_step(tmp_path):

@@ -18,6 +18,11 @@ from tfrecords.text import vocab
 LABELS = ["bad", "good", "so so"]
 
 
+def student_of(**changes):
+    config = exports.make_model("classification").config
+    return dataclasses.replace(config, **changes)
+
+
 def task_of(labels, name="x"):
     task = planted_tasks.classification(name, len(labels))
     task.table = dataclasses.replace(task.table, labels=tuple(labels))
@@ -33,12 +38,10 @@ def config_of(path, **changes):
 def load(path, task=None, student=None, max_seq_length=16, **changes):
     vocab_file = changes.pop("vocab_file", exports.VOCAB_FILE)
     lower = changes.pop("do_lower_case", True)
-    if student is None:
-        student = exports.make_model("classification").config
     return teachers.load(
         task or task_of(LABELS),
         config_of(path, **changes),
-        student,
+        student or student_of(),
         strategies.make_strategy("one_device"),
         precision=None,
         accept_tokenizer_differences=False,
@@ -55,6 +58,19 @@ def classifier(tmp_path_factory):
     model = exports.make_model("classification", num_hidden_layers=2)
     exports.save_model(model, "classification", folder)
     return folder
+
+
+@pytest.fixture
+def save_pretrained(tmp_path):
+    """Saves a model of pre-training; returns its folder and its config."""
+
+    def save(**more):
+        model = exports.make_model("pretraining")
+        folder = tmp_path / "pretrained"
+        exports.save_model(model, "pretraining", folder, labels=None, **more)
+        return folder, model.config
+
+    return save
 
 
 def weights_of(model):
@@ -101,14 +117,8 @@ def test_without_a_teacher_nothing_changes():
     assert "temperature" in config_of("y").decisive_settings()
 
 
-def test_relations_alone_need_no_head_of_the_task(tmp_path):
-    exports.save_model(
-        exports.make_model("pretraining"),
-        "pretraining",
-        tmp_path / "ours",
-        labels=None,
-    )
-    given = model_folders.read(str(tmp_path / "ours"))
+def test_relations_alone_need_no_head_of_the_task(tmp_path, save_pretrained):
+    given = model_folders.read(str(save_pretrained()[0]))
     # A BERT without heads, as of many Hugging Face folders.
     checkpoint_folders.write(
         checkpoint_folders.pretraining(given), tmp_path / "x", "hugging_face"
@@ -122,9 +132,7 @@ def test_relations_alone_need_no_head_of_the_task(tmp_path):
     # Its new heads are random, and not a part of what a run must repeat.
     keras.utils.set_random_seed(7)
     again = load(
-        tmp_path / "x",
-        student=teacher.model.config,
-        distillation_losses=losses,
+        tmp_path / "x", student=teacher.model.config, distillation_losses=losses
     )
     kernel = "next_sentence/dense/kernel"
     found, other = (weights_of(x.model)[kernel] for x in (teacher, again))
@@ -159,10 +167,7 @@ def test_layers_are_copied(classifier):
 def test_layers_that_do_not_fit_are_refused(
     classifier, layers, changes, message
 ):
-    sizes = dataclasses.replace(
-        exports.make_model("classification").config, **changes
-    )
-    student = task_of(LABELS).build_model(sizes)
+    student = task_of(LABELS).build_model(student_of(**changes))
     teacher = load(classifier, init_from_teacher_layers=layers)
     with pytest.raises(ValueError, match=message):
         teacher.copy_layers(student)
@@ -179,10 +184,7 @@ def test_layers_that_do_not_fit_are_refused(
         ({"max_seq_length": 65}, "max_position_embeddings=64; examples have"),
         ({"do_lower_case": False}, "do_lower_case=True, the student has False"),
         (
-            {
-                "distillation_losses": ("hidden_relations",),
-                "relation_heads": 3,
-            },
+            {"distillation_losses": ("hidden_relations",), "relation_heads": 3},
             "relation_heads=3 should divide the hidden sizes of teacher, 16,",
         ),
         (
@@ -201,17 +203,12 @@ def test_a_teacher_that_does_not_fit_is_refused(classifier, case, message):
 
 
 def test_another_vocabulary_or_kind_of_model_is_refused(classifier, tmp_path):
-    (tmp_path / "vocab.txt").write_text(
-        "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n"
-    )
-    other = str(tmp_path / "vocab.txt")
+    other = tmp_path / "vocab.txt"
+    other.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\n")
     with pytest.raises(ValueError, match="another vocabulary than .*vocab.txt"):
-        load(classifier, vocab_file=other)
-    student = dataclasses.replace(
-        exports.make_model("classification").config, is_causal=True
-    )
+        load(classifier, vocab_file=str(other))
     with pytest.raises(ValueError, match="is_causal=False, the student True"):
-        load(classifier, student=student)
+        load(classifier, student=student_of(is_causal=True))
 
 
 def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
@@ -236,32 +233,20 @@ def test_folders_without_a_model_with_two_or_a_broken_one_are_named(
             load(path)
 
 
-@pytest.mark.parametrize("pairs", ["next_sentence", "none"])
-def test_heads_that_were_never_trained_do_not_teach(tmp_path, pairs):
-    model = exports.make_model("pretraining")
+def test_heads_that_were_never_trained_do_not_teach(save_pretrained):
     untrained = ["next_sentence/dense/kernel", "next_sentence/dense/bias"]
-    exports.save_model(
-        model,
-        "pretraining",
-        tmp_path / "x",
-        labels=None,
-        untrained=untrained,
-    )
-    task = pretraining.PretrainingTask(pairs)
-    if pairs == "none":
-        assert load(tmp_path / "x", task)
-        return
+    folder, _ = save_pretrained(untrained=untrained)
+    assert load(folder, pretraining.PretrainingTask("none"))
     with pytest.raises(ValueError, match="never trained: next_sentence/dense"):
-        load(tmp_path / "x", task)
+        load(folder, pretraining.TASK)
 
 
-def test_a_teacher_that_predicts_other_ids_does_not_teach(tmp_path):
-    model = exports.make_model("pretraining")
-    exports.save_model(model, "pretraining", tmp_path / "x", labels=None)
-    size = model.config.vocab_size
-    student = dataclasses.replace(model.config, vocab_size=size - 8)
+def test_a_teacher_that_predicts_other_ids_does_not_teach(save_pretrained):
+    folder, config = save_pretrained()
+    size = config.vocab_size
+    student = dataclasses.replace(config, vocab_size=size - 8)
     with pytest.raises(ValueError, match=f"vocab_size={size}, the student"):
-        load(tmp_path / "x", pretraining.TASK, student)
+        load(folder, pretraining.TASK, student)
 
 
 def test_choices_have_no_relations(tmp_path):
@@ -280,64 +265,51 @@ def test_choices_have_no_relations(tmp_path):
         ({}, "next_sentence", "sentence_order"),
     ],
 )
-def test_pairs_of_another_kind_do_not_teach(tmp_path, more, taught, asked):
-    model = exports.make_model("pretraining")
-    folder = tmp_path / "x"
-    exports.save_model(model, "pretraining", folder, labels=None, **more)
+def test_pairs_of_another_kind_do_not_teach(
+    save_pretrained, more, taught, asked
+):
+    folder, _ = save_pretrained(**more)
     message = f"pairs={taught}, the records have pairs={asked}"
     with pytest.raises(ValueError, match=message):
         load(folder, pretraining.PretrainingTask(asked))
+
+
+TEACHER = {"teacher": "t"}
+RELATIONS = TEACHER | {"distillation_losses": ("hidden_relations",)}
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"temperature": 3.0}, "--temperature=3.0 needs --teacher"),
+        (TEACHER | {"temperature": 0.0}, "temperature=0.0 should be abov"),
+        (TEACHER | {"relation_layer": 3}, "--relation_layer=3 has no eff"),
         (
-            {"teacher": "t", "temperature": 0.0},
-            "temperature=0.0 should be abov",
-        ),
-        (
-            {"teacher": "t", "relation_layer": 3},
-            "--relation_layer=3 has no eff",
-        ),
-        (
-            {
-                "teacher": "t",
-                "distillation_losses": ("hidden_relations",),
-                "temperature": 4.0,
-            },
+            RELATIONS | {"temperature": 4.0},
             "--temperature=4.0 has no effect with --distillation_losses=hidden",
         ),
-        ({"teacher": "t", "distillation_weight": 1.5}, "be at most 1.0"),
-        ({"teacher": "t", "distillation_weight": 0.0}, "should be above 0"),
+        (TEACHER | {"distillation_weight": 1.5}, "be at most 1.0"),
+        (TEACHER | {"distillation_weight": 0.0}, "should be above 0"),
         (
-            {"teacher": "t", "distillation_losses": ("logits",)},
+            TEACHER | {"distillation_losses": ("logits",)},
             "distillation_losses=logits should be one or more of soft_targets,",
         ),
         (
-            {
-                "teacher": "t",
-                "distillation_losses": ("hidden_relations",),
-                "distillation_weight": 1.0,
-            },
+            RELATIONS | {"distillation_weight": 1.0},
             "without soft_targets .* trains no head",
         ),
         (
-            {"teacher": "t", "init_from_teacher_layers": ("first",)},
+            TEACHER | {"init_from_teacher_layers": ("first",)},
             "layers=first should be numbers of layers",
         ),
         (
-            {
-                "teacher": "t",
-                "init_from_teacher_layers": ("1",),
-                "init_checkpoint": "m",
-            },
+            TEACHER
+            | {"init_from_teacher_layers": ("1",), "init_checkpoint": "m"},
             "--init_from_teacher_layers=1 is given instead of "
             "--init_checkpoint, which is m",
         ),
         (
-            {"teacher": "t", "feature_layers": ("last",)},
+            TEACHER | {"feature_layers": ("last",)},
             "--teacher=t: with --feature_layers",
         ),
     ],

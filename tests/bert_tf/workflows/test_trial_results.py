@@ -8,15 +8,15 @@ import pytest
 from bert_tf.workflows import trial_results
 
 
-def write(folder, score, baseline=0.5, **more):
+def write(folder, **more):
     folder.mkdir(parents=True)
     content = {
         "task_name": "MNLI",
         "step": 7,
         "best_metric": "accuracy",
-        "dev_matched": {"loss": 1.0, "accuracy": score},
+        "dev_matched": {"loss": 1.0, "accuracy": 0.75},
         "dev_mismatched": {"loss": 1.0, "accuracy": 0.99},
-        "majority_baseline": {"dev_matched": {"accuracy": baseline}},
+        "majority_baseline": {"dev_matched": {"accuracy": 0.5}},
     }
     (folder / "eval_results.json").write_text(json.dumps(content | more))
     return str(folder)
@@ -24,7 +24,7 @@ def write(folder, score, baseline=0.5, **more):
 
 def test_the_first_dev_set_decides(tmp_path):
     assert not trial_results.is_done(str(tmp_path))
-    folder = write(tmp_path / "a", 0.75)
+    folder = write(tmp_path / "a")
     assert trial_results.is_done(folder)
     assert trial_results.read(folder) == {
         "has_failed": False,
@@ -39,36 +39,37 @@ def test_the_first_dev_set_decides(tmp_path):
 
 @pytest.mark.parametrize(
     ("score", "baseline", "is_degenerate"),
-    [(0.5, 0.5, True), (0.4, 0.5, True), (0.51, 0.5, False), (0.0, 0.0, True)],
+    [
+        (0.5, {"accuracy": 0.5}, True),
+        (0.4, {"accuracy": 0.5}, True),
+        (0.51, {"accuracy": 0.5}, False),
+        (0.0, {"accuracy": 0.0}, True),
+        (0.0, {}, False),
+        # An undefined score.
+        (None, {"accuracy": None}, True),
+        (None, {"accuracy": 0.0}, True),  # As of an earlier version.
+        (0.2, {"accuracy": None}, False),
+        (-0.1, {"accuracy": None}, True),
+        (0.0, {"accuracy": None}, True),
+    ],
 )
 def test_a_run_not_better_than_the_baseline_is_degenerate(
     tmp_path, score, baseline, is_degenerate
 ):
-    result = trial_results.read(write(tmp_path / "a", score, baseline))
-    assert result["is_degenerate"] is is_degenerate
-
-
-@pytest.mark.parametrize(
-    ("score", "baseline", "is_degenerate"),
-    [
-        (None, None, True),
-        (None, 0.0, True),  # The baseline of an earlier version.
-        (0.2, None, False),
-        (-0.1, None, True),
-        (0.0, None, True),
-    ],
-)
-def test_an_undefined_score_is_degenerate_and_has_a_reason(
-    tmp_path, score, baseline, is_degenerate
-):
-    result = trial_results.read(write(tmp_path / "a", score, baseline))
+    # A loss may be of any value.
+    scores = {"loss": float("nan"), "accuracy": score}
+    baselines = {"dev_matched": baseline} if baseline else {}
+    more = {"dev_matched": scores, "majority_baseline": baselines}
+    result = trial_results.read(write(tmp_path / "a", **more))
+    assert result["score"] == score
+    assert result["majority_baseline"] == baseline.get("accuracy")
     assert result["is_degenerate"] is is_degenerate
     reason = "all predictions, or all labels, are the same"
     assert result.get("undefined") == (reason if score is None else None)
 
 
 def test_the_baseline_has_another_name_in_files_of_version_0_1(tmp_path):
-    folder = write(tmp_path / "a", 0.75)
+    folder = write(tmp_path / "a")
     expected = trial_results.read(folder)
     path = tmp_path / "a" / "eval_results.json"
     text = path.read_text()
@@ -78,23 +79,9 @@ def test_the_baseline_has_another_name_in_files_of_version_0_1(tmp_path):
 
 
 def test_a_score_that_is_missing_is_an_error(tmp_path):
-    folder = write(tmp_path / "a", 0.5, dev_matched={"loss": 1.0})
+    folder = write(tmp_path / "a", dev_matched={"loss": 1.0})
     with pytest.raises(ValueError, match="dev_matched.accuracy is missing"):
         trial_results.read(folder)
-
-
-def test_without_a_baseline_no_run_is_degenerate(tmp_path):
-    result = trial_results.read(
-        write(tmp_path / "a", 0.0, majority_baseline={})
-    )
-    assert result["majority_baseline"] is None
-    assert not result["is_degenerate"]
-
-
-def test_a_loss_that_is_not_finite_is_read(tmp_path):
-    scores = {"loss": float("nan"), "accuracy": 0.75}
-    folder = write(tmp_path / "a", 0.5, dev_matched=scores)
-    assert trial_results.read(folder)["score"] == 0.75
 
 
 def make_result(score, **setting):

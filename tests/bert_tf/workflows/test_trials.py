@@ -3,9 +3,9 @@
 import dataclasses
 import json
 import os
-import pathlib
 import sys
 
+import planted_data
 import pytest
 
 from bert_tf.training import stopping
@@ -15,23 +15,16 @@ from bert_tf.workflows.configs import TrialsConfig
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
-SEA = ["The sea", "A ship", "The captain", "The crew", "A white sail"]
-
 
 @pytest.fixture
 def flags(tmp_path, tiny_config, tiny_vocab_file):
     """Flags of a run on a small CoLA data set."""
     one_layer = dataclasses.replace(tiny_config, num_hidden_layers=1)
     one_layer.to_json_file(tmp_path / "bert_config.json")
-    folder = tmp_path / "CoLA"
-    folder.mkdir()
-    rows = [f"a\t{n % 2}\t\t{SEA[n % 5]} {n}\n" for n in range(20)]
-    (folder / "train.tsv").write_text("".join(rows))
-    (folder / "dev.tsv").write_text("".join(rows[:8]))
-    (folder / "test.tsv").write_text("index\tsentence\n0\tThe sea\n1\tsea\n")
+    planted_data.write_glue(tmp_path / "glue")
     return [
         "--task_name=CoLA",
-        f"--data_dir={folder}",
+        f"--data_dir={tmp_path / 'glue/CoLA'}",
         f"--vocab_file={tiny_vocab_file}",
         f"--bert_config_file={tmp_path / 'bert_config.json'}",
         f"--output_dir={tmp_path / 'run'}",
@@ -42,6 +35,13 @@ def flags(tmp_path, tiny_config, tiny_vocab_file):
         "--do_train",
         "--do_eval",
     ]
+
+
+@pytest.fixture
+def without_grid(flags):
+    """Those flags without the ones that a grid has values for."""
+    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
+    return [flag for flag in flags if not flag.startswith(by_grid)]
 
 
 @pytest.fixture
@@ -86,50 +86,6 @@ def test_the_grid_of_the_paper_has_24_settings():
     )
 
 
-def test_a_run_with_an_undefined_score_is_not_the_best(
-    flags, tmp_path, monkeypatch, caplog
-):
-    scores = {"seed_5": None, "seed_6": -0.5, "seed_7": None}
-
-    class Process:
-        """A run that only writes its score."""
-
-        def __init__(self, command, env):
-            (line,) = [w for w in command if w.startswith("--output_dir=")]
-            folder = pathlib.Path(line.removeprefix("--output_dir="))
-            if folder.name not in scores:
-                return  # The evaluation of the best.
-            (folder / "best").mkdir(parents=True)
-            (folder / "best/name").write_text(folder.name)
-            results = {
-                "task_name": "CoLA",
-                "step": 1,
-                "best_metric": "spearman",
-                "dev": {"spearman": scores[folder.name]},
-                "majority_baseline": {"dev": {"spearman": None}},
-            }
-            json_files.write(folder / "eval_results.json", results)
-
-        def wait(self):
-            return 0
-
-        def poll(self):
-            return 0
-
-    monkeypatch.setattr(trials.subprocess, "Popen", Process)
-    with caplog.at_level("INFO", logger="absl"):
-        run(*flags, "--num_restarts=3", "--seed=5")
-    assert (tmp_path / "run/best/name").read_text() == "seed_6"
-    written = json_files.read(tmp_path / "run/trials.json")
-    assert [x["score"] for x in written["trials"]] == [None, -0.5, None]
-    assert written["trials"][0]["undefined"].startswith("all predictions, or")
-    (setting,) = written["settings"]
-    assert setting["mean"] is None and setting["best"] == -0.5
-    assert "trial 1 of 3: seed_5  dev spearman undefined" in caplog.text
-    assert "2 of 3 runs have an undefined score" in caplog.text
-    assert "(spearman undefined): seed_5, seed_6, seed_7." in caplog.text
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
@@ -148,7 +104,6 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     )
     results = json_files.read(output / "eval_results.json")
     assert results["dev"]["matthews_correlation"] == best["score"]
-    assert results["majority_baseline"]["dev"]["matthews_correlation"] == 0.0
     assert best["majority_baseline"] == 0.0
     assert (output / "predictions/CoLA.tsv").exists()
     # Two runs with shared records, then the best is evaluated and predicts.
@@ -180,7 +135,7 @@ def write_result(folder, score):
         "step": 1,
         "best_metric": "matthews_correlation",
         "dev": {"matthews_correlation": score},
-        "majority_baseline": {"dev": {"matthews_correlation": 0.0}},
+        "majority_baseline": {"dev": {"matthews_correlation": None}},
     }
     (folder / "eval_results.json").write_text(json.dumps(content))
 
@@ -208,6 +163,24 @@ def outcomes(monkeypatch, tmp_path):
     return planned
 
 
+def test_a_run_with_an_undefined_score_is_not_the_best(
+    flags, outcomes, tmp_path, caplog
+):
+    outcomes |= {5: None, 6: -0.5, 7: None}
+    with caplog.at_level("INFO", logger="absl"):
+        run(*flags, "--num_restarts=3", "--seed=5")
+    assert (tmp_path / "run/best/model.safetensors").read_text() == "-0.5"
+    written = json_files.read(tmp_path / "run/trials.json")["trials"]
+    assert [x["score"] for x in written] == [None, -0.5, None]
+    assert written[0]["undefined"].startswith("all predictions, or")
+    for text in (
+        "trial 1 of 3: seed_5  dev matthews_correlation undefined",
+        "2 of 3 runs have an undefined score",
+        "(matthews_correlation undefined): seed_5, seed_6, seed_7.",
+    ):
+        assert text in caplog.text
+
+
 def test_a_run_that_diverges_does_not_stop_the_others(
     flags, outcomes, tmp_path, caplog
 ):
@@ -219,19 +192,21 @@ def test_a_run_that_diverges_does_not_stop_the_others(
     assert "seed_2 diverged; it is ignored" in caplog.text
 
 
-@pytest.mark.parametrize("status", [1, -9])  # An error; out of memory.
-def test_a_run_that_fails_stops_all_runs(flags, outcomes, status, tmp_path):
-    outcomes |= {1: 0.5, 2: status, 3: 0.6}
-    message = f"seed_2 ended with status {status}; see its message"
-    with pytest.raises(ValueError, match=message):
+@pytest.mark.parametrize(
+    ("second", "error", "message"),
+    [
+        (1, ValueError, "seed_2 ended with status 1; see its message"),
+        (-9, ValueError, "seed_2 ended with status -9; see"),  # Out of memory.
+        (stopping.EXIT_CODE, stopping.Stopped, "seed_2; the same command"),
+    ],
+)
+def test_a_run_that_fails_or_is_stopped_stops_all_runs(
+    flags, outcomes, tmp_path, second, error, message
+):
+    outcomes |= {1: 0.5, 2: second, 3: 0.6}
+    with pytest.raises(error, match=message):
         run(*flags, "--seed=1", "--num_restarts=3")
     assert len(json_files.read(tmp_path / "run/trials.json")["trials"]) == 1
-
-
-def test_a_stopped_run_stops_all_runs(flags, outcomes):
-    outcomes |= {1: 0.5, 2: stopping.EXIT_CODE}
-    with pytest.raises(stopping.Stopped, match="seed_2; the same command"):
-        run(*flags, "--seed=1", "--num_restarts=2")
 
 
 def test_if_all_runs_diverge_there_is_no_best_model(flags, outcomes, tmp_path):
@@ -255,47 +230,56 @@ def test_what_a_killed_run_left_is_removed(flags, outcomes, tmp_path):
     assert not any(folder.exists() for folder in left)
 
 
-def test_a_folder_of_runs_with_other_flags_is_rejected(flags, outcomes):
-    outcomes |= {1: 0.2, 2: 0.3}
-    run(*flags, "--seed=1", "--num_restarts=2")
-    run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
-    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
-    others = [flag for flag in flags if not flag.startswith(by_grid)]
-    message = "was no --grid, is now --grid=paper"
-    with pytest.raises(ValueError, match=message):
-        run(*others, "--seed=1", "--grid=paper")
-    with pytest.raises(ValueError, match="contains several runs. Choose"):
-        run(*flags)
-
-
-def test_invalid_flags_are_rejected(flags, tmp_path):
-    with pytest.raises(ValueError, match="--stop_at_step=3 is for a single"):
-        run(*flags, "--stop_at_step=3", "--num_restarts=2")
-    with pytest.raises(ValueError, match="add --do_train and --do_eval"):
-        run(*flags, "--nodo_eval", "--num_restarts=2")
-    with pytest.raises(ValueError, match="omit --distribution_strategy=mult"):
-        run(*flags, "--grid=paper", "--distribution_strategy=multi_worker")
-    with pytest.raises(
-        ValueError,
-        match="--grid=paper has its own values for --train_batch_size, "
-        "--learning_rate, --num_train_epochs",
-    ):
-        run(*flags, "--grid=paper")
-    # Also an explicit value that equals the default.
-    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
-    others = [flag for flag in flags if not flag.startswith(by_grid)]
-    with pytest.raises(ValueError, match="own values for --learning_rate. Om"):
-        run(*others, "--grid=paper", "--learning_rate=5e-5")
-    # Above 2e-5, a rate of the grid: found before the first run.
-    with pytest.raises(ValueError, match="final_learning_rate=3e-05 should be"):
-        run(*others, "--grid=paper", "--final_learning_rate=3e-5")
-    with pytest.raises(ValueError, match="final_learning_rate=0.1 should be"):
-        run(*others, "--num_restarts=2", "--final_learning_rate=0.1")
-    assert not (tmp_path / "run").exists()
+def test_a_folder_of_other_runs_is_rejected(
+    flags, without_grid, outcomes, tmp_path
+):
     (tmp_path / "run").mkdir()
     (tmp_path / "run/run.json").write_text("{}")
     with pytest.raises(ValueError, match="contains a single run. Choose"):
         run(*flags, "--num_restarts=2")
+    (tmp_path / "run/run.json").unlink()
+    outcomes |= {1: 0.2, 2: 0.3}
+    run(*flags, "--seed=1", "--num_restarts=2")
+    run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
+    message = "was no --grid, is now --grid=paper"
+    with pytest.raises(ValueError, match=message):
+        run(*without_grid, "--seed=1", "--grid=paper")
+    with pytest.raises(ValueError, match="contains several runs. Choose"):
+        run(*flags)
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("--stop_at_step=3 --num_restarts=2", "=3 is for a single"),
+        ("--nodo_eval --num_restarts=2", "add --do_train and --do_eval"),
+        (
+            "--grid=paper --distribution_strategy=multi_worker",
+            "omit --distribution_strategy=mult",
+        ),
+        (
+            "--grid=paper --train_batch_size=8 --learning_rate=1e-3 "
+            "--num_train_epochs=1",
+            "--grid=paper has its own values for --train_batch_size, "
+            "--learning_rate, --num_train_epochs",
+        ),
+        # Also an explicit value that equals the default.
+        ("--grid=paper --learning_rate=5e-5", "values for --learning_rate. Om"),
+        # Above 2e-5, a rate of the grid: found before the first run.
+        (
+            "--grid=paper --final_learning_rate=3e-5",
+            "final_learning_rate=3e-05 should be",
+        ),
+        (
+            "--num_restarts=2 --final_learning_rate=0.1",
+            "final_learning_rate=0.1 should be",
+        ),
+    ],
+)
+def test_invalid_flags_are_rejected(without_grid, tmp_path, more, message):
+    with pytest.raises(ValueError, match=message):
+        run(*without_grid, *more.split())
+    assert not (tmp_path / "run").exists()
 
 
 def test_stopping_all_runs_stops_the_current_one(flags, monkeypatch):

@@ -22,11 +22,7 @@ def scores_of(row, index):
 
 
 @pytest.mark.parametrize(
-    "names",
-    [
-        pytest.param(list(tables.TABLES), marks=pytest.mark.slow),
-        ["6"],
-    ],
+    "names", [pytest.param(list(tables.TABLES), marks=pytest.mark.slow), ["6"]]
 )
 def test_a_figure_is_drawn_from_the_available_scores(tmp_path, names):
     rows = tables.make(names, Model(4, 64, 4), 4)

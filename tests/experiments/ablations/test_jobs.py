@@ -128,14 +128,10 @@ def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
         if "left_to_right" in name and "/sst_2/" in name
     ]
     assert steps == ["step-100", "step-25", "step-50", "step-75"]
-    name = "fine_tuned/L-4_H-64_A-4_left_to_right/step-25/sst_2/seed-0"
-    assert (
-        jobs[name]
-        .flags["init_checkpoint"]
-        .endswith(
-            "/L-4_H-64_A-4_left_to_right/seed-0/checkpoints/step-00000025"
-        )
-    )
+    model = "L-4_H-64_A-4_left_to_right"
+    flags = jobs[f"fine_tuned/{model}/step-25/sst_2/seed-0"].flags
+    start = f"/{model}/seed-0/checkpoints/step-00000025"
+    assert flags["init_checkpoint"].endswith(start)
     # A plan with table 5 only keeps them too, for a later figure.
     first = {job.name: job for job in plan(settings, "5")}
     assert all(first[name].flags == jobs[name].flags for name in first)

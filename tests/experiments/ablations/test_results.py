@@ -20,34 +20,27 @@ def test_scores_are_means_over_finished_seeds(tmp_path):
     row = tables.make(["5"], BASE, 4)[0]
     write_result(settings, row, TASKS[0], 0.5, index=0)
     write_result(settings, row, TASKS[0], 0.7, index=2)
-    scores = results.of_row(row, TASKS, settings)
-    assert set(scores) == {"SST-2"}
-    assert scores["SST-2"].values == (0.5, 0.7)
-    assert scores["SST-2"].metric == "accuracy"
-    assert scores["SST-2"].mean == pytest.approx(0.6)
+    score = Score((0.5, 0.7), "accuracy", 0.5)
+    assert results.of_row(row, TASKS, settings) == {"SST-2": score}
+    assert score.mean == pytest.approx(0.6)
     # A standard deviation of 0.1414, over two seeds.
-    assert scores["SST-2"].error == pytest.approx(0.1)
+    assert score.error == pytest.approx(0.1)
 
 
-def test_one_run_has_no_standard_error(tmp_path):
+@pytest.mark.parametrize(
+    ("table", "task", "value", "score"),
+    [
+        # The official score of SQuAD is in percent.
+        ("5", TASKS[1], 40.0, Score((0.4,), "f1", 0.005)),
+        ("8", TASKS[3], 0.3, Score((0.3,), "f1", 0.5)),
+    ],
+)
+def test_one_run_has_no_standard_error(tmp_path, table, task, value, score):
     settings = make_settings(str(tmp_path))
-    row = tables.make(["5"], BASE, 4)[0]
-    write_result(settings, row, TASKS[1], 40.0)
-    scores = results.of_row(row, TASKS, settings)
-    assert scores["SQuAD"].metric == "f1"
-    # The official score is in percent.
-    assert scores["SQuAD"].values == (0.4,)
-    assert scores["SQuAD"].baseline == 0.005
-    assert math.isnan(scores["SQuAD"].error)
-
-
-def test_scores_of_feature_based_taggers_are_found(tmp_path):
-    settings = make_settings(str(tmp_path))
-    row = tables.make(["8"], BASE, 4)[0]
-    write_result(settings, row, TASKS[3], 0.3)
-    assert list(tmp_path.glob("**/seed-0/concat_last_four/eval_results.json"))
-    scores = results.of_row(row, TASKS, settings)
-    assert scores["NER, feature-based"].values == (0.3,)
+    row = tables.make([table], BASE, 4)[0]
+    write_result(settings, row, task, value)
+    assert results.of_row(row, TASKS, settings) == {task.name: score}
+    assert math.isnan(score.error)
 
 
 def test_tables_share_a_run_and_points_of_the_figure_do_not(tmp_path):

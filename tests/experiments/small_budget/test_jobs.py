@@ -10,28 +10,17 @@ from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import jobs as budget_jobs
 from experiments.small_budget.jobs import Settings
 
+
+def sst_2(name, folder, num_train):
+    flags = {"task_name": "SST-2", "data_dir": f"{folder}/SST-2"}
+    return EvaluationTask(name, "glue", "run_glue", flags, num_train, 872, 12.0)
+
+
+NER_FLAGS = {"train_file": "eng.train"}
 TASKS = [
-    EvaluationTask(
-        "SST-2",
-        "glue",
-        "run_glue",
-        {"task_name": "SST-2", "data_dir": "glue/SST-2"},
-        67349,
-        872,
-        12.0,
-    ),
-    EvaluationTask(
-        "SST-2 with 1000 labels",
-        "glue",
-        "run_glue",
-        {"task_name": "SST-2", "data_dir": "few/SST-2"},
-        1000,
-        872,
-        12.0,
-    ),
-    EvaluationTask(
-        "NER", "ner", "run_ner", {"train_file": "eng.train"}, 900, 200, 128.0
-    ),
+    sst_2("SST-2", "glue", 67349),
+    sst_2("SST-2 with 1000 labels", "few", 1000),
+    EvaluationTask("NER", "ner", "run_ner", NER_FLAGS, 900, 200, 128.0),
 ]
 
 
@@ -70,9 +59,8 @@ def test_jobs_follow_those_they_need(jobs, settings):
     assert sum(name.startswith("pretrained/") for name in few) == 3 * 2
     for index, start in enumerate((0, 1, 0)):
         flags = few[f"fine_tuned/paper/NER/seed-{index}"].flags
-        assert flags["init_checkpoint"].endswith(
-            f"pretrained/paper/seed-{start}"
-        )
+        begin = f"pretrained/paper/seed-{start}"
+        assert flags["init_checkpoint"].endswith(begin)
         assert flags["seed"] == settings.seed + index
     scratch = jobs["fine_tuned/from_scratch/NER/seed-0"]
     assert "init_checkpoint" not in scratch.flags
@@ -81,19 +69,14 @@ def test_jobs_follow_those_they_need(jobs, settings):
 
 def test_dropout_is_that_of_fine_tuning(jobs, settings):
     configs = budget_jobs.configs_of(settings)
-    dropout = {}
-    for row in ("budget", "paper", "deep", "from_scratch"):
+    num_layers = {"budget": 2, "paper": 2, "deep": 4, "from_scratch": 2}
+    for row, expected in num_layers.items():
         flags = jobs[f"fine_tuned/{row}/NER/seed-0"].flags
         config = configs[flags["bert_config_file"]]
         assert config.vocab_size == 203
-        dropout[row, config.num_hidden_layers] = config.hidden_dropout_prob
+        assert config.num_hidden_layers == expected
+        assert config.hidden_dropout_prob == 0.1
         assert flags["learning_rate"] == 1e-3
-    assert dropout == {
-        ("budget", 2): 0.1,
-        ("paper", 2): 0.1,
-        ("deep", 4): 0.1,
-        ("from_scratch", 2): 0.1,
-    }
     assert config.norm_first  # From scratch: as the budget recipe.
 
 
@@ -147,11 +130,8 @@ def test_recipes_differ_in_what_they_are_compared_for(jobs, settings):
 
 
 def test_few_labels_have_more_epochs(settings):
-    assert [budget_jobs.epochs_of(task, settings) for task in TASKS] == [
-        2,
-        10,
-        10,
-    ]
+    epochs = [budget_jobs.epochs_of(task, settings) for task in TASKS]
+    assert epochs == [2, 10, 10]
 
 
 def test_the_deep_recipe_alone(settings):

@@ -10,7 +10,6 @@ from bert_tf import config
 from bert_tf.checkpoint import run_models
 from bert_tf.workflows.doctor import checks, estimates
 from bert_tf.workflows.pretraining.config import PretrainingConfig
-from run_scripts import run_glue, run_pretraining
 from tfrecords.io import records
 from tfrecords.pretraining import packing
 from tfrecords.text import vocab
@@ -145,10 +144,7 @@ def test_packed_rows_have_max_predictions_per_row(tmp_path):
     }
     rows = packing.join(planted.make_batch(8), np.full(4, 2), sizes)
     folder, _ = planted.write(
-        tmp_path / "train",
-        rows,
-        sizes=sizes,
-        schema_name="packed_pretraining",
+        tmp_path / "train", rows, sizes=sizes, schema_name="packed_pretraining"
     )
     opened = records.Records.open(folder)
     step = checks.step_of(training_of(), SIZES, opened)
@@ -202,44 +198,3 @@ def test_only_a_sample_is_read_before_training(sound, tmp_path, monkeypatch):
         training_of(tmp_path), [sound[0]], SIZES, sound[1]
     )
     assert counts == [64]
-
-
-def test_run_pretraining_rejects_bad_records_before_it_starts(tmp_path):
-    folder, vocab_file = planted.write(
-        tmp_path / "train", planted.make_batch(unk_share=0.05)
-    )
-    SIZES.to_json_file(tmp_path / "bert_config.json")
-    with pytest.raises(ValueError, match="UNK.*run_scripts.make_vocab"):
-        run_pretraining.main(
-            [
-                "run_pretraining",
-                f"--input_file={folder}",
-                f"--vocab_file={vocab_file}",
-                f"--bert_config_file={tmp_path / 'bert_config.json'}",
-                f"--output_dir={tmp_path / 'run'}",
-            ]
-        )
-    assert not (tmp_path / "run" / "run.json").exists()
-
-
-def test_run_glue_rejects_records_with_many_unknown_tokens(
-    tmp_path, tiny_vocab_file, tiny_config
-):
-    rows = "".join(f"{n % 2}\t\u8239 \u6d77 the sea\n" for n in range(40))
-    (tmp_path / "train.tsv").write_text("label\ttext\n" + rows)
-    tiny_config.to_json_file(tmp_path / "bert_config.json")
-    with pytest.raises(ValueError, match="50.0 % of the tokens are .UNK"):
-        run_glue.main(
-            [
-                "run_glue",
-                f"--train_file={tmp_path / 'train.tsv'}",
-                "--text_column=text",
-                "--labels=0,1",
-                "--do_train",
-                f"--vocab_file={tiny_vocab_file}",
-                f"--bert_config_file={tmp_path / 'bert_config.json'}",
-                f"--output_dir={tmp_path / 'run'}",
-                "--max_seq_length=16",
-            ]
-        )
-    assert not (tmp_path / "run" / "run.json").exists()

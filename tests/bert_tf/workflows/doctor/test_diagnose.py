@@ -33,15 +33,21 @@ def check(given, config=None, task="pretraining", **vocabulary):
     ]
 
 
+def only(given, *arguments, **keywords):
+    """Returns severity and text of the only diagnostic."""
+    ((severity, name, text),) = check(given, *arguments, **keywords)
+    assert name == "checkpoint"
+    return severity, text
+
+
 def test_a_matching_checkpoint_is_a_note(given):
-    ((severity, name, text),) = check(given)
-    assert (severity, name) == ("note", "checkpoint")
     total = len(given.shapes())
-    assert text == f"has {total} of the model's {total} weights."
+    text = f"has {total} of the model's {total} weights."
+    assert only(given) == ("note", text)
 
 
 def test_missing_heads_are_a_note(given):
-    ((severity, _, text),) = check(given, task="classification")
+    severity, text = only(given, task="classification")
     assert severity == "note"
     assert "newly initialized: classification/dense/kernel, class" in text
     assert "not used: masked_lm/bias, masked_lm/transform/kernel, " in text
@@ -50,7 +56,7 @@ def test_missing_heads_are_a_note(given):
 
 def test_missing_encoder_weights_are_a_warning(given):
     del given.tensors["encoder/layer_1/intermediate/kernel"]
-    ((severity, _, text),) = check(given)
+    severity, text = only(given)
     assert severity == "warning"
     assert (
         "newly initialized: encoder/layer_1/intermediate/kernel. Check" in text
@@ -59,7 +65,7 @@ def test_missing_encoder_weights_are_a_warning(given):
 
 def test_a_checkpoint_without_matching_weights_is_an_error(given):
     given.tensors.clear()
-    ((severity, _, text),) = check(given)
+    severity, text = only(given)
     assert severity == "error"
     assert text.startswith("has 0 of the model's")
     assert text.endswith("Give a BERT checkpoint.")
@@ -69,7 +75,7 @@ def test_different_shapes_are_an_error(given):
     other = dataclasses.replace(
         given.config, hidden_size=32, intermediate_size=64
     )
-    ((severity, _, text),) = check(given, other)
+    severity, text = only(given, other)
     assert severity == "error"
     assert "different shapes: encoder/embeddings/word_embeddings: (" in text
     assert text.endswith(

@@ -80,8 +80,7 @@ def test_memory_is_near_the_measured_peak(size, changes, measured):
 
 def test_settings_that_save_memory_lower_the_estimate():
     plain = step_of(batch_size=256)
-    activations = "activations"
-    base = estimates.memory(plain)[activations]
+    base = estimates.memory(plain)["activations"]
     for change, factor in (
         ({"accumulation_steps": 4}, 0.25),
         ({"precision": "bfloat16"}, 0.55),
@@ -89,12 +88,7 @@ def test_settings_that_save_memory_lower_the_estimate():
         ({"batch_size": 128}, 0.5),
     ):
         changed = estimates.memory(dataclasses.replace(plain, **change))
-        assert changed[activations] <= factor * base * 1.01, change
-    assert list(estimates.memory(plain)) == [
-        "weights, gradients and optimizer",
-        activations,
-        "TensorFlow",
-    ]
+        assert changed["activations"] <= factor * base * 1.01, change
 
 
 def test_memory_depends_on_the_optimizer():

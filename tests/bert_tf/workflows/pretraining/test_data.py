@@ -156,11 +156,12 @@ def test_a_malformed_ramp_is_rejected(folders, text, message):
         ramp(folders, text)
 
 
-def test_a_ramp_has_one_folder(folders):
+@pytest.mark.parametrize(
+    ("lengths", "more"), [([8, 16], {}), ([8], {"phases": ("8:1",)})]
+)
+def test_a_ramp_has_one_folder(folders, lengths, more):
     with pytest.raises(ValueError, match="combined with several folders"):
-        ramp(folders, "4:0.5", 8, 16)
-    with pytest.raises(ValueError, match="combined with several folders"):
-        ramp(folders, "4:0.5", 8, phases=("8:1",))
+        ramp(folders, "4:0.5", *lengths, **more)
 
 
 def test_files_and_globs_are_one_phase(folders, tmp_path):
@@ -172,63 +173,51 @@ def test_files_and_globs_are_one_phase(folders, tmp_path):
     assert len(phase.records) == 2
 
 
-@pytest.mark.parametrize(
-    "flag",
-    ["8", "8:a", "a:1", "8:0.5:0.5,16:0.5", "8:0.9,,16:0.1"],
-)
-def test_an_invalid_list_of_phases_raises_with_an_example(folders, flag):
-    message = "should have the form 128:0.9,512:0.1"
-    with pytest.raises(ValueError, match=message) as e:
-        open_phases(folders, [8, 16], flag)
-    assert f"--phases={flag} " in str(e.value)
-
-
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "8:0.9,16:0.2",
-        "8:0.9,16:0.05",
-        "8:1,16:0",
-        "8:1.5,16:-0.5",
-        "8:nan,16:0.1",
-        "8:0.9,16:nan",
-        "8:inf,16:0.1",
-    ],
-)
-def test_fractions_are_above_0_and_have_sum_1(folders, flag):
-    with pytest.raises(ValueError, match="above 0, with a sum of 1"):
-        open_phases(folders, [8, 16], flag)
+FORM = "should have the form 128:0.9,512:0.1"
+SUM = "above 0, with a sum of 1"
 
 
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
+        ("8", FORM),
+        ("8:a", FORM),
+        ("a:1", FORM),
+        ("8:0.5:0.5,16:0.5", FORM),
+        ("8:0.9,,16:0.1", FORM),
+        ("8:0.9,16:0.2", SUM),
+        ("8:0.9,16:0.05", SUM),
+        ("8:1,16:0", SUM),
+        ("8:1.5,16:-0.5", SUM),
+        ("8:nan,16:0.1", SUM),
+        ("8:0.9,16:nan", SUM),
+        ("8:inf,16:0.1", SUM),
         ("8:1", r"of \[8, 16\] tokens. Give each"),
         ("8:0.5,32:0.5", r"of \[8, 16\] tokens. Give each"),
         ("8:0.5,8:0.5,16:0.5", "give each of the lengths once"),
     ],
 )
-def test_each_length_of_the_records_is_given_once(folders, flag, message):
-    with pytest.raises(ValueError, match=message):
+def test_phases_that_do_not_fit_are_refused(folders, flag, message):
+    with pytest.raises(ValueError, match=message) as error:
         open_phases(folders, [8, 16], flag)
+    assert f"--phases={flag}" in str(error.value)
 
 
-def test_three_folders_need_the_flag(folders):
-    with pytest.raises(ValueError, match="3 folders.*Give .* with --phases="):
-        open_phases(folders, [8, 16, 32])
-
-
-def test_two_folders_of_one_length_are_rejected(folders, tmp_path):
-    again = write_records(tmp_path / "again", 8)
-    message = r"2 folders, but only examples of \[8\]"
+@pytest.mark.parametrize(
+    ("lengths", "steps", "message"),
+    [
+        ([8, 16, 32], 10, "3 folders.*Give .* with --phases="),
+        ([8, 8], 10, r"2 folders, but only examples of \[8\]"),
+        (
+            [8, 16],
+            3,
+            "^--phases=16:0.1 of --num_train_steps=3 is less than one",
+        ),
+    ],
+)
+def test_folders_without_phases_are_refused(folders, lengths, steps, message):
     with pytest.raises(ValueError, match=message):
-        open_phases(folders, [8, again])
-
-
-def test_a_phase_of_less_than_one_step_is_rejected(folders):
-    message = "^--phases=16:0.1 of --num_train_steps=3 is less than one step"
-    with pytest.raises(ValueError, match=message):
-        open_phases(folders, [8, 16], num_train_steps=3)
+        open_phases(folders, lengths, num_train_steps=steps)
 
 
 def test_a_missing_folder_among_folders_is_rejected(folders, tmp_path):
@@ -253,16 +242,12 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
         open_phases(folders, [8, long])
 
 
-def test_records_of_both_cases_are_rejected(folders, tmp_path):
+def test_the_vocabulary_of_records_has_all_rules(tmp_path):
     cased = write_records(tmp_path / "cased", 8, do_lower_case=False)
     config = config_of(cased)
     made_with = data.read_vocabulary_of_records(config)
     rules = {"strip_accents": False, "tokenize_chinese_chars": True}
     assert made_with == (100, SHA256, {"do_lower_case": False} | rules)
-    config = config_of(cased, eval_input_file=folders[8])
-    message = "differ in do_lower_case .*cased: False; .*of_8: True"
-    with pytest.raises(ValueError, match=message):
-        data.read_vocabulary_of_records(config)
 
 
 def test_the_case_of_held_out_records_is_that_of_files_without_manifest(

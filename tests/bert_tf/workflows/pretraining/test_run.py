@@ -6,16 +6,29 @@ from bert_tf.workflows.pretraining import run
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 
-def test_a_config_with_nothing_to_do_is_rejected(tmp_path):
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "Nothing to do: give --input_fi"),
+        ({"input_file": "x", "do_train": False}, "Nothing to do: give"),
+        ({"eval_input_file": "x", "do_eval": False}, "Nothing to do: give"),
+        (
+            {
+                "input_file": "missing",
+                "train_batch_size": 9,
+                "gradient_accumulation_steps": 2,
+            },
+            "batch of 9 examples is not a mult",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_refused_before_records_are_read(
+    tmp_path, fields, message
+):
     output_dir = tmp_path / "run"
-    for fields in (
-        {},
-        {"input_file": "x", "do_train": False},
-        {"eval_input_file": "x", "do_eval": False},
-    ):
-        config = PretrainingConfig(output_dir=str(output_dir), **fields)
-        with pytest.raises(ValueError, match="Nothing to do: give --input_fi"):
-            run.pretrain(config)
+    config = PretrainingConfig(output_dir=str(output_dir), **fields)
+    with pytest.raises(ValueError, match=message):
+        run.pretrain(config)
     assert not output_dir.exists()
 
 
@@ -37,15 +50,3 @@ def test_training_without_an_evaluation_is_warned_about(
         run.pretrain(config)
     line = "no --eval_input_file: nothing is evaluated"
     assert (line in caplog.text) == is_warned
-
-
-def test_an_uneven_batch_size_is_rejected_before_records_are_read(tmp_path):
-    config = PretrainingConfig(
-        output_dir=str(tmp_path / "run"),
-        input_file="missing",
-        train_batch_size=9,
-        gradient_accumulation_steps=2,
-    )
-    with pytest.raises(ValueError, match="batch of 9 examples is not a mult"):
-        run.pretrain(config)
-    assert not (tmp_path / "run").exists()
