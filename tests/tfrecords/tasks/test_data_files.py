@@ -45,10 +45,12 @@ def test_labels_come_from_the_option_or_the_training_file(tmp_path):
     assert labels == (["DET", "NOUN", "X"], "plain")
     labels = NerData(entity_types=("A",), tag_scheme="IO").collect_labels({})
     assert labels == (["O", "I-A"], "IO")
-    path.write_text("the DET\n")
-    with pytest.raises(ValueError, match="every tag is DET.*--tag_column"):
-        NerData().collect_labels(files)
-    with pytest.raises(ValueError, match="--entity_types=LOC,MISC,ORG,PER"):
+    for text, tag in (("the DET\n", "DET"), ("the O\n", "O")):
+        path.write_text(text)
+        message = f"has no entities: every tag is {tag}.*--tag_column"
+        with pytest.raises(ValueError, match=message):
+            NerData().collect_labels(files)
+    with pytest.raises(ValueError, match="are unknown: .*--entity_types=LOC"):
         NerData().collect_labels({"dev": "f"})
 
 
