@@ -288,9 +288,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("text", "message"), WRONG.items())
-def test_an_error_names_file_and_line_and_what_to_do(read, text, message):
-    with pytest.raises(ValueError, match=re.escape(message)):
+@pytest.mark.parametrize("text", WRONG, ids=WRONG.get)
+def test_an_error_names_file_and_line_and_what_to_do(read, text):
+    with pytest.raises(ValueError, match=re.escape(WRONG[text])):
         read(text)
 
 
