@@ -1,12 +1,10 @@
 """Three pre-training examples to count by hand -> records, for tests."""
 
-import dataclasses
-import os
-
 import numpy as np
+import record_folders
 
 from tfrecords import schema
-from tfrecords.io import atomic_files, records
+from tfrecords.io import atomic_files
 from tfrecords.pretraining import masking
 
 ENTRIES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -56,11 +54,6 @@ BATCH = {
 
 def write(folder, vocab_file=None, **changes):
     """Writes a folder of records with the examples."""
-    os.makedirs(folder)
-    serialized = [
-        schema.serialize(row, schema.PRETRAINING, SIZES) for row in EXAMPLES
-    ]
-    path = os.path.join(folder, "train-00000-of-00001.tfrecord")
     vocabulary = {}
     if vocab_file:
         vocabulary = {
@@ -68,12 +61,8 @@ def write(folder, vocab_file=None, **changes):
             "sha256": atomic_files.digest(vocab_file),
             "do_lower_case": True,
         }
-    manifest = records.Manifest(
-        schema_name="pretraining",
-        sizes=SIZES,
-        flags={},
-        vocabulary=vocabulary,
-        statistics={},
-        shards=[records.write_shard(path, serialized)],
-    )
-    dataclasses.replace(manifest, **changes).write(folder)
+    serialized = [
+        schema.serialize(row, schema.PRETRAINING, SIZES) for row in EXAMPLES
+    ]
+    fields = {"sizes": SIZES, "vocabulary": vocabulary}
+    record_folders.write(folder, serialized, **(fields | changes))

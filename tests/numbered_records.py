@@ -1,12 +1,12 @@
 """Numbered examples -> our records and the original's; damage, for tests."""
 
-import os
+import itertools
 
 import numpy as np
+import record_folders
 import tensorflow as tf
 
 from tfrecords import schema
-from tfrecords.io import records
 
 sizes = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
@@ -30,26 +30,19 @@ def serialized(number):
 
 def write_folder(folder, counts=(3, 5, 2), **changes):
     """Writes a folder of records numbered from 0."""
-    os.makedirs(folder, exist_ok=True)
-    shards, first = [], 0
-    for shard, count in enumerate(counts):
-        name = records.shard_name("train", shard, len(counts))
-        numbers = range(first, first + count)
-        path = os.path.join(folder, name)
-        shards.append(records.write_shard(path, map(serialized, numbers)))
-        first += count
+    numbers = iter(range(sum(counts)))
+    shards = [
+        [serialized(number) for number in itertools.islice(numbers, count)]
+        for count in counts
+    ]
     fields = {
-        "schema_name": "pretraining",
         "sizes": sizes,
         "flags": {"dupe_factor": 5},
         "vocabulary": {"size": 100, "sha256": "aa", "do_lower_case": True},
         "statistics": {"documents": 7},
-        "shards": shards,
         "libraries": {"tensorflow-text": "2.20.1"},
     }
-    manifest = records.Manifest(**(fields | changes))
-    manifest.write(folder)
-    return manifest
+    return record_folders.write(folder, *shards, **(fields | changes))
 
 
 def write_legacy(path, count=4, drop=()):

@@ -3,9 +3,10 @@
 import os
 
 import numpy as np
+import record_folders
 
 from tfrecords import schema
-from tfrecords.io import atomic_files, records, serialization
+from tfrecords.io import atomic_files, serialization
 from tfrecords.text import vocab
 
 SIZES = {"max_seq_length": 32, "max_predictions_per_seq": 5}
@@ -124,12 +125,9 @@ def write(
     serialized = serialization.serialize_rows(
         {name: np.asarray(batch[name]) for name in kind}, kind, sizes
     )
-    shards = []
-    for shard in range(num_shards):
-        name = records.shard_name("train", shard, num_shards)
-        path = os.path.join(folder, name)
-        shards.append(records.write_shard(path, serialized[shard::num_shards]))
-    records.Manifest(
+    record_folders.write(
+        folder,
+        *(serialized[shard::num_shards] for shard in range(num_shards)),
         schema_name=schema_name,
         sizes=sizes,
         flags=FLAGS if flags is None else flags,
@@ -138,7 +136,5 @@ def write(
             "size": len(entries),
             "do_lower_case": do_lower_case,
         },
-        statistics={},
-        shards=shards,
-    ).write(folder)
+    )
     return folder, vocab_file

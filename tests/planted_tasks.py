@@ -4,14 +4,14 @@ from bert_tf.tasks.glue import Glue
 from tfrecords.tasks import glue_tables
 
 
-def classification(name, num_classes, metrics=("accuracy",)):
+def classification(name, num_classes, metrics=("accuracy",), labels=None):
     """Returns a task that predicts one of `num_classes` classes."""
-    labels = tuple(str(label) for label in range(num_classes))
+    labels = labels or tuple(str(label) for label in range(num_classes))
     table = glue_tables.GlueTask(
         name=name,
         files={},
         text_columns=("text",),
-        labels=labels,
+        labels=tuple(labels),
         metrics=tuple(metrics),
     )
     return Glue(table)

@@ -70,6 +70,24 @@ def of_pairs(function: Callable[..., Tensors]) -> Function:
     return of_pair
 
 
+def classes_of(
+    answer: Callable[..., Tensors], labels: Sequence[str]
+) -> Function:
+    """Returns a signature of examples: `classes` and `scores`, [N, C].
+
+    Args:
+      answer: texts -> `probabilities` [N, C], among others.
+      labels: [C] names.
+    """
+
+    def classes(*texts):
+        scores = answer(*texts)["probabilities"]
+        names = tf.broadcast_to(tf.constant(labels), tf.shape(scores))
+        return {"classes": names, "scores": scores}
+
+    return of_examples(classes)
+
+
 def of_examples(function: Callable[..., Tensors]) -> Function:
     """Returns a signature of `inputs` [N], serialized tf.train.Examples.
 

@@ -1,11 +1,8 @@
 """Tables of a GLUE task, or a user's own -> rows of texts and label."""
 
 import collections
-import csv
-import io
 import itertools
 import math
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -85,13 +82,10 @@ def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
             "predict, or name another column with --label_column."
         )
     if all(map(_is_number, found)):
-        names = io.StringIO()
-        order = sorted(found, key=float)
-        csv.writer(names, lineterminator="").writerow(order)
+        order = ",".join(sorted(found, key=float))
         score = "; or --labels=score to predict the number"
         raise ValueError(
-            f"{needs} {shlex.quote(f'--labels={names.getvalue()}')}"
-            f"{'' if data.multi_label else score}"
+            f"{needs} --labels={order}{'' if data.multi_label else score}"
         )
     logging.info(
         "labels of %s, in the order of their ids: %s",

@@ -73,14 +73,7 @@ class MultiLabel(ExplainedKind):
 
     def more_signatures(self, answer):
         """Returns `classify`."""
-
-        def classes_of(*texts):
-            scores = answer(*texts)["probabilities"]
-            labels = tf.constant(self.labels)
-            classes = tf.broadcast_to(labels, tf.shape(scores))
-            return {"classes": classes, "scores": scores}
-
-        return {batches.CLASSIFY: batches.of_examples(classes_of)}
+        return {batches.CLASSIFY: batches.classes_of(answer, self.labels)}
 
     def rows_settings(self):
         """Returns `labels`, their number and thresholds."""

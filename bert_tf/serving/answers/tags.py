@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.serving.answers.kind import Box, columns_to_records, plain
-from bert_tf.serving.answers.words import WordKind
+from bert_tf.serving.word_kind import WordKind
 from tfrecords.tasks import ner_files
 from tfrecords.text import word_windows
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving.answers.kind import columns_to_records
-from bert_tf.serving.answers.words import WordKind
+from bert_tf.serving.word_kind import WordKind
 
 # JSON key -> output of the signature `text`, for a word.
 _WORD = {

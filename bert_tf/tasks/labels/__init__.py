@@ -1,1 +1,1 @@
-"""What a text may be labelled with: one class, a score, or several labels."""
+"""Model outputs, labels of texts -> loss, scores, predicted labels."""

@@ -1,4 +1,4 @@
-"""Settings of how labels are learned, decided and compared."""
+"""Flags of the loss of labels, of thresholds and best model -> LabelOptions."""
 
 import dataclasses
 

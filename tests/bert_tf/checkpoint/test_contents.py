@@ -24,7 +24,7 @@ def test_shapes_are_those_of_the_model(tiny_config, task, units):
     if units and task == "pretraining":
         pytest.skip("an LSTM is for fine-tuning")
     config = dataclasses.replace(tiny_config, bilstm_units=units)
-    num_labels = 3 if task in ("classification", "tagging") else 0
+    num_labels = 3 if task in contents.WITH_LABELS else 0
     model = models.for_task(task, config, num_labels)
     assert contents.shapes(config, task, num_labels) == {
         name: tuple(weight.shape)

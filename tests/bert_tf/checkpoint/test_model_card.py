@@ -13,6 +13,7 @@ from checkpoint_folders import write
 import bert_tf
 from bert_tf.checkpoint import (
     checksums,
+    contents,
     model_card,
     model_folders,
     run_models,
@@ -137,7 +138,7 @@ def test_what_is_not_known_is_said(card):
 @pytest.mark.parametrize("task", models.TASK_MODELS)
 def test_the_number_of_parameters_is_that_of_the_model(task):
     model = exports.make_model(task)
-    labels = exports.LABELS if task in ("classification", "tagging") else []
+    labels = exports.LABELS if task in contents.WITH_LABELS else []
     facts = facts_of(model.config, task, metadata={"labels": labels})
     assert facts.num_parameters() == model.count_params()
     data_of(model_card.text(facts))

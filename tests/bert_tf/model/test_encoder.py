@@ -28,9 +28,8 @@ def test_base_has_as_many_parameters_as_the_original():
 
 
 def test_every_layer_and_the_pooled_output_match_the_reference(
-    encoder, tiny_config, make_batch
+    encoder, tiny_config, batch
 ):
-    batch = make_batch(tiny_config)
     outputs = encoder(batch)
     layers, pooled = reference_bert.encode(
         batch, weights_of(encoder), tiny_config
@@ -46,7 +45,7 @@ def test_every_layer_and_the_pooled_output_match_the_reference(
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("training", [False, True])
 def test_attention_and_embeddings_match_the_reference(
-    tiny_config, make_batch, is_causal, training
+    tiny_config, batch, is_causal, training
 ):
     config = dataclasses.replace(
         tiny_config,
@@ -57,7 +56,6 @@ def test_attention_and_embeddings_match_the_reference(
         num_hidden_layers=1 if training else 2,
     )
     encoder = randomised(bert_tf.BertEncoder(config))
-    batch = make_batch(config)
     outputs = encoder(batch, training=training, return_attention=True)
     embedded, attention = reference_bert.attention_of_layers(
         batch, weights_of(encoder), config
@@ -71,10 +69,7 @@ def test_attention_and_embeddings_match_the_reference(
     assert outputs.hidden_states[-1] is outputs.sequence_output
 
 
-def test_word_vectors_of_the_ids_change_no_output(
-    encoder, tiny_config, make_batch
-):
-    batch = make_batch(tiny_config)
+def test_word_vectors_of_the_ids_change_no_output(encoder, batch):
     table = encoder.embeddings.word_embeddings.numpy()
     vectors = {"word_vectors": table[batch["input_word_ids"]]}
     for found, expected in zip(
@@ -85,10 +80,7 @@ def test_word_vectors_of_the_ids_change_no_output(
         np.testing.assert_array_equal(found, expected)
 
 
-def test_asking_for_attention_changes_no_other_output(
-    encoder, tiny_config, make_batch
-):
-    batch = make_batch(tiny_config)
+def test_asking_for_attention_changes_no_other_output(encoder, batch):
     key = dropout.make_key(7, 3, 0)
     for kwargs in ({}, {"training": True, "dropout_key": key}):
         plain = encoder(batch, **kwargs)
@@ -99,9 +91,8 @@ def test_asking_for_attention_changes_no_other_output(
 
 
 @pytest.mark.parametrize("remat", [False, True])
-def test_attention_has_a_gradient(encoder, tiny_config, make_batch, remat):
+def test_attention_has_a_gradient(encoder, batch, remat):
     encoder.remat = remat
-    batch = make_batch(tiny_config)
     kernel = encoder.encoder_layers[-1].attention.query.kernel.value
     key = dropout.make_key(7, 3, 0)
 
@@ -123,23 +114,12 @@ def test_attention_has_a_gradient(encoder, tiny_config, make_batch, remat):
     np.testing.assert_allclose(slope, difference, rtol=0.05)
 
 
-def test_a_functional_model_returns_attention(
-    tiny_config, make_batch, tmp_path
-):
-    inputs = {
-        name: keras.Input((12,), dtype="int32", name=name)
-        for name in schema.ENCODER_INPUTS
-    }
-    encoder = bert_tf.BertEncoder(tiny_config)
-    outputs = encoder(inputs, return_attention=True)
-    model = keras.Model(inputs, [*outputs.attention, *outputs.hidden_states])
+def test_a_functional_model_returns_attention(encoder, text, inputs, tmp_path):
+    outputs = encoder(text, return_attention=True)
+    model = keras.Model(text, [*outputs.attention, *outputs.hidden_states])
     model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    batch = make_batch(tiny_config)
-    batch = {name: batch[name] for name in schema.ENCODER_INPUTS}
-    found = loaded(batch)
-    expected = encoder(batch, return_attention=True)
-    assert [x.shape for x in found[:2]] == [(4, 2, 12, 12)] * 2
+    found = keras.models.load_model(tmp_path / "model.keras")(inputs)
+    expected = encoder(inputs, return_attention=True)
     for x, y in zip(
         found, [*expected.attention, *expected.hidden_states], strict=True
     ):
@@ -171,9 +151,8 @@ def test_layer_norm_uses_its_epsilon():
     np.testing.assert_allclose(norm(x), x / 2)
 
 
-def test_padding_does_not_change_other_rows(encoder, tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    short = {name: batch[name][:1, :7] for name in schema.ENCODER_INPUTS}
+def test_padding_does_not_change_other_rows(encoder, inputs):
+    short = {name: values[:1, :7] for name, values in inputs.items()}
     padded = {n: np.pad(v, ((0, 0), (0, 5))) for n, v in short.items()}
     padded["input_word_ids"][:, 7:] = 9  # Ids at padding must not matter.
     np.testing.assert_allclose(
@@ -199,16 +178,13 @@ def test_initial_weights_are_independent_truncated_normals():
     assert (query != weights["layer_1/attention/query/kernel"]).all()
 
 
-def test_bfloat16_keeps_weights_scores_and_norms_in_float32(
-    tiny_config, make_batch
-):
+def test_bfloat16_keeps_weights_scores_and_norms_in_float32(tiny_config, batch):
     keras.utils.set_random_seed(1)
     exact = bert_tf.BertEncoder(tiny_config)
     mixed = bert_tf.BertEncoder(tiny_config, dtype="mixed_bfloat16")
     mixed.set_weights(exact.get_weights())
     assert {w.dtype for w in mixed.weights} == {"float32"}
     assert mixed.encoder_layers[0].attention_norm.compute_dtype == "float32"
-    batch = make_batch(tiny_config)
     outputs = mixed(batch)
     assert outputs.sequence_output.dtype == tf.bfloat16
     np.testing.assert_allclose(
@@ -220,7 +196,7 @@ def test_bfloat16_keeps_weights_scores_and_norms_in_float32(
 
 @pytest.mark.parametrize("task", ["classification", "pretraining"])
 def test_weights_stored_in_bfloat16_give_the_same_outputs(
-    tiny_config, make_batch, task
+    tiny_config, batch, task
 ):
     mixed = models.for_task(task, tiny_config, 3, dtype="mixed_bfloat16")
     stored = models.for_task(task, tiny_config, 3, dtype="bfloat16")
@@ -229,27 +205,15 @@ def test_weights_stored_in_bfloat16_give_the_same_outputs(
     assert layer.attention.query.kernel.dtype == "bfloat16"
     assert layer.attention_norm.gamma.dtype == "float32"
     assert stored.encoder.embeddings.word_embeddings.dtype == "float32"
-    batch = make_batch(tiny_config)
     expected = mixed(batch, training=False)
     for name, value in stored(batch, training=False).items():
         assert value.dtype == tf.float32
         np.testing.assert_array_equal(value, expected[name])
 
 
-def functional(encoder, tokens=12):
-    inputs = {
-        name: keras.Input((tokens,), dtype="int32", name=name)
-        for name in schema.ENCODER_INPUTS
-    }
-    outputs = encoder(inputs)
-    logits = keras.layers.Dense(3)(outputs.pooled_output)
-    return keras.Model(inputs, logits)
-
-
 @pytest.mark.filterwarnings("ignore:.*triggered tf.function retracing")
 @pytest.mark.slow
-def test_omitted_types_are_those_of_segment_a(encoder, tiny_config, make_batch):
-    batch = make_batch(tiny_config)
+def test_omitted_types_are_those_of_segment_a(encoder, tiny_config, batch):
     batch["input_type_ids"] = np.zeros_like(batch["input_type_ids"])
     expected = encoder(batch).sequence_output
     del batch["input_type_ids"]
@@ -264,10 +228,7 @@ def test_omitted_types_are_those_of_segment_a(encoder, tiny_config, make_batch):
     ("inputs", "message"),
     [
         ({"input_word_ids": 0}, "The input has input_word_ids. Give a dict of"),
-        (
-            [0, 0, 0],
-            "The input is a list. Give a dict of input_word_",
-        ),
+        ([0, 0, 0], "The input is a list. Give a dict of input_word_"),
         (
             {"input_ids": 0, "attention_mask": 0, "token_type_ids": 0},
             "input_ids is input_word_ids here. attention_mask is input_mask "
@@ -288,7 +249,7 @@ def test_other_inputs_are_refused_by_name(tiny_config, name, inputs, message):
 
 
 def test_works_in_a_functional_model_and_fit(
-    tiny_config, make_batch, tmp_path, capsys
+    tiny_config, make_batch, functional, tmp_path, capsys
 ):
     keras.utils.set_random_seed(1)
     encoder = bert_tf.BertEncoder(tiny_config)
@@ -301,7 +262,7 @@ def test_works_in_a_functional_model_and_fit(
         assert text in capsys.readouterr().out
     batch = make_batch(tiny_config, rows=8)
     inputs = {name: batch[name] for name in schema.ENCODER_INPUTS}
-    labels = np.arange(8) % 3
+    labels = np.arange(8) % 2
     model.compile(
         keras.optimizers.Adam(1e-2),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -314,38 +275,36 @@ def test_works_in_a_functional_model_and_fit(
     np.testing.assert_array_equal(loaded(inputs), model(inputs))
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        bert_tf.BertEncoder,
+        bert_tf.BertPretrainer,
+        lambda config: bert_tf.BertClassifier(config, num_classes=3),
+        bert_tf.BertRegressor,
+    ],
+)
 def test_keras_files_restore_encoder_and_models(
-    tiny_config, make_batch, tmp_path
+    tiny_config, batch, tmp_path, make
 ):
-    batch = make_batch(tiny_config)
-    for model in (
-        bert_tf.BertEncoder(tiny_config),
-        bert_tf.BertPretrainer(tiny_config),
-        bert_tf.BertClassifier(tiny_config, num_classes=3),
-        bert_tf.BertRegressor(tiny_config),
-    ):
-        path = tmp_path / f"{model.name}.keras"
-        model.save(path)
-        loaded = keras.models.load_model(path)
-        assert type(loaded) is type(model)
-        assert loaded.config == tiny_config
-        for a, b in zip(
-            tf.nest.flatten(model(batch)),
-            tf.nest.flatten(loaded(batch)),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(a, b)
+    model = make(tiny_config)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert type(loaded) is type(model)
+    assert loaded.config == tiny_config
+    found, expected = (tf.nest.flatten(x(batch)) for x in (loaded, model))
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
     ("precision", "bound"), [("float32", 1e-5), ("mixed_bfloat16", 0.05)]
 )
 def test_remat_does_not_change_outputs_or_gradients(
-    tiny_config, make_batch, precision, bound
+    tiny_config, batch, precision, bound
 ):
     keras.utils.set_random_seed(1)
     encoder = randomised(bert_tf.BertEncoder(tiny_config, dtype=precision))
-    batch = make_batch(tiny_config)
     variables = [weight.value for weight in encoder.trainable_weights]
 
     def gradients():

@@ -7,7 +7,6 @@ import pytest
 import bert_tf
 from bert_tf.model import lora
 from bert_tf.model.feature_tagger import FeatureTagger
-from tfrecords import schema
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 MODELS = {
@@ -22,10 +21,10 @@ MODELS = {
 }
 
 
-def reloaded(model, folder, **kwargs):
+def reloaded(model, folder):
     path = folder / "model.keras"
     model.save(path)
-    return keras.models.load_model(path, **kwargs)
+    return keras.models.load_model(path)
 
 
 def flags(model):
@@ -35,15 +34,6 @@ def flags(model):
         [(type(layer).__name__, layer.trainable) for layer in layers],
         [(weight.name, weight.trainable) for weight in model.weights],
     )
-
-
-def functional(encoder):
-    inputs = {
-        name: keras.Input((12,), dtype="int32", name=name)
-        for name in schema.ENCODER_INPUTS
-    }
-    pooled = encoder(inputs).pooled_output
-    return keras.Model(inputs, keras.layers.Dense(2, name="head")(pooled))
 
 
 def frozen_below(config, layer):
@@ -63,7 +53,7 @@ def first_layer(model):
 
 
 def test_layers_stay_frozen_in_the_file_of_a_functional_model(
-    tiny_config, make_batch, tmp_path
+    tiny_config, functional, inputs, tmp_path
 ):
     model = functional(frozen_below(tiny_config, 1))
     # 16 of layer_1, 2 of the pooler, 2 of the head.
@@ -77,8 +67,7 @@ def test_layers_stay_frozen_in_the_file_of_a_functional_model(
 
     before = [weight.numpy() for weight in loaded.weights]
     loaded.compile(keras.optimizers.Adam(0.1), LOSS)
-    batch = {n: make_batch(tiny_config)[n] for n in schema.ENCODER_INPUTS}
-    loaded.fit(batch, np.arange(4) % 2, epochs=1, verbose=0)
+    loaded.fit(inputs, np.arange(4) % 2, epochs=1, verbose=0)
     changed = [
         not np.array_equal(weight, old)
         for weight, old in zip(loaded.weights, before, strict=True)
@@ -128,9 +117,7 @@ def test_a_layer_that_is_trained_inside_a_frozen_one_is_known(
     assert len(loaded.trainable_weights) == len(loaded.weights)
 
 
-def test_a_subclass_that_freezes_in_its_constructor_keeps_that(
-    tiny_config,
-):
+def test_a_subclass_that_freezes_in_its_constructor_keeps_that(tiny_config):
     class Frozen(bert_tf.BertClassifier):
         def __init__(self, config, num_classes, **kwargs):
             super().__init__(config, num_classes, **kwargs)
@@ -148,39 +135,21 @@ def test_a_subclass_that_freezes_in_its_constructor_keeps_that(
 
 
 def test_a_functional_model_inside_of_another_keeps_flags(
-    tiny_config, tmp_path
+    tiny_config, functional, tmp_path
 ):
     inner = functional(frozen_below(tiny_config, 2))
     model = keras.Model(inner.inputs, inner(inner.inputs))
-    text = keras.Input((), dtype="string", name="text")
+    strings = keras.Input((), dtype="string", name="text")
     vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat"]
     preprocess = bert_tf.TextPreprocessor(vocab, max_seq_length=12)
     preprocess.trainable = False
-    of_text = keras.Model(text, inner(preprocess(text)))
+    of_text = keras.Model(strings, inner(preprocess(strings)))
     for outer in (model, of_text):
         assert len(outer.trainable_weights) == 4
         loaded = reloaded(outer, tmp_path)
         assert flags(loaded) == flags(outer)
         assert len(keras.models.clone_model(outer).trainable_weights) == 4
     assert not loaded.get_layer(preprocess.name).trainable
-
-
-def test_the_optimizer_of_a_frozen_model_is_restored(
-    tiny_config, make_batch, tmp_path
-):
-    batch = make_batch(tiny_config)
-    inputs = {n: batch[n] for n in schema.ENCODER_INPUTS}
-    model = bert_tf.BertClassifier(tiny_config, 2)
-    model.encoder.trainable = False
-    model.compile(keras.optimizers.Adam(0.1))
-    model.fit(inputs, np.arange(4) % 2, verbose=0)
-    loaded = reloaded(model, tmp_path)
-    # Iterations, learning rate, two moments of the head's two weights.
-    assert len(loaded.optimizer.variables) == 6
-    for x, y in zip(
-        loaded.optimizer.variables, model.optimizer.variables, strict=True
-    ):
-        np.testing.assert_array_equal(x, y)
 
 
 def test_what_lora_froze_stays_frozen_and_takes_new_adapters(
@@ -191,10 +160,8 @@ def test_what_lora_froze_stays_frozen_and_takes_new_adapters(
     trained = [w for w in model.trainable_weights if not lora.is_factor(w)]
     loaded = reloaded(model, tmp_path)
     assert len(trained) == 4  # Of the pooler and the head.
-    own = [w.path.removeprefix(f"{model.name}/") for w in trained]
-    again = [
-        w.path.removeprefix(f"{loaded.name}/") for w in loaded.trainable_weights
-    ]
+    own = [w.path.partition("/")[2] for w in trained]
+    again = [w.path.partition("/")[2] for w in loaded.trainable_weights]
     assert again == own
     loaded.encoder.enable_lora(2)
     assert lora.counts(loaded) == lora.counts(model)
@@ -205,13 +172,8 @@ def test_a_model_without_frozen_parts_has_the_config_of_earlier_versions(
 ):
     model = bert_tf.BertClassifier(tiny_config, 2)
     config = model.get_config()
-    assert set(config) == {
-        "name",
-        "trainable",
-        "dtype",
-        "config",
-        "num_classes",
-    }
+    names = ("name", "trainable", "dtype", "config", "num_classes")
+    assert set(config) == set(names)
     again = bert_tf.BertClassifier.from_config(config)
     assert len(again.trainable_weights) == len(model.weights)
     model.encoder.pooler.trainable = False

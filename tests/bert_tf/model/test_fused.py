@@ -11,6 +11,7 @@ from bert_tf.model import dropout, fused
 
 KEY = dropout.make_key(7, 3, 2)
 BOUNDS = {tf.float64: 1e-12, tf.float32: 3e-6, tf.bfloat16: 0.02}
+EVERY_DTYPE = pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 
 
 def normal(*shape, seed=0, dtype=tf.float32):
@@ -59,7 +60,7 @@ def always_compiled(request, monkeypatch):
     )
 
 
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+@EVERY_DTYPE
 def test_dense(dtype):
     arguments = [
         normal(*shape, seed=i, dtype=dtype)
@@ -73,14 +74,28 @@ def test_dense(dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+@EVERY_DTYPE
 def test_gelu(dtype, always_compiled):
     x = tf.cast(tf.linspace(-6.0, 6.0, 101), dtype)
     check(trained_gelu, fused.gelu_tanh, [x], BOUNDS[dtype])
 
 
+def norm(x, gamma, beta):
+    mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+    return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-5)
+
+
+def norm_arguments(dtype):
+    wide = tf.float32 if dtype == tf.bfloat16 else dtype
+    return [
+        normal(6, 16, seed=1, dtype=dtype),
+        normal(16, seed=3, dtype=wide),
+        normal(16, seed=4, dtype=wide),
+    ]
+
+
+@EVERY_DTYPE
 @pytest.mark.parametrize("rate", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
 def test_add_norm(dtype, rate, always_compiled):
     def ours(change, hidden, gamma, beta):
         keep = drop.keep_mask(tf.shape(change), True, KEY)
@@ -92,23 +107,14 @@ def test_add_norm(dtype, rate, always_compiled):
 
     def formula(change, hidden, gamma, beta):
         total = hidden + drop(change, training=True, dropout_key=KEY)
-        mean, variance = tf.nn.moments(total, [-1], keepdims=True)
-        return tf.nn.batch_normalization(
-            total, mean, variance, beta, gamma, 1e-5
-        )
+        return norm(total, gamma, beta)
 
-    wide = tf.float32 if dtype == tf.bfloat16 else dtype
-    arguments = [
-        normal(6, 16, seed=1, dtype=dtype),
-        normal(6, 16, seed=2, dtype=dtype),
-        normal(16, seed=3, dtype=wide),
-        normal(16, seed=4, dtype=wide),
-    ]
+    arguments = [normal(6, 16, seed=2, dtype=dtype), *norm_arguments(dtype)]
     check(ours, formula, arguments, BOUNDS[dtype])
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.1])
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+@EVERY_DTYPE
 def test_add(dtype, rate, always_compiled):
     def ours(change, hidden):
         keep = drop.keep_mask(tf.shape(change), True, KEY)
@@ -122,24 +128,14 @@ def test_add(dtype, rate, always_compiled):
     check(ours, formula, arguments, BOUNDS[dtype])
 
 
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+@EVERY_DTYPE
 def test_norm(dtype, always_compiled):
-    def formula(x, gamma, beta):
-        mean, variance = tf.nn.moments(x, [-1], keepdims=True)
-        return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-5)
-
-    wide = tf.float32 if dtype == tf.bfloat16 else dtype
-    arguments = [
-        normal(6, 16, seed=1, dtype=dtype),
-        normal(16, seed=3, dtype=wide),
-        normal(16, seed=4, dtype=wide),
-    ]
     ours = functools.partial(fused.norm, epsilon=1e-5, training=True)
-    check(ours, formula, arguments, BOUNDS[dtype])
+    check(ours, norm, norm_arguments(dtype), BOUNDS[dtype])
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.3])
-@pytest.mark.parametrize("dtype", BOUNDS, ids=lambda d: d.name)
+@EVERY_DTYPE
 def test_attend(dtype, rate, always_compiled):
     mask = tf.constant([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]])
 
@@ -218,15 +214,9 @@ def test_small_cross_entropies_are_exact_whatever_is_added_to_all_logits():
 def test_custom_gradients_are_used_only_in_training():
     """Exports would contain them, and other runtimes reject them."""
     for training in (False, True):
-        graph = (
-            tf.function(
-                functools.partial(fused.gelu_tanh, training=training),
-                autograph=False,
-                input_signature=[tf.TensorSpec([2, 3])],
-            )
-            .get_concrete_function()
-            .graph
-        )
+        gelu = functools.partial(fused.gelu_tanh, training=training)
+        run = tf.function(gelu, autograph=False)
+        graph = run.get_concrete_function(tf.TensorSpec([2, 3])).graph
         kinds = {operation.type for operation in graph.get_operations()}
         assert ("IdentityN" in kinds) == training
 

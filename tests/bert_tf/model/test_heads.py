@@ -8,14 +8,9 @@ import tensorflow as tf
 from random_weights import randomised, weights_of
 
 import bert_tf
-from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint import contents, model_folders
 from bert_tf.model import dropout, models
-
-
-@pytest.fixture
-def pretrainer(tiny_config):
-    keras.utils.set_random_seed(1)
-    return randomised(bert_tf.BertPretrainer(tiny_config))
+from tfrecords import schema
 
 
 def reference_outputs(model, batch):
@@ -27,10 +22,8 @@ def reference_outputs(model, batch):
     return weights, layers[-1], pooled
 
 
-def test_pretraining_logits_match_the_reference(
-    pretrainer, tiny_config, make_batch
-):
-    batch = make_batch(tiny_config)
+def test_pretraining_logits_match_the_reference(tiny_config, batch):
+    pretrainer = randomised(bert_tf.BertPretrainer(tiny_config))
     weights, sequence_output, pooled = reference_outputs(pretrainer, batch)
     outputs = pretrainer(batch)
     np.testing.assert_allclose(
@@ -48,31 +41,38 @@ def test_pretraining_logits_match_the_reference(
     )
 
 
-def test_the_masked_lm_head_shares_the_word_embeddings(pretrainer, tiny_config):
-    names = model_folders.weight_names(pretrainer)
+def test_the_masked_lm_head_shares_the_word_embeddings(tiny_config):
+    names = model_folders.weight_names(bert_tf.BertPretrainer(tiny_config))
     shape = (tiny_config.vocab_size, tiny_config.hidden_size)
     tables = [name for name, w in names.items() if tuple(w.shape) == shape]
     assert tables == ["encoder/embeddings/word_embeddings"]
 
 
-def test_classifier_and_regressor_match_the_reference(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    classifier = bert_tf.BertClassifier(tiny_config, num_classes=3)
-    weights, _, pooled = reference_outputs(classifier, batch)
-    np.testing.assert_allclose(
-        classifier(batch)["logits"],
-        pooled @ weights["classification/dense/kernel"],
-        atol=1e-5,
-    )
-    regressor = bert_tf.BertRegressor(tiny_config)
-    weights, _, pooled = reference_outputs(regressor, batch)
-    predictions = regressor(batch)["predictions"]
-    assert predictions.shape == (4,)
-    np.testing.assert_allclose(
-        predictions,
-        (pooled @ weights["regression/dense/kernel"])[:, 0],
-        atol=1e-5,
-    )
+@pytest.mark.parametrize(
+    "task",
+    [task for task in models.TASK_MODELS if task != "pretraining"],
+)
+def test_logits_of_tasks_match_the_reference(tiny_config, make_batch, task):
+    batch = make_batch(tiny_config, rows=6)
+    num_classes = 5 * (task in contents.WITH_LABELS)
+    model = randomised(models.for_task(task, tiny_config, num_classes))
+    weights, sequence_output, pooled = reference_outputs(model, batch)
+    vectors = sequence_output if task in ("spans", "tagging") else pooled
+    kernel, bias = (weights[f"{task}/dense/{x}"] for x in ("kernel", "bias"))
+    expected = {"logits": vectors @ kernel + bias}
+    if task == "spans":
+        start, end = np.moveaxis(expected["logits"], -1, 0)
+        expected = {"start_logits": start, "end_logits": end}
+    elif task == "regression":
+        expected = {"predictions": expected["logits"][:, 0]}
+    elif task == "multiple_choice":
+        expected = {"logits": expected["logits"].reshape(2, 3)}
+        batch = {n: batch[n].reshape(2, 3, -1) for n in schema.ENCODER_INPUTS}
+    outputs = model(batch)
+    assert outputs.keys() == expected.keys()
+    for name, logits in expected.items():
+        assert outputs[name].shape == logits.shape
+        np.testing.assert_allclose(outputs[name], logits, atol=1e-5)
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
@@ -80,7 +80,7 @@ def test_classifier_and_regressor_match_the_reference(tiny_config, make_batch):
 def test_logits_are_not_rounded_to_the_compute_dtype(
     tiny_config, make_batch, task, policy
 ):
-    has_classes = task in ("classification", "tagging")
+    has_classes = task in contents.WITH_LABELS
     model = models.for_task(task, tiny_config, 3 * has_classes, dtype=policy)
     batch = make_batch(tiny_config, rows=32)
     if task == "multiple_choice":
@@ -103,57 +103,10 @@ def test_one_class_is_rejected(tiny_config):
         bert_tf.BertTagger(tiny_config, 1)
 
 
-def test_span_logits_are_projections_of_each_token(tiny_config, make_batch):
-    model = randomised(bert_tf.BertSpanPredictor(tiny_config))
-    batch = make_batch(tiny_config)
-    weights, sequence_output, _ = reference_outputs(model, batch)
-    logits = (
-        sequence_output @ weights["spans/dense/kernel"]
-        + weights["spans/dense/bias"]
-    )
-    outputs = model(batch)
-    np.testing.assert_allclose(
-        outputs["start_logits"], logits[..., 0], atol=1e-5
-    )
-    np.testing.assert_allclose(outputs["end_logits"], logits[..., 1], atol=1e-5)
-
-
-def test_tag_logits_are_projections_of_each_token(tiny_config, make_batch):
-    model = randomised(bert_tf.BertTagger(tiny_config, 5))
-    batch = make_batch(tiny_config)
-    weights, sequence_output, _ = reference_outputs(model, batch)
-    np.testing.assert_allclose(
-        model(batch)["logits"],
-        sequence_output @ weights["tagging/dense/kernel"]
-        + weights["tagging/dense/bias"],
-        atol=1e-5,
-    )
-
-
-@pytest.fixture
-def choices(tiny_config, make_batch):
-    """Two examples of three choices each."""
-    rows = make_batch(tiny_config, rows=6)
-    names = ("input_word_ids", "input_mask", "input_type_ids")
-    return {name: rows[name].reshape(2, 3, -1) for name in names}
-
-
-def test_each_choice_has_a_score(tiny_config, make_batch, choices):
+def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, make_batch):
     model = randomised(bert_tf.BertMultipleChoice(tiny_config))
-    weights, _, pooled = reference_outputs(
-        model, make_batch(tiny_config, rows=6)
-    )
-    scores = (
-        pooled @ weights["multiple_choice/dense/kernel"]
-        + weights["multiple_choice/dense/bias"]
-    )
-    np.testing.assert_allclose(
-        model(choices)["logits"], scores.reshape(2, 3), atol=1e-5
-    )
-
-
-def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, choices):
-    model = randomised(bert_tf.BertMultipleChoice(tiny_config))
+    batch = make_batch(tiny_config, rows=6)
+    choices = {n: batch[n].reshape(2, 3, -1) for n in schema.ENCODER_INPUTS}
 
     def logits(first, last):
         rows = {name: x[first:last] for name, x in choices.items()}
@@ -170,14 +123,11 @@ def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, choices):
 @pytest.mark.parametrize("task", ["classification", "tagging", "spans"])
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
 def test_a_bilstm_between_encoder_and_head_matches_the_reference(
-    tiny_config, make_batch, task, dtype
+    tiny_config, batch, task, dtype
 ):
     config = dataclasses.replace(tiny_config, bilstm_units=5)
     keras.utils.set_random_seed(1)
-    model = models.TASK_MODELS[task](
-        config, **({} if task == "spans" else {"num_classes": 3}), dtype=dtype
-    )
-    batch = make_batch(config)
+    model = models.for_task(task, config, 3 * (task != "spans"), dtype=dtype)
     weights, hidden, _ = reference_outputs(model, batch)
     kernel, bias = (
         weights[f"{task}/dense/{part}"] for part in ("kernel", "bias")

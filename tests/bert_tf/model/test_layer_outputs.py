@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from bert_tf.model import layer_outputs, models
 
-NAMES = ("input_word_ids", "input_mask", "input_type_ids")
-
 
 @pytest.fixture(scope="module")
 def model(tiny_config):
@@ -16,33 +14,22 @@ def model(tiny_config):
     return models.BertRegressor(tiny_config)
 
 
-def inputs_of(make_batch, config):
-    batch = make_batch(config, rows=5, tokens=12)
-    return {name: batch[name] for name in NAMES}
-
-
-def test_layer_0_is_the_embeddings_and_l_the_last(model, make_batch):
-    inputs = inputs_of(make_batch, model.config)
+def test_layer_0_is_the_embeddings_and_l_the_last(model, inputs):
     states = layer_outputs.make_step(model.encoder, [0, 2, 1])(
         {name: tf.constant(values) for name, values in inputs.items()}
     )
-    assert states.shape == (5, 12, 3, 16)
-    outputs = model.encoder(inputs)
-    embedded = model.encoder.embeddings(
-        inputs["input_word_ids"], inputs["input_type_ids"]
-    )
-    expected = [embedded, outputs.sequence_output, outputs.encoder_outputs[0]]
+    hidden = model.encoder(inputs).hidden_states
+    expected = [hidden[0], hidden[2], hidden[1]]
     np.testing.assert_allclose(states, np.stack(expected, axis=2), atol=1e-5)
 
 
 def test_truncating_batches_by_length_does_not_change_hidden_states(
-    model, make_batch
+    model, inputs
 ):
-    inputs = inputs_of(make_batch, model.config)
     step = layer_outputs.make_step(model.encoder, [2])
     expected = step({n: tf.constant(v) for n, v in inputs.items()}).numpy()
-    rows = layer_outputs.run_in_order(step, inputs, 2, [4, 8, 12])
-    assert len(rows) == 5
+    rows = layer_outputs.run_in_order(step, inputs, 3, [4, 8, 12])
+    assert len(rows) == 4
     for row, values in enumerate(rows):
         length = inputs["input_mask"][row].sum()
         assert values.shape == (length, 1, 16)

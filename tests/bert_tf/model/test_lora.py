@@ -71,8 +71,8 @@ def gradients(model, batch):
     return logits.numpy(), dict(zip(names, arrays, strict=True))
 
 
-def test_new_adapters_do_not_change_outputs(tiny_config, make_batch):
-    batch, model = make_batch(tiny_config), build(tiny_config)
+def test_new_adapters_do_not_change_outputs(tiny_config, batch):
+    model = build(tiny_config)
     before = model(batch)["logits"]
     model.encoder.enable_lora(RANK, targets=LORA_TARGETS)
     np.testing.assert_array_equal(model(batch)["logits"], before)
@@ -102,9 +102,8 @@ def test_only_products_with_an_adapter_are_replaced(tiny_config):
 @pytest.mark.parametrize("remat", [False, True])
 @pytest.mark.parametrize("targets", [lora.DEFAULT_TARGETS, LORA_TARGETS])
 def test_outputs_and_gradients_are_those_of_dense_kernels(
-    tiny_config, make_batch, targets, remat
+    tiny_config, batch, targets, remat
 ):
-    batch = make_batch(tiny_config)
     model = adapt(build(tiny_config), targets)
     dense = dense_copy(model, tiny_config)
     if remat:
@@ -131,8 +130,7 @@ def test_outputs_and_gradients_are_those_of_dense_kernels(
         )
 
 
-def test_bfloat16_follows_the_dense_kernels(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
+def test_bfloat16_follows_the_dense_kernels(tiny_config, batch):
     model = adapt(build(tiny_config, "mixed_bfloat16"), LORA_TARGETS)
     dense = dense_copy(model, tiny_config, "mixed_bfloat16")
     assert {w.dtype for w in model.trainable_weights} == {"float32"}
@@ -163,8 +161,7 @@ def test_adapters_pooler_and_head_are_trained(tiny_config):
     assert lora.counts(model) == (trained, num_weights + adapters)
 
 
-def test_merging_keeps_the_outputs(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
+def test_merging_keeps_the_outputs(tiny_config, batch):
     model = adapt(build(tiny_config), LORA_TARGETS)
     before = model(batch)["logits"]
     expected = model_folders.digest(model)
@@ -174,8 +171,8 @@ def test_merging_keeps_the_outputs(tiny_config, make_batch):
     assert model_folders.digest(model) == expected
 
 
-def test_keras_files_have_merged_kernels(tiny_config, make_batch, tmp_path):
-    batch, model = make_batch(tiny_config), adapt(build(tiny_config))
+def test_keras_files_have_merged_kernels(tiny_config, batch, tmp_path):
+    model = adapt(build(tiny_config))
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     assert loaded.encoder.lora is None
@@ -184,10 +181,8 @@ def test_keras_files_have_merged_kernels(tiny_config, make_batch, tmp_path):
     )
 
 
-def test_a_file_restores_what_the_encoder_trained(
-    tiny_config, make_batch, tmp_path
-):
-    path, batch = str(tmp_path / "a.safetensors"), make_batch(tiny_config)
+def test_a_file_restores_what_the_encoder_trained(tiny_config, batch, tmp_path):
+    path = str(tmp_path / "a.safetensors")
     model = adapt(build(tiny_config))
     model.encoder.pooler.bias.assign(np.ones(tiny_config.hidden_size))
     model.encoder.save_lora_weights(path)
@@ -216,6 +211,8 @@ def test_a_file_of_other_weights_or_settings_is_rejected(tiny_config, tmp_path):
     assert other.lora is None
     other = build(tiny_config).encoder
     other.enable_lora(RANK + 1)
+    with pytest.raises(ValueError, match="has adapters already"):
+        other.enable_lora(RANK)
     with pytest.raises(ValueError, match=r"Adapters\(rank=3.*has.*\(rank=4"):
         other.load_lora_weights(path)
     frozen = build(tiny_config).encoder
@@ -270,26 +267,15 @@ def test_invalid_settings_change_nothing(tiny_config, settings, message):
     assert len(model.trainable_weights) == num_trained
 
 
-def test_adapters_are_added_once(tiny_config):
-    encoder = build(tiny_config).encoder
-    encoder.enable_lora(2)
-    with pytest.raises(ValueError, match="has adapters already"):
-        encoder.enable_lora(2)
-
-
 def test_fit_of_a_functional_model_changes_only_trained_weights(
-    tiny_config, make_batch
+    tiny_config, functional, inputs
 ):
     encoder = build(tiny_config).encoder
     encoder.enable_lora(RANK)
-    names = ("input_word_ids", "input_mask", "input_type_ids")
-    inputs = {n: keras.Input((12,), dtype="int32", name=n) for n in names}
-    logits = keras.layers.Dense(2)(encoder(inputs).pooled_output)
-    model = keras.Model(inputs, logits)
+    model = functional(encoder)
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.AdamW(0.1), loss)
     before = [w.numpy() for w in encoder.weights]
-    batch = {name: make_batch(tiny_config)[name] for name in names}
-    model.fit(batch, np.arange(4) % 2, epochs=2, verbose=0)
+    model.fit(inputs, np.arange(4) % 2, epochs=2, verbose=0)
     for weight, old in zip(encoder.weights, before, strict=True):
         assert np.array_equal(weight, old) != weight.trainable, weight.path

@@ -19,15 +19,17 @@ from tfrecords import schema
 ROOT = pathlib.Path(__file__).parents[3]
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.0, 3.0, -2.0]], np.float32)
 EXPECTED = 0.1481483  # Mean of -log softmax(LOGITS)[[0, 1]].
+NO_LOGITS = "has from_logits=False, but the"
+PROBABILITIES = "takes probabilities, but the model"
 
 
-def rows(make_batch, config, labels=None, number=32):
-    """Random encoder inputs whose second token tells the label, 0 or 1."""
-    batch = make_batch(config, rows=number)
+@pytest.fixture
+def labelled(make_batch, tiny_config):
+    """Inputs of 32 rows, whose second token tells the label, and labels."""
+    batch, labels = make_batch(tiny_config, rows=32), np.arange(32) % 2
     inputs = {name: batch[name] for name in schema.ENCODER_INPUTS}
-    if labels is not None:
-        inputs["input_word_ids"][:, 1] = 20 + labels
-    return inputs
+    inputs["input_word_ids"][:, 1] = 20 + labels
+    return inputs, labels
 
 
 def model_of(config, seed=1, **kwargs):
@@ -42,9 +44,8 @@ def wide_config(tiny_config):
 
 
 @pytest.mark.slow
-def test_fit_learns_with_integer_labels(wide_config, make_batch):
-    labels = np.arange(32) % 2
-    inputs = rows(make_batch, wide_config, labels)
+def test_fit_learns_with_integer_labels(wide_config, labelled):
+    inputs, labels = labelled
     model = model_of(wide_config)
     model.compile(keras.optimizers.Adam(5e-3), metrics=["accuracy"])
     history = model.fit(inputs, labels, epochs=15, batch_size=8, verbose=0)
@@ -80,25 +81,18 @@ def test_losses_take_logits(tiny_config, loss, labels):
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        *(
-            (loss, "has from_logits=False, but the")
-            for loss in (
-                keras.losses.SparseCategoricalCrossentropy(),
-                keras.losses.CategoricalCrossentropy(),
-                keras.losses.BinaryCrossentropy(),
-                {"logits": keras.losses.SparseCategoricalCrossentropy()},
-            )
-        ),
-        *(
-            (loss, "takes probabilities, but the model")
-            for loss in (
-                "kld",
-                "KLDivergence",
-                keras.losses.kl_divergence,
-                keras.losses.KLDivergence,
-                keras.losses.KLDivergence(),
-                {"logits": keras.losses.CategoricalGeneralizedCrossEntropy()},
-            )
+        (keras.losses.SparseCategoricalCrossentropy(), NO_LOGITS),
+        (keras.losses.CategoricalCrossentropy(), NO_LOGITS),
+        (keras.losses.BinaryCrossentropy(), NO_LOGITS),
+        ({"logits": keras.losses.SparseCategoricalCrossentropy()}, NO_LOGITS),
+        ("kld", PROBABILITIES),
+        ("KLDivergence", PROBABILITIES),
+        (keras.losses.kl_divergence, PROBABILITIES),
+        (keras.losses.KLDivergence, PROBABILITIES),
+        (keras.losses.KLDivergence(), PROBABILITIES),
+        (
+            {"logits": keras.losses.CategoricalGeneralizedCrossEntropy()},
+            PROBABILITIES,
         ),
     ],
 )
@@ -120,9 +114,7 @@ def test_a_function_of_ones_own_is_the_loss_whatever_its_name(tiny_config):
 
 def test_ids_of_type_float_are_not_rounded(tiny_config):
     """`keras.Input` makes them; bfloat16 has no integers above 256."""
-    config = type(tiny_config).from_dict(
-        tiny_config.to_dict() | {"vocab_size": 1000}
-    )
+    config = dataclasses.replace(tiny_config, vocab_size=1000)
     encoder = bert_tf.BertEncoder(config, dtype="mixed_bfloat16")
     ids = np.array([[999, 257, 513, 3]], np.int32)
     batch = {
@@ -138,8 +130,7 @@ def test_ids_of_type_float_are_not_rounded(tiny_config):
     np.testing.assert_array_equal(functional(batch), expected)
 
 
-def test_each_model_has_a_default_loss(tiny_config, make_batch):
-    inputs = rows(make_batch, tiny_config, number=4)
+def test_each_model_has_a_default_loss(tiny_config, inputs):
     zeros = np.zeros(4, np.int32)
     spans = {"start_logits": zeros, "end_logits": zeros + 1}
     choices = {n: x.reshape(2, 2, -1) for n, x in inputs.items()}
@@ -168,10 +159,11 @@ def test_each_model_has_a_default_loss(tiny_config, make_batch):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_a_loaded_model_is_compiled(tiny_config, make_batch, tmp_path):
-    inputs = rows(make_batch, tiny_config, number=4)
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_loaded_model_is_compiled(tiny_config, inputs, tmp_path, is_frozen):
     labels = np.array([0, 1, 1, 0])
     model = model_of(tiny_config)
+    model.encoder.trainable = not is_frozen
     model.compile(keras.optimizers.Adam(1e-3), metrics=["accuracy"])
     model.train_on_batch(inputs, labels)
     model.save(tmp_path / "model.keras")
@@ -179,9 +171,10 @@ def test_a_loaded_model_is_compiled(tiny_config, make_batch, tmp_path):
     assert loaded.evaluate(inputs, labels, verbose=0) == model.evaluate(
         inputs, labels, verbose=0
     )
-    for x, y in zip(
-        loaded.optimizer.variables, model.optimizer.variables, strict=True
-    ):
+    found, expected = (x.optimizer.variables for x in (loaded, model))
+    # Iterations, learning rate, two moments of each trained weight.
+    assert len(found) == 2 + 2 * len(model.trainable_weights)
+    for x, y in zip(found, expected, strict=True):
         np.testing.assert_array_equal(x, y)
     assert loaded.optimizer.iterations == 1
 
@@ -198,8 +191,7 @@ def draws(model):
 
 
 @pytest.mark.parametrize("name", ["classifier", "tagger", "choices", "encoder"])
-def test_a_call_without_key_draws_one(tiny_config, make_batch, name):
-    inputs = rows(make_batch, tiny_config, number=4)
+def test_a_call_without_key_draws_one(tiny_config, inputs, name):
     model = {
         "classifier": lambda: bert_tf.BertClassifier(tiny_config, 2),
         "tagger": lambda: bert_tf.BertTagger(tiny_config, 2),
@@ -217,12 +209,11 @@ def test_a_call_without_key_draws_one(tiny_config, make_batch, name):
     assert (first.numpy() != second.numpy()).any()
 
 
-def test_without_dropout_no_key_is_drawn(tiny_config, make_batch):
+def test_without_dropout_no_key_is_drawn(tiny_config, inputs):
     config = dataclasses.replace(
         tiny_config, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0
     )
     model = model_of(config)
-    inputs = rows(make_batch, config, number=4)
     np.testing.assert_allclose(
         model(inputs, training=True)["logits"],
         model(inputs)["logits"],
@@ -231,11 +222,8 @@ def test_without_dropout_no_key_is_drawn(tiny_config, make_batch):
 
 
 @pytest.mark.slow
-def test_remat_in_fit_gives_the_same_losses(
-    wide_config, make_batch, monkeypatch
-):
-    labels = np.arange(32) % 2
-    inputs = rows(make_batch, wide_config, labels)
+def test_remat_in_fit_gives_the_same_losses(wide_config, labelled, monkeypatch):
+    inputs, labels = labelled
     recomputed = []
     recompute_grad = tf.recompute_grad
     monkeypatch.setattr(
@@ -287,10 +275,9 @@ print(json.dumps([strategy.num_replicas_in_sync, history.history["loss"]]))
 
 
 @pytest.mark.slow
-def test_fit_on_two_replicas_equals_one(wide_config, make_batch, tmp_path):
+def test_fit_on_two_replicas_equals_one(wide_config, labelled, tmp_path):
     """With dropout: the replicas drop what one would in all rows."""
-    labels = np.arange(32) % 2
-    inputs = rows(make_batch, wide_config, labels)
+    inputs, labels = labelled
     np.savez(tmp_path / "rows.npz", labels=labels, **inputs)
     wide_config.to_json_file(tmp_path / "config.json")
     losses = []
@@ -312,17 +299,11 @@ def test_fit_on_two_replicas_equals_one(wide_config, make_batch, tmp_path):
 
 @pytest.mark.parametrize("is_functional", [False, True])
 def test_fit_uses_the_custom_gradients(
-    tiny_config, make_batch, monkeypatch, is_functional
+    tiny_config, inputs, functional, monkeypatch, is_functional
 ):
-    inputs = rows(make_batch, tiny_config, number=4)
     model = model_of(tiny_config)
     if is_functional:
-        text = {
-            name: keras.Input(x.shape[1:], dtype="int32", name=name)
-            for name, x in inputs.items()
-        }
-        pooled = model.encoder(text).pooled_output
-        model = keras.Model(text, keras.layers.Dense(2)(pooled))
+        model = functional(model.encoder)
     model.compile(
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     )
@@ -350,16 +331,10 @@ def test_quantize_is_refused(tiny_config):
 
 
 def test_quantize_of_a_larger_model_leaves_bert_as_it_is(
-    tiny_config, make_batch
+    tiny_config, inputs, functional
 ):
-    inputs = rows(make_batch, tiny_config, number=2)
-    text = {
-        name: keras.Input(x.shape[1:], dtype="int32", name=name)
-        for name, x in inputs.items()
-    }
     encoder = model_of(tiny_config).encoder
-    outputs = encoder(text)
-    model = keras.Model(text, keras.layers.Dense(2)(outputs.pooled_output))
+    model = functional(encoder)
     before = [weight.numpy() for weight in encoder.weights]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -367,6 +342,6 @@ def test_quantize_of_a_larger_model_leaves_bert_as_it_is(
     warned = [str(warning.message) for warning in caught]
     assert any("encoder/pooler: layers of BERT" in line for line in warned)
     assert model.layers[-1].quantization_mode == "int8"
-    assert model.predict(inputs, verbose=0).shape == (2, 2)
+    assert model.predict(inputs, verbose=0).shape == (4, 2)
     for weight, value in zip(encoder.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)

@@ -1,6 +1,7 @@
 """Reading of lines, TSV rows, JSON lines and pipes."""
 
 import csv
+import datetime
 import functools
 import json
 import os
@@ -215,7 +216,7 @@ def field_limit():
 
 @pytest.mark.usefixtures("field_limit")
 def test_a_text_longer_than_the_limit_stops_a_csv(tmp_path, monkeypatch):
-    monkeypatch.setattr("tfrecords.tasks.glue_rows.MAX_FIELD", 10)
+    monkeypatch.setattr("tfrecords.tables.table_files.MAX_FIELD", 10)
     with pytest.raises(ValueError, match="in.csv:2: field larger.*Shorten"):
         read_csv(tmp_path, b'0,a\n1,"never closed,\n2,b\n', "1")
 
@@ -226,6 +227,63 @@ def test_several_columns_make_a_list_and_quotes_of_a_tsv_are_text(tmp_path):
     columns = [("endings", "c"), ("context", "b"), ("endings", "a")]
     (row,) = rows_of(path, text_rows.ColumnParser("input", columns, CHOICE))
     assert row == (2, {"endings": ['"3', "1"], "context": "2"})
+
+
+def test_keys_of_objects_may_be_named_and_others_are_kept(tmp_path):
+    path = write(
+        tmp_path,
+        {"n": 1, "first": "a", "last": "b", "sum": "c"},
+        {"n": 2, "first": "a", "sum": "c"},
+    )
+    columns = [("endings", "last"), ("context", "sum"), ("endings", "first")]
+    parse = functools.partial(
+        text_rows.parse_object, "in", CHOICE, columns=columns
+    )
+    good, bad = rows_of(path, parse)
+    assert good == (1, {"n": 1, "endings": ["b", "a"], "context": "c"})
+    assert bad.message.startswith("in:2: last is missing or null; it should")
+    assert bad.message.endswith(" Expected a text there.")
+
+
+def test_rows_of_parquet_are_read_and_bad_ones_named(tmp_path):
+    pytest.importorskip("pyarrow", reason="make test-engines installs it")
+    import pyarrow
+    from pyarrow import parquet
+
+    day = datetime.date(2020, 1, 2)
+    columns = {"review": ["a", None], "day": [day, day]}
+    path = tmp_path / "in.parquet"
+    parquet.write_table(pyarrow.table(columns), path)
+    columns = [("text_a", "review")]
+    parser = text_rows.ParquetParser(str(path), columns, PAIR)
+    good, bad = rows_of(path, parser)
+    assert good == (1, {"day": "2020-01-02", "text_a": "a"})
+    assert bad.message.startswith(f"{path}:2: review is missing or null")
+    with pytest.raises(ValueError, match="cannot be read from stdin"):
+        text_rows.ParquetParser("-", columns, PAIR)
+
+
+@pytest.mark.parametrize(
+    ("content", "column", "fields"),
+    [
+        ("t,n\nx,7\n", "n", {"text": "x", "n": "7"}),
+        ("x,7\n", "1", {"text": "x", "id": "7"}),
+    ],
+)
+def test_ids_of_a_table_are_kept(tmp_path, content, column, fields):
+    path = tmp_path / "in.csv"
+    path.write_text(content)
+    columns = [("text", "t" if column == "n" else "0")]
+    parser = text_rows.ColumnParser("in.csv", columns, ONE, True, column)
+    (row,) = rows_of(path, parser)
+    assert row.fields == fields
+
+
+def test_ids_are_for_tables(tmp_path):
+    with pytest.raises(ValueError, match="--id_column=n is for csv and tsv"):
+        text_rows.make_parser(
+            parse("--id_column=n", "--input_format=jsonl"), "in", PAIR
+        )
 
 
 def parse(*words):
@@ -250,6 +308,9 @@ def parse(*words):
         (CHOICE, [], "jsonl"),
         (CHOICE, ["--columns=context=0,endings=1"], "tsv"),
         ({"words": 2}, [], "text"),
+        (PAIR, ["--input_file=a.jsonl", "--text_a_column=x"], "jsonl"),
+        (PAIR, ["--input_format=jsonl", "--text_a_column=x"], "jsonl"),
+        (PAIR, ["--input_file=a.parquet"], "parquet"),
     ],
 )
 def test_the_format_is_inferred(ranks, words, expected):
@@ -301,7 +362,7 @@ def test_invalid_columns_are_refused(words, message):
         ("format=tsv", PAIR, False, "=tsv without columns. tsv and csv"),
         ("file=rows.csv", PAIR, False, "rows.csv is a table: name its co"),
         ("file=rows.tsv", PAIR, False, "rows.tsv is a table: name its co"),
-        ("format=jsonl", PAIR, True, "=jsonl with columns"),
+        ("format=text", PAIR, True, "=text with columns"),
     ],
 )
 def test_formats_that_do_not_suit_the_inputs_are_refused(

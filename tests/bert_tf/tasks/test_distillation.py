@@ -8,9 +8,10 @@ import planted_tasks
 import pytest
 import reference_bert
 import tensorflow as tf
+import training_steps
 
 from bert_tf.model import dropout, models
-from bert_tf.tasks import distillation, pretraining, squad, swag
+from bert_tf.tasks import distillation, ner, pretraining, squad, swag
 from tfrecords import schema
 
 KEY = dropout.make_key(1, 0, 0)
@@ -99,6 +100,11 @@ def test_relations_equal_the_oracle(is_packed):
     np.testing.assert_allclose(same.value(), 0.0, atol=1e-6)
 
 
+@pytest.fixture
+def batch(make_batch, tiny_config):
+    return training_steps.as_tensors(make_batch(tiny_config))
+
+
 def build(kind, config, seed, **changes):
     keras.utils.set_random_seed(seed)
     config = dataclasses.replace(
@@ -126,17 +132,15 @@ def values(means):
     return {name: float(mean.value()) for name, mean in means.items()}
 
 
-def test_rows_that_fill_a_batch_have_no_relations(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    batch["is_real_example"][1] = 0.0
+def test_rows_that_fill_a_batch_have_no_relations(tiny_config, batch):
+    batch["is_real_example"] = tf.constant([1.0, 0.0, 1.0, 1.0])
     teacher = build("pretraining", tiny_config, 1)
     task = distil(pretraining.TASK, teacher, losses=("hidden_relations",))
     weight = task.loss_weights(batch)["hidden_relations_loss"]
-    assert float(weight) == batch["input_mask"][[0, 2, 3]].sum()
+    assert float(weight) == batch["input_mask"].numpy()[[0, 2, 3]].sum()
 
 
-def test_losses_are_weighted_and_named(tiny_config, make_batch):
-    batch = {n: tf.constant(x) for n, x in make_batch(tiny_config).items()}
+def test_losses_are_weighted_and_named(tiny_config, batch):
     student = build("pretraining", tiny_config, 1, num_hidden_layers=1)
     teacher = build("pretraining", tiny_config, 2, hidden_size=24)
     task = distil(pretraining.TASK, teacher)
@@ -197,9 +201,8 @@ def test_losses_are_weighted_and_named(tiny_config, make_batch):
 
 
 def test_the_gradient_of_relations_reaches_the_student_as_differences_do(
-    tiny_config, make_batch
+    tiny_config, batch
 ):
-    batch = {n: tf.constant(x) for n, x in make_batch(tiny_config).items()}
     student = build("pretraining", tiny_config, 1)
     teacher = build("pretraining", tiny_config, 2)
     task = distil(
@@ -227,19 +230,16 @@ def test_the_gradient_of_relations_reaches_the_student_as_differences_do(
     "kind", ["classification", "regression", "spans", "tagging"]
 )
 def test_a_student_that_equals_its_teacher_has_nothing_to_learn(
-    tiny_config, make_batch, kind
+    tiny_config, batch, kind
 ):
-    batch = make_batch(tiny_config) | {
-        "label_ids": np.zeros(4, np.int32),
-        "label_scores": np.zeros(4, np.float32),
-        "start_positions": np.zeros(4, np.int32),
-        "end_positions": np.ones(4, np.int32),
-        "tag_ids": np.zeros((4, 12), np.int32),
-        "tag_weights": np.ones((4, 12), np.float32),
+    batch |= {
+        "label_ids": tf.zeros(4, tf.int32),
+        "label_scores": tf.zeros(4),
+        "start_positions": tf.zeros(4, tf.int32),
+        "end_positions": tf.ones(4, tf.int32),
+        "tag_ids": tf.zeros((4, 12), tf.int32),
+        "tag_weights": tf.ones((4, 12)),
     }
-    batch = {name: tf.constant(value) for name, value in batch.items()}
-    from bert_tf.tasks import ner
-
     tasks = {
         "classification": planted_tasks.classification("x", 3),
         "regression": planted_tasks.regression("y"),
@@ -260,11 +260,10 @@ def test_a_student_that_equals_its_teacher_has_nothing_to_learn(
     )
 
 
-def test_soft_targets_of_choices_need_no_mask(tiny_config, make_batch):
+def test_soft_targets_of_choices_need_no_mask(tiny_config, batch):
     """The mask of a causal model is for rows of tokens, not for choices."""
-    rows = make_batch(tiny_config)
     batch = {  # [B, 3, S], each row with the next ones as its other choices.
-        name: tf.stack([tf.roll(rows[name], i, 0) for i in range(3)], axis=1)
+        name: tf.stack([tf.roll(batch[name], i, 0) for i in range(3)], axis=1)
         for name in schema.CHOICE_INPUTS
     }
     batch["label_ids"] = tf.zeros(4, tf.int32)
@@ -281,13 +280,12 @@ def test_soft_targets_of_choices_need_no_mask(tiny_config, make_batch):
 
 
 def test_soft_targets_of_spans_are_a_mean_over_start_and_end(
-    tiny_config, make_batch
+    tiny_config, batch
 ):
-    batch = make_batch(tiny_config) | {
-        "start_positions": np.zeros(4, np.int32),
-        "end_positions": np.ones(4, np.int32),
+    batch |= {
+        "start_positions": tf.zeros(4, tf.int32),
+        "end_positions": tf.ones(4, tf.int32),
     }
-    batch = {name: tf.constant(value) for name, value in batch.items()}
     student, teacher = (build("spans", tiny_config, seed) for seed in (1, 2))
     task = distil(squad.Squad(), teacher, losses=("soft_targets",), weight=1.0)
     found = values(task.losses(task.outputs(student, batch, KEY), batch))

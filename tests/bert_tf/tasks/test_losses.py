@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import reference_bert
 import tensorflow as tf
 
@@ -7,8 +8,18 @@ import bert_tf
 from bert_tf.tasks import losses, pretraining
 
 
-def test_pretraining_losses_equal_the_oracle(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
+@pytest.fixture
+def batch(make_batch, tiny_config):
+    return make_batch(tiny_config)
+
+
+@pytest.fixture
+def model(tiny_config):
+    keras.utils.set_random_seed(1)
+    return bert_tf.BertPretrainer(tiny_config)
+
+
+def test_pretraining_losses_equal_the_oracle(tiny_config, batch):
     rng = np.random.default_rng(3)
     masked = rng.normal(0, 3, (4, 3, tiny_config.vocab_size))
     following = rng.normal(0, 3, (4, 2))
@@ -18,25 +29,14 @@ def test_pretraining_losses_equal_the_oracle(tiny_config, make_batch):
     }
     found = pretraining.TASK.losses(outputs, batch)
     expected = reference_bert.pretraining_losses(masked, following, batch)
-    np.testing.assert_allclose(
-        [
-            found["masked_lm_loss"].value(),
-            found["next_sentence_loss"].value(),
-        ],
-        expected,
-        rtol=1e-5,
-    )
+    names = ("masked_lm_loss", "next_sentence_loss")
+    means = [found[name].value() for name in names]
+    np.testing.assert_allclose(means, expected, rtol=1e-5)
 
 
-def without_labels(batch):
-    return {n: v for n, v in batch.items() if n != "next_sentence_labels"}
-
-
-def test_single_segments_have_only_the_masked_lm_loss(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    keras.utils.set_random_seed(1)
-    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
-    task, single = pretraining.PretrainingTask("none"), without_labels(batch)
+def test_single_segments_have_only_the_masked_lm_loss(model, batch):
+    outputs, task = model(batch), pretraining.PretrainingTask("none")
+    single = {n: v for n, v in batch.items() if n != "next_sentence_labels"}
     for terms, whole in (
         (task.losses, pretraining.TASK.losses),
         (task.accuracies, pretraining.TASK.accuracies),
@@ -48,10 +48,8 @@ def test_single_segments_have_only_the_masked_lm_loss(tiny_config, make_batch):
     assert set(task.loss_weights(single)) == {"masked_lm_loss"}
 
 
-def test_sentence_order_has_its_own_names_of_losses(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
-    keras.utils.set_random_seed(1)
-    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
+def test_sentence_order_has_its_own_names_of_losses(model, batch):
+    outputs = model(batch)
     task = pretraining.PretrainingTask("sentence_order")
     losses_, accuracies = task.losses(outputs, batch), task.accuracies
     assert set(losses_) == {"masked_lm_loss", "sentence_order_loss"}
@@ -64,18 +62,15 @@ def test_sentence_order_has_its_own_names_of_losses(tiny_config, make_batch):
     }
 
 
-def test_the_loss_without_masked_tokens_is_zero(tiny_config, make_batch):
-    batch = make_batch(tiny_config)
+def test_the_loss_without_masked_tokens_is_zero(model, batch):
     batch["masked_lm_weights"] = np.zeros((4, 3), np.float32)
-    outputs = bert_tf.BertPretrainer(tiny_config)(batch)
-    loss = pretraining.TASK.losses(outputs, batch)["masked_lm_loss"]
+    loss = pretraining.TASK.losses(model(batch), batch)["masked_lm_loss"]
     assert loss.value().numpy() == 0.0
 
 
 def test_the_weights_of_masked_tokens_have_the_original_epsilon(
-    tiny_config, make_batch
+    tiny_config, batch
 ):
-    batch = make_batch(tiny_config)
     rng = np.random.default_rng(3)
     logits = rng.normal(size=(4, 3, tiny_config.vocab_size))
     outputs = {
@@ -93,10 +88,7 @@ def test_the_weights_of_masked_tokens_have_the_original_epsilon(
     np.testing.assert_allclose(found[1], found[0] / 2, rtol=1e-4)
 
 
-def test_losses_and_accuracies_ignore_padding_rows(tiny_config, make_batch):
-    keras.utils.set_random_seed(1)
-    model = bert_tf.BertPretrainer(tiny_config)
-    batch = make_batch(tiny_config)
+def test_losses_and_accuracies_ignore_padding_rows(model, batch):
     more = {n: np.concatenate([v, np.zeros_like(v)]) for n, v in batch.items()}
     for terms in (pretraining.TASK.losses, pretraining.TASK.accuracies):
         few, many = terms(model(batch), batch), terms(model(more), more)

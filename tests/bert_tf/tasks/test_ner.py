@@ -38,12 +38,6 @@ def expected_loss(outputs, rows):
     return -np.log(right[:rows][WEIGHTS[:rows] > 0]).mean()
 
 
-def test_a_tagger_has_logits_for_each_piece(tiny_config):
-    task = ner.Ner(labels=["O"] * 5)
-    outputs = task.build_model(tiny_config)(batch_of(task))
-    assert outputs["logits"].shape == (3, 4, 5)
-
-
 def test_loss_and_accuracy_are_means_over_words_of_real_windows():
     task, outputs = ner.Ner(labels=["O"] * 3), {"logits": tf.constant(logits())}
     batch = batch_of(task)
@@ -72,11 +66,6 @@ def test_predicted_tags_are_in_the_order_of_words():
     )
 
 
-def test_a_single_label_raises(tiny_config):
-    with pytest.raises(ValueError, match="num_classes=1"):
-        ner.Ner(labels=["O"]).build_model(tiny_config)
-
-
 def test_the_loss_of_the_feature_task_is_over_words(tiny_config):
     task = ner.NerFeatures(None, "last", 2, labels=["O"] * 3)
     model = task.build_model(tiny_config)
@@ -94,11 +83,19 @@ rose VBD  O
 
 Ada NNP I-PER
 """
+PREDICTED = """-DOCSTART- -X- O O
+
+EU NNP B-ORG B-ORG
+rose VBD O O
+
+Ada NNP B-PER O
+
+"""
 
 
-def read(tmp_path, has_tags=True):
-    (tmp_path / "f").write_text(TEXT)
-    return ner_files.read(str(tmp_path / "f"), has_tags=has_tags)
+def read(tmp_path, text=TEXT, **settings):
+    (tmp_path / "f").write_text(text)
+    return ner_files.read(str(tmp_path / "f"), **settings)
 
 
 def test_predicted_ids_become_tags_of_sentences(tmp_path):
@@ -109,62 +106,46 @@ def test_predicted_ids_become_tags_of_sentences(tmp_path):
         ner.in_sentences(read(tmp_path), np.array([2, 0, 1, 1]), labels)
 
 
-def test_prediction_files_have_the_format_of_conlleval(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "settings", "answers", "expected"),
+    [
+        (TEXT, {}, "B-ORG O/O", PREDICTED),
+        # Without gold tags only the predicted tag is added.
+        ("EU\n\nAda\n", {"has_tags": False}, "B-X/O", "EU B-X\n\nAda O\n\n"),
+        # Schemes that conlleval does not read are kept.
+        (
+            "EU U-X\nNew B-Y\nYork L-Y\n",
+            {},
+            "O B-Y I-Y",
+            "EU U-X O\nNew B-Y B-Y\nYork L-Y L-Y\n\n",
+        ),
+        (
+            "in O\nRom X\nBari X\n",
+            {},
+            "I-Y I-Y O",
+            "in O Y\nRom X Y\nBari X O\n\n",
+        ),
+        ("the D\ncat N\n", {}, "N N", "the D N\ncat N N\n\n"),
+        # As is the order of columns.
+        (
+            "1 in O x\n2 Bonn B-X y\n",
+            {"word_column": 2, "tag_column": 3},
+            "O B-Y",
+            "1 in x O O\n2 Bonn y B-X B-Y\n\n",
+        ),
+    ],
+)
+def test_prediction_files_have_the_format_of_conlleval(
+    tmp_path, text, settings, answers, expected
+):
     path = tmp_path / "predictions" / "dev.txt"
-    answers = [["B-ORG", "O"], ["O"]]
-    ner.write_columns(read(tmp_path), answers, str(path))
-    assert path.read_text() == (
-        "-DOCSTART- -X- O O\n\n"
-        "EU NNP B-ORG B-ORG\nrose VBD O O\n\n"
-        "Ada NNP B-PER O\n\n"
-    )
-
-
-def test_without_gold_tags_only_the_predicted_tag_is_added(tmp_path):
-    path = tmp_path / "test.txt"
-    (tmp_path / "f").write_text("EU\n\nAda\n")
-    corpus = ner_files.read(str(tmp_path / "f"), has_tags=False)
-    ner.write_columns(corpus, [["B-ORG"], ["O"]], str(path))
-    assert path.read_text() == "EU B-ORG\n\nAda O\n\n"
-
-
-def write_predicted(tmp_path, text, answers, **columns):
-    """Returns the corpus of a file and the lines of its predictions."""
-    (tmp_path / "f").write_text(text)
-    corpus = ner_files.read(str(tmp_path / "f"), **columns)
-    ner.write_columns(corpus, [answers], str(tmp_path / "out"))
-    return corpus, (tmp_path / "out").read_text().split("\n")
-
-
-def test_prediction_files_keep_schemes_that_conlleval_does_not_read(tmp_path):
-    answers = ["O", "B-LOC", "I-LOC"]
-    _, lines = write_predicted(
-        tmp_path, "EU U-ORG\nNew B-LOC\nYork L-LOC\n", answers
-    )
-    assert lines[:3] == ["EU U-ORG O", "New B-LOC B-LOC", "York L-LOC L-LOC"]
-    _, lines = write_predicted(
-        tmp_path, "in O\nBonn LOC\nRom LOC\n", ["I-PER", "I-PER", "O"]
-    )
-    assert lines[:3] == ["in O PER", "Bonn LOC PER", "Rom LOC O"]
-    _, lines = write_predicted(tmp_path, "the D\ncat N\n", ["N", "N"])
-    assert lines[:2] == ["the D N", "cat N N"]
-
-
-def test_prediction_files_keep_the_order_of_columns(tmp_path):
-    _, lines = write_predicted(
-        tmp_path,
-        "1 in O x\n2 Bonn B-LOC y\n",
-        ["O", "B-PER"],
-        word_column=2,
-        tag_column=3,
-    )
-    assert lines[:2] == ["1 in x O O", "2 Bonn y B-LOC B-PER"]
+    tags = [part.split() for part in answers.split("/")]
+    ner.write_columns(read(tmp_path, text, **settings), tags, str(path))
+    assert path.read_text() == expected
 
 
 def test_without_gold_tags_the_scheme_is_that_of_the_training_file(tmp_path):
-    (tmp_path / "f").write_text("New\nYork\n")
-    corpus = ner_files.read(str(tmp_path / "f"), has_tags=False)
-    path = tmp_path / "test.txt"
+    corpus, path = read(tmp_path, "New\nYork\n", has_tags=False), tmp_path / "t"
     ner.write_columns(corpus, [["B-LOC", "I-LOC"]], str(path), "BMES")
     assert path.read_text() == "New B-LOC\nYork E-LOC\n\n"
 
@@ -179,14 +160,6 @@ def prepared(tmp_path, train, dev=None, **options):
     task = ner.Ner(ner_files.NerData(**files, **options))
     task.prepare(None, {})
     return task
-
-
-def test_files_that_do_not_tell_the_types_are_refused(tmp_path):
-    with pytest.raises(ValueError, match="has no entities: every tag is O"):
-        prepared(tmp_path, "the O\n")
-    message = "The entity types are unknown.*--entity_types=LOC"
-    with pytest.raises(ValueError, match=message):
-        prepared(tmp_path, None, "sea B-SEA\n")
 
 
 def test_plain_tags_are_scored_by_words(tmp_path):
@@ -236,25 +209,35 @@ def test_a_foreign_tagger_of_bioes_is_scored_by_its_entities(tmp_path):
     assert lines[:4] == ["New B-X B-X", "York I-X I-X", "in O O", "Rom B-X B-X"]
 
 
-def test_dev_files_are_read_as_the_training_file(tmp_path):
-    # Alone, a file without O would be plain, and one with O would be IO.
-    task = prepared(tmp_path, "EU ORG\nin O\n", "EU ORG\n")
-    assert task.read("dev").sentences[0].tags == ("I-ORG",)
-    task = prepared(tmp_path, "the DET\nO X\n", "O X\n")
-    assert task.read("dev").scheme == "plain"
-    task = prepared(
-        tmp_path, "a B-X\nb M-X\nc E-X\n", "a S-X\n", comment_prefix="#"
-    )
-    assert task.read("dev").scheme == "BMES"
-    assert task.metadata()["tag_scheme"] == "BMES"
-    task = prepared(tmp_path, "a B-X\n", "a S-X\n")
-    assert task.read("dev").scheme == "BIOES"
-    assert "tag_scheme" not in task.metadata()
-    task = prepared(tmp_path, "a B-X\n", "a X\nb O\n")
-    with pytest.raises(ValueError, match="dev:1: tag 'X' is neither O nor B-"):
-        task.read("dev")
-    task = prepared(tmp_path, "a X\nb O\n", "a B-X\n")
-    with pytest.raises(ValueError, match="dev:1: tag 'B-X' is not of the sch"):
+@pytest.mark.parametrize(
+    ("train", "dev", "scheme"),
+    [
+        # Alone, a file without O would be plain, and one with O would be IO.
+        ("EU ORG\nin O\n", "EU ORG\n", "IO"),
+        ("the DET\nO X\n", "O X\n", "plain"),
+        ("a B-X\nb M-X\nc E-X\n", "a S-X\n", "BMES"),
+        ("a B-X\n", "a S-X\n", "BIOES"),
+    ],
+)
+def test_dev_files_are_read_as_the_training_file(tmp_path, train, dev, scheme):
+    task = prepared(tmp_path, train, dev)
+    assert task.read("dev").scheme == scheme
+    written = scheme if scheme in ner_files.WRITTEN_BACK else None
+    assert task.metadata().get("tag_scheme") == written
+
+
+@pytest.mark.parametrize(
+    ("train", "dev", "message"),
+    [
+        ("a B-X\n", "a X\nb O\n", "dev:1: tag 'X' is neither O nor B-"),
+        ("a X\nb O\n", "a B-X\n", "dev:1: tag 'B-X' is not of the sch"),
+    ],
+)
+def test_a_dev_file_of_another_kind_of_tags_is_refused(
+    tmp_path, train, dev, message
+):
+    task = prepared(tmp_path, train, dev)
+    with pytest.raises(ValueError, match=message):
         task.read("dev")
 
 

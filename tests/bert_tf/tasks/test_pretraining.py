@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import record_folders
 
 from bert_tf.tasks import pretraining
 from tfrecords import schema
@@ -14,22 +15,18 @@ SIZES = {"max_seq_length": 8, "max_predictions_per_seq": 2}
 
 def made_with(folder, schema_name="pretraining", **made):
     """Writes one record and a manifest with these flags; returns Records."""
-    folder.mkdir()
     example = {
         name: np.zeros(schema.shape_of(feature, SIZES), feature.dtype)
         for name, feature in schema.PRETRAINING.items()
     }
-    name = records.shard_name("train", 0, 1)
-    serialized = schema.serialize(example, schema.PRETRAINING, SIZES)
-    shard = records.write_shard(str(folder / name), [serialized])
-    records.Manifest(
+    record_folders.write(
+        folder,
+        [schema.serialize(example, schema.PRETRAINING, SIZES)],
         schema_name=schema_name,
         sizes=SIZES,
         flags=made,
         vocabulary={"size": 100, "sha256": "aa", "do_lower_case": True},
-        statistics={},
-        shards=[shard],
-    ).write(str(folder))
+    )
     return records.Records.open(str(folder))
 
 

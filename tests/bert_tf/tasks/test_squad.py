@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.model import models
 from bert_tf.tasks import squad
-from tfrecords import schema
 from tfrecords.tasks import squad_files
 
 TASK = squad.Squad()
@@ -55,26 +53,13 @@ def test_accuracies_are_those_of_starts_and_of_ends():
     assert float(accuracies["end_accuracy"].value()) == 1.0
 
 
-def test_the_model_returns_two_logits_for_each_token(tiny_config):
-    assert TASK.schema == schema.SPANS
-    model = TASK.build_model(tiny_config)
-    assert isinstance(model, models.BertSpanPredictor)
-    batch = dict.fromkeys(schema.ENCODER_INPUTS, np.ones((3, 6), np.int32))
-    found = model(batch)
-    assert {n: v.shape for n, v in found.items()} == {
-        "start_logits": (3, 6),
-        "end_logits": (3, 6),
-    }
-
-
 def test_options_default_to_the_model_or_the_original(tmp_path):
     (tmp_path / "dev-v1.1.json").write_text("{}")
     (tmp_path / "dev-v2.0.json").write_text("{}")
     data = squad_files.SquadOptions(data_dir=str(tmp_path))
     task = squad.Squad(data)
     task.prepare(None, {})
-    # run_squad.py: flags.
-    assert task.metadata() == {
+    original = {  # run_squad.py: flags.
         "task": "spans",
         "doc_stride": 128,
         "max_query_length": 64,
@@ -82,15 +67,9 @@ def test_options_default_to_the_model_or_the_original(tmp_path):
         "max_answer_length": 30,
         "version_2_with_negative": False,
     }
+    assert task.metadata() == original
     of_model = {"doc_stride": 5, "version_2_with_negative": True}
     task = squad.Squad(dataclasses.replace(data, n_best_size=3))
     task.prepare("model", of_model)
-    assert task.metadata() == {
-        "task": "spans",
-        "doc_stride": 5,
-        "max_query_length": 64,
-        "n_best_size": 3,
-        "max_answer_length": 30,
-        "version_2_with_negative": True,
-    }
+    assert task.metadata() == original | of_model | {"n_best_size": 3}
     assert task.files == {"dev": str(tmp_path / "dev-v2.0.json")}

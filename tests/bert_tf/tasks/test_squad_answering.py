@@ -15,22 +15,8 @@ SETTINGS = squad_examples.Settings(
 )
 
 
-@pytest.fixture
-def path(tmp_path):
-    """File of three questions; the last has no answer."""
-    questions = [
-        planted.question(
-            "who", "Who?", PASSAGE, "painter", is_impossible=False
-        ),
-        planted.question(
-            "in", "Where?", PASSAGE, "ZÜRICH", is_impossible=False
-        ),
-        planted.question("when", "When?", PASSAGE, is_impossible=True),
-    ]
-    path = tmp_path / "dev.json"
-    content = planted.article((PASSAGE, questions), version="v2.0")
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return str(path)
+# The last question has no answer.
+ANSWERS = {"who": ["painter"], "in": ["ZÜRICH"], "when": []}
 
 
 def outputs(null=(0, 4, 9)):
@@ -43,12 +29,24 @@ def outputs(null=(0, 4, 9)):
     return {"start_logits": start, "end_logits": end}
 
 
-def answer(path, tokenizer, logits):
-    return squad.Answerer(path, tokenizer, SETTINGS, n_best_size=5)(logits)
+@pytest.fixture
+def answer(squad_tokenizer, tmp_path):
+    """Logits of questions of `ANSWERS` -> what they answer."""
+    questions = [
+        planted.question(
+            *(name, f"{name.title()}?", PASSAGE, *texts),
+            is_impossible=not texts,
+        )
+        for name, texts in ANSWERS.items()
+    ]
+    path = tmp_path / "dev.json"
+    content = planted.article((PASSAGE, questions), version="v2.0")
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return squad.Answerer(str(path), squad_tokenizer, SETTINGS, n_best_size=5)
 
 
-def test_logits_give_answers_and_null_odds(path, squad_tokenizer):
-    found = answer(path, squad_tokenizer, outputs())
+def test_logits_give_answers_and_null_odds(answer):
+    found = answer(outputs())
     assert found.best == {"who": "painter", "in": "ZÜRICH", "when": "lived"}
     assert found.null_odds == {"who": -6, "in": -2, "when": 3}
     assert squad.decide(found, 0.0) == found.best | {"when": ""}
@@ -56,39 +54,34 @@ def test_logits_give_answers_and_null_odds(path, squad_tokenizer):
     # As in the original, there is no answer above the threshold only.
     assert squad.decide(found, found.null_odds["when"]) == found.best
     entry = found.nbest["who"][0]
-    assert (entry["text"], entry["start_logit"], entry["end_logit"]) == (
-        "painter",
-        3,
-        3,
-    )
+    names = ("text", "start_logit", "end_logit")
+    assert [entry[name] for name in names] == ["painter", 3, 3]
     for entries in found.nbest.values():
         assert sum(e["probability"] for e in entries) == pytest.approx(1)
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_the_threshold_is_tuned_on_dev(path, squad_tokenizer):
+def test_the_threshold_is_tuned_on_dev(answer):
     # With threshold 0 all are answered; the last has the highest null odds.
     logits = outputs(null=(-9, -7, -5))
-    found = answer(path, squad_tokenizer, logits)
-    _, answers = squad_scores.read_answers(path, "2.0")
-    given = squad.score(answers, found, 0.0, True)
+    found = answer(logits)
+    given = squad.score(ANSWERS, found, 0.0, True)
     assert given["exact"] == pytest.approx(200 / 3)
     assert given["null_score_diff_threshold"] == 0
-    tuned = squad.score(answers, found, None, True)
+    tuned = squad.score(ANSWERS, found, None, True)
     assert tuned["exact"] == tuned["f1"] == 100
     assert tuned["HasAns_f1"] == tuned["NoAns_f1"] == 100
     assert tuned["null_score_diff_threshold"] == -12.0
     assert not any(name.startswith("best_") for name in tuned)
 
 
-def test_the_threshold_may_be_below_all_null_odds(path):
+def test_the_threshold_may_be_below_all_null_odds():
     found = squad.Answered(
         dict.fromkeys(("who", "in", "when"), "not"),
         {},
         {"who": -3.0, "in": -1.0, "when": -2.0},
     )
-    _, answers = squad_scores.read_answers(path, "2.0")
-    threshold = squad.tune_threshold(answers, found)
+    threshold = squad.tune_threshold(ANSWERS, found)
     assert threshold < -3
     assert set(squad.decide(found, threshold).values()) == {""}
 
@@ -134,35 +127,27 @@ def test_questions_with_equal_null_odds_are_decided_together():
     assert tuned["f1"] == pytest.approx(200 / 3)
 
 
-def test_a_threshold_above_1_is_used(path):
+def test_a_threshold_above_1_is_used():
     # The official script expects probabilities, which are at most 1.
     found = squad.Answered(
         {"who": "painter", "in": "ZÜRICH", "when": "lived"},
         {},
         {"who": 2.0, "in": 5.0, "when": 7.0},
     )
-    _, answers = squad_scores.read_answers(path, "2.0")
-    assert squad.score(answers, found, 6.0, True)["f1"] == 100
+    assert squad.score(ANSWERS, found, 6.0, True)["f1"] == 100
 
 
-def test_the_baseline_is_the_best_constant_answer(path, tmp_path):
-    _, answers = squad_scores.read_answers(path, "2.0")
-    scores = squad.majority_baseline(answers, True)
+def test_the_baseline_is_the_best_constant_answer():
+    scores = squad.majority_baseline(ANSWERS, True)
     assert scores["f1"] == pytest.approx(100 / 3)
-    questions = [
-        planted.question(name, "Who?", PASSAGE, text)
-        for name, text in (("a", "painter"), ("b", "not"), ("c", "painter"))
-    ]
-    other = tmp_path / "one.json"
-    other.write_text(json.dumps(planted.article((PASSAGE, questions))))
-    _, answers = squad_scores.read_answers(str(other), "1.1")
+    answers = {"a": ["painter"], "b": ["not"], "c": ["painter"]}
     scores = squad.majority_baseline(answers, False)
     assert scores["exact_match"] == pytest.approx(200 / 3)
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_answers_are_written_as_json(path, squad_tokenizer, tmp_path):
-    found = answer(path, squad_tokenizer, outputs())
+def test_answers_are_written_as_json(answer, tmp_path):
+    found = answer(outputs())
     folder = tmp_path / "predictions"
     squad.write(found, 0.0, str(folder))
     written = {

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.model import models
 from bert_tf.tasks import swag
-from tfrecords import schema
 
 
 @pytest.fixture
@@ -50,16 +48,6 @@ def test_a_dev_set_with_one_answer_is_warned_of(task, caplog):
     task.labels = {"dev": np.full(5, 3, np.int32)}
     assert task.majority_baseline() == {"dev": {"accuracy": 1.0}}
     assert "dev: all 5 labels are '3', so scores" in caplog.text
-
-
-def test_the_model_accepts_any_number_of_choices(task, tiny_config):
-    assert task.schema == schema.MULTIPLE_CHOICE
-    model = task.build_model(tiny_config)
-    assert isinstance(model, models.BertMultipleChoice)
-    for choices in (2, 5):
-        ones = np.ones((3, choices, 6), np.int32)
-        batch = dict.fromkeys(schema.CHOICE_INPUTS, ones)
-        assert model(batch)["logits"].shape == (3, choices)
 
 
 def test_the_prediction_is_the_best_ending_of_each_row(task, tmp_path):

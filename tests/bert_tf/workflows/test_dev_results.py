@@ -81,12 +81,16 @@ def test_an_undefined_score_is_null_with_the_reason(tmp_path, caplog):
     results = {"dev": {"loss": 0.5, "pearson": None, "spearman": 0.25}}
     baseline = {"dev": {"pearson": None, "spearman": None}}
     names = {"task_name": "STS-B", "best_metric": "spearman"}
+    details = {"dev": {"classes": {"a": {"f1": 1.0}}}}
     with caplog.at_level("INFO", logger="absl"):
-        dev_results.write(results, baseline, 7, str(tmp_path), **names)
+        dev_results.write(
+            results, baseline, 7, str(tmp_path), details=details, **names
+        )
     text = (tmp_path / "eval_results.json").read_text()
     content = json.loads(text, parse_constant=no_constants)
     assert content == {
         **{"step": 7, "majority_baseline": baseline, **names, **results},
+        "classes": {"dev": {"a": {"f1": 1.0}}},
         "undefined": {
             "dev.pearson": "all predictions, or all labels, are the same"
         },

@@ -1,5 +1,7 @@
 """data_files.py: official files, files given by flags, and missing files."""
 
+import pathlib
+
 import planted_swag
 import pytest
 
@@ -43,10 +45,12 @@ def test_labels_come_from_the_option_or_the_training_file(tmp_path):
     assert labels == (["DET", "NOUN", "X"], "plain")
     labels = NerData(entity_types=("A",), tag_scheme="IO").collect_labels({})
     assert labels == (["O", "I-A"], "IO")
-    path.write_text("the DET\n")
-    with pytest.raises(ValueError, match="every tag is DET.*--tag_column"):
-        NerData().collect_labels(files)
-    with pytest.raises(ValueError, match="--entity_types=LOC,MISC,ORG,PER"):
+    for text, tag in (("the DET\n", "DET"), ("the O\n", "O")):
+        path.write_text(text)
+        message = f"has no entities: every tag is {tag}.*--tag_column"
+        with pytest.raises(ValueError, match=message):
+            NerData().collect_labels(files)
+    with pytest.raises(ValueError, match="are unknown: .*--entity_types=LOC"):
         NerData().collect_labels({"dev": "f"})
 
 
@@ -68,14 +72,23 @@ def test_the_version_selects_the_official_files(folder, version):
     }
 
 
-def test_a_file_given_by_a_flag_is_in_the_folder_or_elsewhere(folder):
+def test_a_file_given_by_a_flag_is_in_the_folder_or_elsewhere(
+    folder, monkeypatch
+):
     other = str(folder / "other.json")
     files = SquadData(data_dir=str(folder), predict_file=other).find_files()
     assert files["test"] == other
     assert set(files) == {"train", "dev", "test"}
-    # A bare name is looked for in the folder, as for other tasks.
+    # A bare name is looked for in the folder, as for other tasks, and then in
+    # the working directory.
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir(folder / "elsewhere")
+    for name in ("other.json", "here.json"):
+        pathlib.Path(name).write_text("{}")
     by_name = SquadData(data_dir=str(folder), predict_file="other.json")
     assert by_name.find_files() == files
+    by_name = SquadData(data_dir=str(folder), predict_file="here.json")
+    assert by_name.find_files()["test"] == "here.json"
 
 
 def test_the_dev_file_is_not_predicted_twice(folder):

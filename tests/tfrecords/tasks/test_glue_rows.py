@@ -2,7 +2,8 @@
 
 import csv
 import dataclasses
-import re
+import io
+import json
 
 import pytest
 
@@ -61,133 +62,6 @@ def test_official_files_have_their_rows(shared_data, name, path, num_rows):
     assert all((row.label is None) != is_labelled for row in rows)
 
 
-def write(tmp_path, content, name="train.tsv"):
-    path = tmp_path / name
-    path.write_bytes(
-        content if isinstance(content, bytes) else content.encode()
-    )
-    return str(path)
-
-
-def read(name, path, is_labelled=True, statistics=None):
-    task = name if not isinstance(name, str) else glue_tables.find(name)
-    return list(
-        glue_rows.read_rows(
-            task, path, is_labelled=is_labelled, statistics=statistics
-        )
-    )
-
-
-def test_cola_has_no_header_in_train_but_one_in_test(tmp_path):
-    path = write(tmp_path, "gj04\t1\t\tIt rained.\ngj04\t0\t*\tRained it.\n")
-    rows = read("CoLA", path)
-    assert rows[0][:3] == (("It rained.",), 1, f"{path}:1")
-    assert rows[1].label == 0
-    path = write(tmp_path, "index\tsentence\n0\tIt rained.\n", "test.tsv")
-    assert read("CoLA", path, is_labelled=False) == [
-        (("It rained.",), None, f"{path}:2")
-    ]
-
-
-def test_quotes_in_tsv_are_text(tmp_path):
-    path = write(tmp_path, 'sentence\tlabel\n"so "good\t1\n"\t0\n')
-    assert [row.texts[0] for row in read("SST-2", path)] == ['"so "good', '"']
-
-
-def test_byte_order_mark_and_crlf_are_not_part_of_the_text(tmp_path):
-    path = write(tmp_path, b"\xef\xbb\xbfsentence\tlabel\r\ngood\t1\r\n\r\n")
-    assert read("SST-2", path) == [(("good",), 1, f"{path}:2")]
-
-
-def test_line_separators_other_than_newlines_are_text(tmp_path):
-    path = write(tmp_path, "sentence\tlabel\none\u2028two\x0bthree\x85\t1\n")
-    assert read("SST-2", path)[0].texts == ("one\u2028two\x0bthree\x85",)
-
-
-def test_scores_are_numbers_in_their_range(tmp_path):
-    header = "sentence1\tsentence2\tscore\n"
-    path = write(tmp_path, header + "a\tb\t3.750\n")
-    assert read("STS-B", path)[0].label == 3.75
-    for score in ("5.1", "nan", "high", ""):
-        path = write(tmp_path, header + f"a\tb\t1\na\tb\t{score}\n")
-        message = (
-            f"{re.escape(path)}:3: label '{score}' is not a score of STS-B, "
-            "a number from 0 to 5"
-        )
-        with pytest.raises(ValueError, match=message):
-            read("STS-B", path)
-
-
-def test_an_unknown_label_raises_with_line_and_known_labels(tmp_path):
-    path = write(tmp_path, "sentence\tlabel\na\t1\nb\tpositive\n")
-    message = (
-        f"{re.escape(path)}:3: label 'positive' is not one of SST-2's: 0, 1"
-    )
-    with pytest.raises(ValueError, match=message):
-        read("SST-2", path)
-
-
-@pytest.mark.parametrize("row", ["only one", "one\ttwo\tthree"])
-def test_missing_and_extra_columns_raise_with_the_line(tmp_path, row):
-    path = write(tmp_path, f"sentence\tlabel\na\t1\n{row}\nb\t0\n")
-    message = (
-        f"{re.escape(path)}:3: [13] columns where the header has 2: "
-        "'sentence', 'label'.*stray quote"
-    )
-    with pytest.raises(ValueError, match=message):
-        read("SST-2", path)
-
-
-def test_malformed_rows_of_qqp_are_skipped_and_counted(tmp_path):
-    # Like line 97,931 of the official train.tsv.
-    path = write(
-        tmp_path,
-        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
-        '1\t2\t3\tWho?\tWhat?\t0\n4\t5\t6\t"Was he?\n"\tIs it?\t0\n',
-    )
-    statistics = glue_rows.ReadStatistics()
-    assert len(read("QQP", path, statistics=statistics)) == 1
-    assert statistics.skipped_rows == 2
-    # Of a test set each row needs an answer.
-    path = write(tmp_path, "id\tquestion1\tquestion2\n1\tWho?\n", "test.tsv")
-    with pytest.raises(ValueError, match=r"test.tsv:2: 2 columns where"):
-        read("QQP", path, is_labelled=False)
-
-
-def test_a_missing_column_raises_with_the_columns_of_the_file(tmp_path):
-    path = write(tmp_path, "text\tlabel\na\t1\n")
-    message = f"{re.escape(path)}:1: no column 'sentence'; there are 'text', "
-    with pytest.raises(ValueError, match=message):
-        read("SST-2", path)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("", "is empty"), ("\n\n", "is empty"), ("sentence\tlabel\n", "no rows")],
-)
-def test_empty_files_raise(tmp_path, content, message):
-    path = write(tmp_path, content)
-    with pytest.raises(ValueError, match=f"{re.escape(path)}.*{message}"):
-        read("SST-2", path)
-
-
-def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
-    path = write(tmp_path, b"sentence\tlabel\nca\xfff\xe9\t1\ngo\xe9od\t0\n")
-    statistics = glue_rows.ReadStatistics()
-    rows = read("SST-2", path, statistics=statistics)
-    assert rows[0].texts == ("ca\ufffdf\ufffd",)
-    assert statistics.lines_with_invalid_utf8 == 2
-    (message,) = caplog.messages
-    assert message.startswith(f"{path}:2: byte 0xff is not UTF-8; such bytes")
-    assert "latin-1" in message
-
-
-def test_utf16_is_recognized(tmp_path):
-    path = write(tmp_path, "sentence\tlabel\na\t1\n".encode("utf-16"))
-    with pytest.raises(ValueError, match=f"{path}:1: the file is UTF-16; conv"):
-        read("SST-2", path)
-
-
 def own_task(**changes):
     settings = dict(
         files={},
@@ -198,35 +72,146 @@ def own_task(**changes):
     return glue_tables.own_task("mine", **(settings | changes))
 
 
-def test_quotes_in_csv_delimit_cells(tmp_path):
-    path = tmp_path / "mine.csv"
-    texts = [("a, b", 'say "hi"'), ("two\nlines", "plain"), ("c", "d")]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["verdict", "answer", "question"])
-        writer.writerows([["yes", b, a] for a, b in texts])
-    rows = read(own_task(), str(path))
-    assert [row.texts for row in rows] == texts
-    # The first line of each row.
-    assert [row.source[-2:] for row in rows] == [":2", ":3", ":5"]
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Task or name, content, name of the file, settings -> its rows."""
+    monkeypatch.chdir(tmp_path)
+
+    def read(task, content, name="train.tsv", is_labelled=True, **settings):
+        content = content if isinstance(content, bytes) else content.encode()
+        (tmp_path / name).write_bytes(content)
+        task = glue_tables.find(task) if isinstance(task, str) else task
+        settings["is_labelled"] = is_labelled
+        return list(glue_rows.read_rows(task, name, **settings))
+
+    return read
+
+
+def test_cola_has_no_header_in_train_but_one_in_test(read):
+    rows = read("CoLA", "gj04\t1\t\tIt rained.\ngj04\t0\t*\tRained it.\n")
+    assert rows[0][:3] == (("It rained.",), 1, "train.tsv:1")
+    assert rows[1].label == 0
+    content = "index\tsentence\n0\tIt rained.\n"
+    (row,) = read("CoLA", content, "test.tsv", is_labelled=False)
+    assert row == glue_rows.Row(("It rained.",), None, "test.tsv:2")
 
 
 @pytest.mark.parametrize(
-    "row", ['x,"an open quote,yes\n', 'x,"closed" too early,yes\n']
+    ("content", "text", "source"),
+    [
+        # Quotes.
+        ('sentence\tlabel\n"so "good\t1\n', '"so "good', "train.tsv:2"),
+        ('sentence\tlabel\n"\t1\n', '"', "train.tsv:2"),
+        # A byte order mark and CRLF are no text.
+        (
+            b"\xef\xbb\xbfsentence\tlabel\r\ngood\t1\r\n\r\n",
+            *("good", "train.tsv:2"),
+        ),
+        # Line separators other than newlines are text.
+        (
+            "sentence\tlabel\none\u2028two\x0bthree\x85\t1\n",
+            *("one\u2028two\x0bthree\x85", "train.tsv:2"),
+        ),
+    ],
 )
-def test_an_unbalanced_quote_in_csv_raises(tmp_path, row):
-    path = write(
-        tmp_path, f"question,answer,verdict\na,b,no\n{row}", "mine.csv"
-    )
-    message = f"{re.escape(path)}:3: .*Is a quote not closed"
-    with pytest.raises(ValueError, match=message):
-        read(own_task(), path)
+def test_cells_of_tsv_are_between_tabs_and_newlines(
+    read, content, text, source
+):
+    assert read("SST-2", content) == [glue_rows.Row((text,), 1, source)]
 
 
-def test_scores_of_own_tasks_have_no_range(tmp_path):
+def test_scores_of_own_tasks_have_no_range(read):
     task = own_task(labels=("score",), text_columns=("question",))
-    path = write(tmp_path, "question\tverdict\na\t-12.5\n", "mine.tsv")
-    assert read(task, path)[0].label == -12.5
+    assert read(task, "question\tverdict\na\t-12.5\n")[0].label == -12.5
+    header = "sentence1\tsentence2\tscore\n"
+    assert read("STS-B", header + "a\tb\t3.750\n")[0].label == 3.75
+
+
+SST = "sentence\tlabel\na\t1\n"
+STS = "sentence1\tsentence2\tscore\na\tb\t1\n"
+CSV = "question,answer,verdict\na,b,no\n"
+COLUMNS = "columns where the header has 2: 'sentence', 'label'.*stray quote"
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "message"),
+    [
+        *(
+            (
+                "STS-B",
+                f"{STS}a\tb\t{score}\n",
+                f":3: label '{score}' is not a score of STS-B, a number from 0 "
+                "to 5",
+            )
+            for score in ("5.1", "nan", "high", "")
+        ),
+        (
+            "SST-2",
+            f"{SST}b\tpositive\n",
+            ":3: label 'positive' is not one of SST-2's: 0, 1",
+        ),
+        ("SST-2", f"{SST}only one\nb\t0\n", f":3: 1 {COLUMNS}"),
+        ("SST-2", f"{SST}one\ttwo\tthree\nb\t0\n", f":3: 3 {COLUMNS}"),
+        ("SST-2", "text\tlabel\na\t1\n", ":1: no column 'sentence'; there are"),
+        ("SST-2", "", " is empty"),
+        ("SST-2", "\n\n", " is empty"),
+        ("SST-2", "sentence\tlabel\n", " has no rows"),
+        (
+            own_task(),
+            f'{CSV}x,"an open quote,yes\n',
+            ":3: .*Is a quote not clos",
+        ),
+        (
+            own_task(),
+            f'{CSV}x,"closed" early,yes\n',
+            ":3: .*Is a quote not clos",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_file_and_line(
+    read, task, content, message
+):
+    name = "train.tsv" if isinstance(task, str) else "mine.csv"
+    with pytest.raises(ValueError, match=f"{name}.*{message}"):
+        read(task, content, name)
+
+
+def test_malformed_rows_of_qqp_are_skipped_and_counted(read):
+    # Like line 97,931 of the official train.tsv.
+    content = (
+        "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
+        '1\t2\t3\tWho?\tWhat?\t0\n4\t5\t6\t"Was he?\n"\tIs it?\t0\n'
+    )
+    statistics = glue_rows.ReadStatistics()
+    assert len(read("QQP", content, statistics=statistics)) == 1
+    assert statistics.skipped_rows == 2
+    # Of a test set each row needs an answer.
+    content = "id\tquestion1\tquestion2\n1\tWho?\n"
+    with pytest.raises(ValueError, match=r"test.tsv:2: 2 columns where"):
+        read("QQP", content, "test.tsv", is_labelled=False)
+
+
+def test_invalid_utf8_is_replaced_counted_and_named_once(read, caplog):
+    statistics = glue_rows.ReadStatistics()
+    content = b"sentence\tlabel\nca\xfff\xe9\t1\ngo\xe9od\t0\n"
+    rows = read("SST-2", content, statistics=statistics)
+    assert rows[0].texts == ("ca\ufffdf\ufffd",)
+    assert statistics.lines_with_invalid_utf8 == 2
+    (message,) = caplog.messages
+    assert message.startswith("train.tsv:2: byte 0xff is not UTF-8; such bytes")
+    assert "latin-1" in message
+
+
+def test_quotes_in_csv_delimit_cells(read):
+    texts = [("a, b", 'say "hi"'), ("two\nlines", "plain"), ("c", "d")]
+    cells = io.StringIO(newline="")
+    writer = csv.writer(cells)
+    writer.writerow(["verdict", "answer", "question"])
+    writer.writerows([["yes", b, a] for a, b in texts])
+    rows = read(own_task(), cells.getvalue(), "mine.csv")
+    assert [row.texts for row in rows] == texts
+    # The first line of each row.
+    assert [row.source[-2:] for row in rows] == [":2", ":3", ":5"]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +222,7 @@ def test_scores_of_own_tasks_have_no_range(tmp_path):
         ({"train_file": "x.csv"}, "--train_file=x.csv: there is no file"),
         (
             {"dev_file": "x.csv", "text_column": ("a",), "labels": ("0", "1")},
-            "--dev_file=x.csv: there is no file x.csv. Give a TSV",
+            "--dev_file=x.csv: there is no file x.csv. Give a tab",
         ),
     ],
 )
@@ -260,8 +245,6 @@ def test_columns_are_named_where_text_columns_are_omitted(tmp_path):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (["b", "a", "b", ""], "has --labels=a,b"),
-        (["it's", '"x, y"'], """has '--labels=it'"'"'s,"x, y"'"""),
         (
             ["10", "9", "9"],
             "has --labels=9,10; or --labels=score to predict the number",
@@ -281,3 +264,104 @@ def test_labels_are_proposed_where_they_are_omitted(tmp_path, values, message):
     with pytest.raises(ValueError, match=where) as raised:
         glue_rows.choose_task(data)
     assert message in str(raised.value)
+
+
+def test_labels_that_are_no_numbers_are_collected_and_shown(tmp_path, caplog):
+    caplog.set_level("INFO")
+    content = 'text,label\nx,"b, c"\nx,a\nx,"b, c"\nx,1\n'
+    task = glue_rows.choose_task(own(tmp_path, content, text_column=("text",)))
+    assert task.labels == ("1", "a", "b, c") and not task.multi_label
+    assert caplog.messages[-1].endswith("1 (1 rows), a (1 rows), b, c (2 rows)")
+    # Those of a test set are the model's.
+    data = own(tmp_path, content, text_column=("text",))
+    data = dataclasses.replace(data, train_file=None, test_file=data.train_file)
+    assert glue_rows.takes_labels(data) and not glue_rows.has_labels(data)
+
+
+SEVERAL = {"text_columns": ("text",), "multi_label": True, "label_column": "y"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "content", "labels"),
+    [
+        (
+            {},
+            "a.tsv",
+            "text\ty\nx\tyes,no\nx\t no ,\nx\t\n",
+            [(0, 1), (0,), ()],
+        ),
+        ({"label_separator": "|"}, "a.csv", "text,y\nx,yes|no\n", [(0, 1)]),
+        (
+            {},
+            "a.jsonl",
+            '{"text": "x", "y": ["yes", "yes"]}\n{"text": "x", "y": null}\n',
+            [(1,), ()],
+        ),
+        (
+            {"label_columns": ("no", "yes")},
+            "a.jsonl",
+            '{"text": "x", "no": 1, "yes": true}\n'
+            '{"text": "x", "no": 0.0, "yes": "1"}\n',
+            [(0, 1), (1,)],
+        ),
+        # By their ids, as in files of datasets.
+        ({}, "a.tsv", "text\ty\nx\t1\nx\t0,1\n", [(1,), (0, 1)]),
+        # Without a header.
+        (
+            {"text_columns": ("0",), "label_column": "1"},
+            *("a.tsv", "x\tyes\nx\t\n", [(1,), ()]),
+        ),
+    ],
+)
+def test_rows_may_have_several_labels(read, changes, name, content, labels):
+    task = own_task(**SEVERAL | changes)
+    assert [row.label for row in read(task, content, name)] == labels
+
+
+def test_ids_weights_and_groups_are_read_where_they_are_used(read):
+    task = own_task(
+        text_columns=("t",),
+        **{"id_column": "n", "weight_column": "w", "group_column": "g"},
+    )
+    content = "t,verdict,n,w,g\nx,no,7,2.5,Ann\n"
+    (row,) = read(task, content, "a.csv", is_train=True)
+    assert (row.id, row.weight, row.group) == ("7", 2.5, "Ann")
+    (row,) = read(task, content, "a.csv")
+    assert (row.id, row.weight, row.group) == ("7", None, "Ann")
+    (row,) = read(task, "t,n\nx,7\n", "b.csv", is_labelled=False)
+    assert (row.id, row.weight, row.group, row.label) == ("7", *[None] * 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "row", "message"),
+    [
+        ({}, {"text": None, "y": ["no"]}, "'text' is None; it should be a te"),
+        ({}, {"text": ["x"], "y": ["no"]}, "'text' is \\['x'\\]; it should"),
+        ({}, {"text": "x", "y": ["fair"]}, "label 'fair' is not one of mine's"),
+        ({}, {"text": "x", "y": ["2"]}, "label '2' is not one of mine's"),
+        ({}, {"text": "x", "y": {"no": 1}}, "'y' is {'no': 1}; expected a st"),
+        (
+            {"multi_label": False},
+            *({"text": "x", "y": ["no"]}, "should be one label. .*--multi_la"),
+        ),
+        (
+            {"label_columns": ("no", "yes")},
+            *({"text": "x", "no": 2, "yes": 0}, "'no' is '2'; a column of"),
+        ),
+        (
+            {"weight_column": "w"},
+            *({"text": "x", "y": [], "w": "nan"}, "'w' is 'nan'; the weight"),
+        ),
+        ({"label_column": "z"}, {"text": "x"}, "no column 'z'; there are 'te"),
+    ],
+)
+def test_wrong_labels_and_weights_are_named(read, changes, row, message):
+    task = own_task(**SEVERAL | changes)
+    with pytest.raises(ValueError, match=f"a.jsonl:1: .*{message}"):
+        read(task, json.dumps(row), "a.jsonl", is_train=True)
+
+
+def test_columns_by_number_are_names_if_the_header_has_them(read):
+    task = own_task(text_columns=("1",), label_column="0")
+    (row,) = read(task, "0,1\nyes,x\n", "a.csv")
+    assert row == glue_rows.Row(("x",), 1, "a.csv:2")

@@ -48,7 +48,9 @@ def own(**changes):
 
 
 def test_labels_of_own_tasks_determine_the_metrics():
-    assert own().metrics == ("accuracy", "f1", "matthews_correlation")
+    names = ("accuracy", "f1", "matthews_correlation", "macro_f1")
+    assert own().metrics == names
+    assert own(multi_label=True).best_metric == "micro_f1"
     assert "f1" not in own(labels=("a", "b", "c")).metrics
     assert own(labels=("score",)).is_regression
     assert own(labels=("score",)).best_metric == "spearman"

@@ -1,10 +1,6 @@
 """ner_examples.py: tags are at first pieces, and no word is lost."""
 
-import functools
-
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from tfrecords import schema
 from tfrecords.io import records
@@ -35,40 +31,27 @@ def tokenizer(tiny_vocab_file):
     return BertTokenizer(tiny_vocab_file)
 
 
-def make(folder, tokenizer, texts, has_tags=True, **settings):
-    """Makes records of files; returns features and manifest of train."""
-    files = {}
-    for split, text in texts.items():
-        files[split] = str(folder / f"{split}.txt")
-        (folder / f"{split}.txt").write_text(text)
+LABELS = ner_files.labels_of(["PER", "LOC"])
 
-    @functools.cache
-    def read(split):
-        return ner_files.read(files[split], has_tags=has_tags)
 
-    labels = ner_files.labels_of(["PER", "LOC"])
+def make(folder, tokenizer, text, max_seq_length, has_tags=True):
+    """Makes records of a text; returns their features and manifest."""
+    path = folder / "train.txt"
+    path.write_text(text)
     folders = ner_examples.make_records(
-        files,
+        {"train": str(path)},
         str(folder / "records"),
         tokenizer,
-        read=read,
-        labels=labels,
-        **settings,
+        read=lambda split: ner_files.read(str(path), has_tags=has_tags),
+        labels=LABELS,
+        max_seq_length=max_seq_length,
     )
     found = records.Records.open(folders["train"])
-    parsed = schema.parse(
-        tf.constant(found.get(np.arange(len(found)))),
-        schema.TAGGING,
-        found.manifest.sizes,
-    )
-    return {n: v.numpy() for n, v in parsed.items()}, found.manifest
+    return found.read(schema.TAGGING), found.manifest
 
 
 def test_the_first_piece_of_each_word_has_its_tag(tmp_path, tokenizer):
-    features, manifest = make(
-        tmp_path, tokenizer, {"train": TEXT}, max_seq_length=16
-    )
-    assert manifest.schema_name == "tagging"
+    features, manifest = make(tmp_path, tokenizer, TEXT, 16)
     entries = [
         [tokenizer.vocab[i] for i in row] for row in features["input_word_ids"]
     ]
@@ -99,14 +82,11 @@ def test_a_sentence_of_2000_words_is_listed_and_loses_none(tmp_path, tokenizer):
     lines = [f"{w} {t}\n" for w, t in zip(words, tags, strict=True)]
     lines[1000] = f"{'q-' * 40} O\n"  # 80 pieces.
     text = "sea O\n\n" + "".join(lines)
-    features, manifest = make(
-        tmp_path, tokenizer, {"train": text}, max_seq_length=32
-    )
+    features, manifest = make(tmp_path, tokenizer, text, 32)
     # Each word once, in the order of the file.
     found = features["tag_ids"][features["tag_weights"] > 0]
-    labels = ner_files.labels_of(["PER", "LOC"])
     tags[1000] = "O"
-    assert [labels[i] for i in found] == ["O", *tags]
+    assert [LABELS[i] for i in found] == ["O", *tags]
     counts = manifest.statistics
     path = tmp_path / "train.txt"
     pieces = 500 * 4 - 1 + 80
@@ -121,9 +101,7 @@ def test_a_sentence_of_2000_words_is_listed_and_loses_none(tmp_path, tokenizer):
 
 def test_a_file_without_tags_has_weights_at_its_words(tmp_path, tokenizer):
     text = "The\nzqx\n\nsea\n"
-    features, _ = make(
-        tmp_path, tokenizer, {"train": text}, has_tags=False, max_seq_length=8
-    )
+    features, _ = make(tmp_path, tokenizer, text, 8, has_tags=False)
     assert features["tag_weights"].astype(int).tolist() == [
         [0, 1, 1, 0, 0, 0, 0, 0],
         [0, 1, 0, 0, 0, 0, 0, 0],

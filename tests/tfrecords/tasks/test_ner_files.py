@@ -6,66 +6,76 @@ import pytest
 
 from tfrecords.tasks import ner_files
 
-IOB2 = "O B-PER I-PER B-PER O B-LOC B-ORG I-ORG".split()
-IOB1 = "O I-PER I-PER B-PER O I-LOC I-ORG I-ORG".split()
-BIOES = "O B-PER E-PER S-PER O S-LOC B-ORG E-ORG".split()
-BILOU = "O B-PER L-PER U-PER O U-LOC B-ORG L-ORG".split()
-# Of three words, New York City.
-LONG = {
-    "IOB2": ["B-LOC", "I-LOC", "I-LOC"],
-    "BIOES": ["B-LOC", "I-LOC", "E-LOC"],
-    "BILOU": ["B-LOC", "I-LOC", "L-LOC"],
-    "BMES": ["B-LOC", "M-LOC", "E-LOC"],
+# Scheme -> tags of two persons, a place and an organization, and of New York
+# City, a place of three words.
+TAGS = {
+    "IOB2": "O B-PER I-PER B-PER O B-LOC B-ORG I-ORG B-LOC I-LOC I-LOC",
+    "IOB1": "O I-PER I-PER B-PER O I-LOC I-ORG I-ORG I-LOC I-LOC I-LOC",
+    "BIOES": "O B-PER E-PER S-PER O S-LOC B-ORG E-ORG B-LOC I-LOC E-LOC",
+    "BILOU": "O B-PER L-PER U-PER O U-LOC B-ORG L-ORG B-LOC I-LOC L-LOC",
+    "BMES": "O B-PER E-PER S-PER O S-LOC B-ORG E-ORG B-LOC M-LOC E-LOC",
 }
+IOB2 = TAGS["IOB2"].split()
+CONLL_U = "1-2 im _\n1 in ADP\n2 dem DET\n3 Haus NOUN\n"
+# Number, word, outer and inner tag.
+NUMBERED = """# http://example.org/Troy [1]
+1\tTroy\tB-X\tB-LOC
+2\t's\tI-X\tO
+# a comment between words
+3\tfall\tI-X\tO
+
+# http://example.org/in [2]
+1\tin\tO\tO
+2\tBonn\tB-LOC\tO
+"""
 
 
-def write(path, *sentences, separator=" "):
-    """Writes a file of sentences, each a list of tags; returns its path."""
-    lines = []
-    for number, tags in enumerate(sentences):
-        for index, tag in enumerate(tags):
-            lines.append(separator.join([f"w{number}.{index}", "NN", tag]))
-        lines.append("")
-    path.write_text("\n".join(lines))
-    return str(path)
+def text_of(*sentences):
+    """Returns the text of a file of sentences, each some tags."""
+    return "\n".join(
+        "".join(f"word NN {tag}\n" for tag in tags.split())
+        for tags in sentences
+    )
 
 
-@pytest.mark.parametrize(
-    "scheme, tags",
-    [("IOB1", IOB1), ("IOB2", IOB2), ("BIOES", BIOES), ("BILOU", BILOU)],
-)
-def test_schemes_are_detected_and_converted_to_iob2(tmp_path, scheme, tags):
-    corpus = ner_files.read(write(tmp_path / "f", tags, tags[1:]))
+MANY = text_of(" ".join(f"word{i}" for i in range(201)))
+
+
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Text, settings -> the contents of a file f that has this text."""
+    monkeypatch.chdir(tmp_path)
+
+    def read(text, **settings):
+        (tmp_path / "f").write_bytes(text.encode())
+        return ner_files.read("f", **settings)
+
+    return read
+
+
+@pytest.mark.parametrize("scheme", TAGS)
+def test_schemes_are_detected_and_converted_to_iob2(read, scheme):
+    tags = TAGS[scheme]
+    corpus = read(text_of(tags, tags[2:]))
     assert corpus.scheme == scheme
     assert [list(s.tags) for s in corpus.sentences] == [IOB2, IOB2[1:]]
     assert corpus.entity_types == ["LOC", "ORG", "PER"]
 
 
-@pytest.mark.parametrize("scheme", ["BIOES", "BILOU", "BMES"])
-def test_words_inside_of_an_entity_have_the_letter_of_their_scheme(
-    tmp_path, scheme
-):
-    corpus = ner_files.read(write(tmp_path / "f", LONG[scheme]))
-    assert corpus.scheme == scheme
-    assert list(corpus.sentences[0].tags) == LONG["IOB2"]
-
-
 @pytest.mark.parametrize(
-    "scheme, tags",
+    ("scheme", "tags"),
     [
-        ("BILOU", [*BILOU, *LONG["BILOU"]]),
-        ("BMES", [*BIOES, *LONG["BMES"]]),
-        ("IO", ["ORG", "O", "LOC", "LOC", "PER"]),
-        ("plain", ["DET", "NOUN", "VERB", "DET"]),
+        ("BILOU", TAGS["BILOU"]),
+        ("BMES", TAGS["BMES"]),
+        ("IO", "ORG O LOC LOC PER"),
+        ("plain", "DET NOUN VERB DET"),
     ],
 )
-def test_tags_are_written_back_in_the_scheme_of_their_file(
-    tmp_path, scheme, tags
-):
-    corpus = ner_files.read(write(tmp_path / "f", tags))
+def test_tags_are_written_back_in_the_scheme_of_their_file(read, scheme, tags):
+    corpus = read(text_of(tags))
     assert corpus.scheme == scheme
     (sentence,) = corpus.sentences
-    assert ner_files.in_scheme(sentence.tags, scheme) == tags
+    assert ner_files.in_scheme(sentence.tags, scheme) == tags.split()
 
 
 def test_tags_that_violate_iob2_are_written_as_conlleval_counts_them():
@@ -81,36 +91,39 @@ def test_tags_that_violate_iob2_are_written_as_conlleval_counts_them():
         assert ner_files.in_scheme(tags, scheme) == tags
 
 
-def test_io_is_read_as_inner_words_and_plain_tags_as_they_are(tmp_path):
-    path = write(tmp_path / "f", ["ORG", "O", "LOC", "LOC"])
-    corpus = ner_files.read(path)
-    assert corpus.sentences[0].tags == ("I-ORG", "O", "I-LOC", "I-LOC")
-    assert corpus.entity_types == ["LOC", "ORG"]
-    corpus = ner_files.read(path, schemes=["plain"])
-    assert corpus.sentences[0].tags == ("ORG", "O", "LOC", "LOC")
-    assert corpus.entity_types == ["LOC", "O", "ORG"]
-    corpus = ner_files.read(
-        write(tmp_path / "f", ["VERB", "DET"]), entity_types=["DET", "VERB"]
-    )
-    assert (corpus.scheme, corpus.entity_types) == ("plain", ["DET", "VERB"])
+@pytest.mark.parametrize(
+    ("tags", "settings", "expected", "types"),
+    [
+        ("ORG O LOC LOC", {}, "I-ORG O I-LOC I-LOC", "LOC ORG"),
+        ("ORG O LOC", {"schemes": ["plain"]}, "ORG O LOC", "LOC O ORG"),
+        ("V D", {"entity_types": ["D", "V"]}, "V D", "D V"),
+        # A type may begin as a tag of another scheme does.
+        ("O E-A A", {"schemes": ["IO"]}, "O I-E-A I-A", "A E-A"),
+        ("B I O", {"schemes": ["plain"]}, "B I O", "B I O"),
+    ],
+)
+def test_io_is_read_as_inner_words_and_plain_tags_as_they_are(
+    read, tags, settings, expected, types
+):
+    corpus = read(text_of(tags), **settings)
+    assert corpus.sentences[0].tags == tuple(expected.split())
+    assert corpus.entity_types == types.split()
 
 
-def test_a_preferred_scheme_decides_between_those_that_fit(tmp_path):
-    path = write(tmp_path / "f", ["S-LOC", "B-PER", "E-PER"])
-    assert ner_files.read(path).scheme == "BIOES"
+def test_a_preferred_scheme_decides_between_those_that_fit(read):
+    text = text_of("S-LOC B-PER E-PER")
+    assert read(text).scheme == "BIOES"
     schemes = ["BMES", "IOB2", "IOB1", "BIOES", "BILOU"]
-    assert ner_files.read(path, schemes=schemes).scheme == "BMES"
-    path = write(tmp_path / "f", LONG["BILOU"])
-    assert ner_files.read(path, schemes=schemes).scheme == "BILOU"
+    assert read(text, schemes=schemes).scheme == "BMES"
+    assert read(text_of(TAGS["BILOU"]), schemes=schemes).scheme == "BILOU"
+    assert len(read(MANY, schemes=["plain"]).entity_types) == 201
 
 
-def test_columns_and_documents_are_read(tmp_path):
-    path = tmp_path / "eng.train"
-    path.write_bytes(
-        b"-DOCSTART- -X- -X- O\r\n\r\nEU\tNNP\tB-ORG\r\nrose VBD  O\r\n\r\n"
-        b" \r\nIt PRP O\r\n-DOCSTART- -X- O\r\n\r\nNo\xc2\xa0w RB O"
-    )
-    first, second = ner_files.read(str(path)).documents
+def test_columns_and_documents_are_read(read):
+    first, second = read(
+        "-DOCSTART- -X- -X- O\r\n\r\nEU\tNNP\tB-ORG\r\nrose VBD  O\r\n\r\n"
+        " \r\nIt PRP O\r\n-DOCSTART- -X- O\r\n\r\nNo\xa0w RB O"
+    ).documents
     assert first.start == ("-DOCSTART-", "-X-", "-X-", "O")
     assert first.sentences == (
         ner_files.Sentence(
@@ -123,65 +136,56 @@ def test_columns_and_documents_are_read(tmp_path):
     assert second.words == ("No\xa0w",)
 
 
-def test_without_document_lines_each_sentence_is_a_document(tmp_path):
-    corpus = ner_files.read(write(tmp_path / "f", IOB2, IOB2))
-    assert [len(d.sentences) for d in corpus.documents] == [1, 1]
-
-
-def test_a_file_without_tags_is_read(tmp_path):
-    path = tmp_path / "f"
-    path.write_text("EU NNP\nrose VBD\n\nIt PRP\n")
-    corpus = ner_files.read(str(path), has_tags=False)
+def test_a_file_without_tags_is_read(read):
+    corpus = read("EU NNP\nrose VBD\n\nIt PRP\n", has_tags=False)
     assert corpus.scheme is None
     assert [s.words for s in corpus.sentences] == [("EU", "rose"), ("It",)]
     assert corpus.sentences[0].columns[0] == ("EU", "NNP")
     assert corpus.sentences[0].tags == ()
 
 
-# Number, word, outer and inner tag.
-NUMBERED = """# http://example.org/Troy [1]
-1\tTroy\tB-MISC\tB-LOC
-2\t's\tI-MISC\tO
-# a comment between words
-3\tfall\tI-MISC\tO
-
-# http://example.org/in [2]
-1\tin\tO\tO
-2\tBonn\tB-LOC\tO
-"""
+OUTER = {"comment_prefix": "#", "word_column": 2, "tag_column": 3}
+TAG_FIRST = "O in\nB-LOC Bonn\n"
+INNER = {"comment_prefix": "#", "word_column": 2}
 
 
-def test_words_and_tags_are_in_the_columns_asked_for(tmp_path):
-    path = tmp_path / "f"
-    path.write_text(NUMBERED)
-    columns = {"comment_prefix": "#", "word_column": 2}
-    outer = ner_files.read(str(path), tag_column=3, **columns).sentences
-    inner = ner_files.read(str(path), **columns).sentences
-    assert [s.words for s in outer] == [("Troy", "'s", "fall"), ("in", "Bonn")]
-    assert [s.words for s in inner] == [s.words for s in outer]
-    assert [s.tags for s in outer] == [
-        ("B-MISC", "I-MISC", "I-MISC"),
-        ("O", "B-LOC"),
-    ]
-    assert [s.tags for s in inner] == [("B-LOC", "O", "O"), ("O", "O")]
-    # All other columns, in the order of the file.
-    assert outer[0].columns[0] == ("1", "Troy", "B-LOC")
-    assert [s.lines for s in outer] == [(2, 3, 5), (8, 9)]
-    # The tag before the word.
-    path.write_text("O in\nB-LOC Bonn\n")
-    corpus = ner_files.read(str(path), tag_column=1, word_column=2)
-    assert corpus.sentences[0].words == ("in", "Bonn")
-    assert corpus.sentences[0].columns == (("in",), ("Bonn",))
-    assert corpus.sentences[0].tags == ("O", "B-LOC")
-    # Without tags.
-    path.write_text("1 in\n2 Bonn\n")
-    corpus = ner_files.read(
-        str(path), has_tags=False, word_column=2, tag_column=3
-    )
-    assert corpus.sentences[0].words == ("in", "Bonn")
-    path.write_text("1 -DOCSTART- O\n\n1 in O\n")
-    (document,) = ner_files.read(str(path), word_column=2).documents
-    assert document.words == ("in",)
+@pytest.mark.parametrize(
+    ("text", "settings", "words", "tags"),
+    [
+        (NUMBERED, OUTER, "Troy 's fall/in Bonn", "B-X I-X I-X/O B-LOC"),
+        (NUMBERED, INNER, "Troy 's fall/in Bonn", "B-LOC O O/O O"),
+        (NUMBERED, {**INNER, "word_column": 1}, "1 2 3/1 2", "B-LOC O O/O O"),
+        # The tag before the word.
+        (TAG_FIRST, {"tag_column": 1, "word_column": 2}, "in Bonn", "O B-LOC"),
+        ("1 in\n2 Bonn\n", {**OUTER, "has_tags": False}, "in Bonn", ""),
+        ("1 -DOCSTART- O\n\n1 in O\n", {"word_column": 2}, "in", "O"),
+        (
+            CONLL_U.partition("\n")[2],
+            {"word_column": 2},
+            *("in dem Haus", "ADP DET NOUN"),
+        ),
+        # Words that are numbers.
+        ("7 O\n8 O\n", {}, "7 8", "O O"),
+        (
+            "7 CD O\n\n8 CD O\n\n1 CD O\n2 CD O\n\nEU N O\n. . O\n",
+            *({}, "7/8/1 2/EU .", "O/O/O O/O O"),
+        ),
+    ],
+)
+def test_words_and_tags_are_in_the_columns_asked_for(
+    read, text, settings, words, tags
+):
+    found = read(text, **settings).sentences
+    assert "/".join(" ".join(s.words) for s in found) == words
+    assert "/".join(" ".join(s.tags) for s in found) == tags
+
+
+def test_all_columns_but_that_of_tags_are_kept(read):
+    sentences = read(NUMBERED, **OUTER).sentences
+    assert sentences[0].columns[0] == ("1", "Troy", "B-LOC")
+    assert [s.lines for s in sentences] == [(2, 3, 5), (8, 9)]
+    (sentence,) = read(TAG_FIRST, tag_column=1, word_column=2).sentences
+    assert sentence.columns == (("in",), ("Bonn",))
 
 
 def test_labels_are_o_and_both_tags_of_each_type():
@@ -205,9 +209,8 @@ def test_labels_of_a_model_tell_their_scheme():
     assert ner_files.scheme_of(["O", "B-A", "M-A", "E-A", "S-A"]) == "BMES"
 
 
-def test_tags_have_the_ids_of_the_labels_of_a_foreign_tagger(tmp_path):
-    path = write(tmp_path / "f", ["B-A", "I-A", "I-A", "O", "B-A"])
-    sentences = ner_files.read(path).sentences
+def test_tags_have_the_ids_of_the_labels_of_a_foreign_tagger(read):
+    sentences = read(text_of("B-A I-A I-A O B-A")).sentences
     labels = ["E-A", "S-A", "O", "B-A", "M-A"]
     assert ner_files.tag_ids(sentences, labels) == [3, 4, 0, 2, 1]
     assert ner_files.tag_ids(sentences, ["I-A", "O", "B-A"]) == [2, 0, 0, 1, 2]
@@ -231,197 +234,144 @@ def test_invalid_tags_begin_entities_as_in_conlleval():
     assert list(ner_files.to_iob2(invalid)) == expected
 
 
-def check_error(path, message, **keywords):
+HINT = "If lines with # are comments, give --comment_prefix=#."
+NO_SCHEME = "f: the tags follow no scheme: not "
+# Text -> error.
+WRONG = {
+    "-DOCSTART- O\n\n\n": "f has no word",
+    # Numbers of columns.
+    "-DOCSTART- O\n\nEU NNP B-ORG\nrose VBD\n\n": (
+        "f:4: 2 columns, 'rose VBD', where f:3 has 3"
+    ),
+    "EU O\n\nit O\nrose\n": "f:4: one column, 'rose', where a word and its tag",
+    "#id\nEU B-ORG\n": "f:1: one column, '#id', where a word and its tag",
+    NUMBERED: (
+        "f:1: 3 columns, '# http://example.org/Troy [1]', where f:2 has 4. "
+        f"There is a column too few or too many; correct this line. {HINT}"
+    ),
+    # Numbers of words, also from 0, and through the file; an odd number does
+    # not hide the others.
+    CONLL_U: "f:1: the first column numbers the words",
+    "0 a O\n1 b O\n\n2 c O\n3 d O\n4 e O\n\n7 f O\n9 g O\n": (
+        "f:1: the first column numbers the words: '0', '1'"
+    ),
+    # No clear scheme.
+    text_of("B I O"): (
+        "f: the tags B, I have no type. Append one, such as B-PER, to score "
+        "entities; or give --tag_scheme=plain to score single tags."
+    ),
+    MANY: (
+        "f: 201 different tags in the last or given column, such as word0, "
+        "word1, word10; they look like words. Give --tag_scheme=plain if they "
+        "are the tags, or --tag_column."
+    ),
+    text_of("O E-MAIL PER"): "f:3: tag 'PER' is neither O nor B-, I-, E- or S-",
+    **{
+        text_of(f"O {tag} B-PER"): f"f:2: tag {tag!r} is neither O nor B-, I-"
+        for tag in ("PER", "B-", "X-PER", "o")
+    },
+    # No scheme.
+    text_of("O U-PER S-PER"): (
+        f"{NO_SCHEME}BILOU: f:3 has S-PER between U-PER"
+    ),
+    text_of("O I-PER", "B-PER O"): (
+        f"{NO_SCHEME}IOB2: f:2 has I-PER between O and O; not BIOES: f:2 has "
+        "I-PER between O and O; not IOB1: f:4 has B-PER between O and O. Corr"
+    ),
+    **{
+        text_of("S-PER", tags): NO_SCHEME
+        for tags in (
+            *("B-PER O", "E-PER O", "B-PER E-LOC", "S-PER I-PER"),
+            *("B-PER I-PER O S-PER", "B-PER E-PER E-PER"),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("text", WRONG, ids=WRONG.get)
+def test_an_error_names_file_and_line_and_what_to_do(read, text):
+    with pytest.raises(ValueError, match=re.escape(WRONG[text])):
+        read(text)
+
+
+EU = "EU NNP B-ORG\n"
+NO_COLUMN = (
+    "f:1: 3 columns, 'EU NNP B-ORG', and no number 4. Give a --tag_column of "
+    "at most 3."
+)
+BOTH = "f:1: column 3 of 3 cannot be both the word and its tag"
+NUMBERS = (
+    "f:2: the first column numbers the words: '1', '2' and so on. Give "
+    "--word_column and, unless it is the last, --tag_column, such as "
+    "--word_column=2 --tag_column=3; or --word_column=1 if these are"
+)
+NO_WORD = (
+    "f:1: '1-2' where the first column numbers the words: the line is no word "
+    "of its own, see CoNLL-U. Remove such lines."
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "message"),
+    [
+        (
+            {"has_tags": False},
+            "a N\n\nit\n",
+            "f:3: 1 columns, 'it', where f:1 has 2",
+        ),
+        ({"has_tags": False}, "1 a\n2 b\n", "f:1: the first column numbers"),
+        ({"comment_prefix": "#"}, NUMBERED, NUMBERS),
+        ({"comment_prefix": "#", "tag_column": 3}, NUMBERED, NUMBERS),
+        ({"word_column": 2}, CONLL_U, NO_WORD),
+        (
+            {"tag_column": 4},
+            EU,
+            "no number 4. Give a --tag_column of at most 3",
+        ),
+        ({"word_column": 9}, EU, "Give a --word_column of at most 3"),
+        ({"word_column": 3}, EU, BOTH),
+        ({"word_column": 3, "tag_column": 3}, EU, BOTH),
+        ({"tag_column": 1}, EU, "column 1 of 3 cannot be both"),
+        (
+            {"schemes": ["BIOES"]},
+            text_of("O U-PER"),
+            f"{NO_SCHEME}BIOES: f:2 has U-PER between O and O. Correct",
+        ),
+        (
+            {"schemes": ["IO"]},
+            text_of("O B-PER"),
+            "f:2: tag 'B-PER' is not of the scheme IO, in which tags are O",
+        ),
+        (
+            {"entity_types": ["PER", "LOC"]},
+            text_of("O", "B-PER B-DATE"),
+            "f:4: unknown tag 'B-DATE'; the known types are LOC, PER. ",
+        ),
+        (
+            {"entity_types": ["PER"]},
+            text_of("O LOC"),
+            "f:2: unknown tag 'LOC'; the known types are PER. ",
+        ),
+        (
+            {"entity_types": ["DET", "NOUN"]},
+            text_of("DET VERB"),
+            "f:2: unknown tag 'VERB'; the known tags are DET, NOUN. ",
+        ),
+    ],
+)
+def test_an_error_follows_from_what_was_asked_for(
+    read, settings, text, message
+):
     with pytest.raises(ValueError, match=re.escape(message)):
-        ner_files.read(str(path), **keywords)
+        read(text, **settings)
 
 
-def test_a_missing_column_raises_with_its_line(tmp_path):
-    path = tmp_path / "f"
-    path.write_text("-DOCSTART- O\n\nEU NNP B-ORG\nrose VBD\n\n")
-    check_error(path, f"{path}:4: 2 columns, 'rose VBD', where {path}:3 has 3")
-    path.write_text("EU B-ORG\n\nit O\nrose\n\n")
-    check_error(path, f"{path}:4: one column, 'rose', where a word and its tag")
-    path.write_text("EU NNP\n\nrose\n")
-    check_error(
-        path,
-        f"{path}:3: 1 columns, 'rose', where {path}:1 has 2",
-        has_tags=False,
-    )
-
-
-def test_the_line_with_an_odd_number_of_columns_is_named(tmp_path):
-    path = tmp_path / "f"
-    path.write_text(NUMBERED)
-    check_error(
-        path,
-        f"{path}:1: 3 columns, '# http://example.org/Troy [1]', where {path}:2 "
-        "has 4. There is a column too few or too many; correct this line. If "
-        "lines with # are comments, give --comment_prefix=#.",
-    )
-    path.write_text("#id\nEU B-ORG\n")
-    check_error(path, f"{path}:1: one column, '#id', where a word and its tag")
-
-
-def test_numbers_of_words_are_not_words(tmp_path):
-    path = tmp_path / "f"
-    path.write_text(NUMBERED)
-    message = (
-        f"{path}:2: the first column numbers the words: '1', '2' and so on. "
-        "Give --word_column and, unless it is the last, --tag_column, such as "
-        "--word_column=2 --tag_column=3; or --word_column=1 if these are"
-    )
-    check_error(path, message, comment_prefix="#")
-    check_error(path, message, comment_prefix="#", tag_column=3)
-    corpus = ner_files.read(str(path), comment_prefix="#", word_column=1)
-    assert corpus.sentences[1].words == ("1", "2")
-    # From 0, and through the file; an odd number does not hide the others.
-    path.write_text("0 a O\n1 b O\n\n2 c O\n3 d O\n4 e O\n\n7 f O\n9 g O\n")
-    check_error(path, f"{path}:1: the first column numbers the words: '0', '1'")
-    path.write_text("1 a\n2 b\n")
-    check_error(path, f"{path}:1: the first column numbers", has_tags=False)
-    # Words that are numbers.
-    path.write_text("7 O\n8 O\n")
-    assert ner_files.read(str(path)).documents[0].words == ("7", "8")
-    path.write_text("7 CD O\n\n8 CD O\n\n1 CD O\n2 CD O\n\nEU N O\n. . O\n")
-    assert len(ner_files.read(str(path)).sentences) == 4
-
-
-def test_lines_of_conll_u_without_a_word_of_their_own_are_named(tmp_path):
-    path = tmp_path / "f"
-    lines = ["1-2 im _", "1 in ADP", "2 dem DET", "3 Haus NOUN", ""]
-    path.write_text("\n".join(lines))
-    check_error(path, f"{path}:1: the first column numbers the words")
-    check_error(
-        path,
-        f"{path}:1: '1-2' where the first column numbers the words: the line "
-        "is no word of its own, see CoNLL-U. Remove such lines.",
-        word_column=2,
-    )
-    path.write_text("\n".join(lines[1:]))
-    corpus = ner_files.read(str(path), word_column=2)
-    assert corpus.sentences[0].tags == ("ADP", "DET", "NOUN")
-
-
-def test_columns_that_are_not_there_raise(tmp_path):
-    path = tmp_path / "f"
-    path.write_text("EU NNP B-ORG\n")
-    check_error(
-        path,
-        f"{path}:1: 3 columns, 'EU NNP B-ORG', and no number 4. Give a "
-        "--tag_column of at most 3.",
-        tag_column=4,
-    )
-    check_error(path, "Give a --word_column of at most 3", word_column=9)
-    message = f"{path}:1: column 3 of 3 cannot be both the word and its tag"
-    check_error(path, message, word_column=3)
-    check_error(path, message, word_column=3, tag_column=3)
-    check_error(path, "column 1 of 3 cannot be both", tag_column=1)
-
-
-def test_tags_without_a_clear_scheme_raise(tmp_path):
-    path = write(tmp_path / "f", ["B", "I", "O"])
-    check_error(
-        path,
-        f"{path}: the tags B, I have no type. Append one, such as B-PER, to "
-        "score entities; or give --tag_scheme=plain to score single tags.",
-    )
-    assert ner_files.read(path, schemes=["plain"]).entity_types == [
-        *["B", "I", "O"]
-    ]
-    path = write(tmp_path / "f", [f"word{i}" for i in range(201)])
-    check_error(
-        path,
-        f"{path}: 201 different tags in the last or given column, such as "
-        "word0, word1, word10; they look like words. Give --tag_scheme=plain "
-        "if they are the tags, or --tag_column.",
-    )
-    assert len(ner_files.read(path, schemes=["plain"]).entity_types) == 201
-
-
-def test_a_file_in_another_scheme_than_asked_for_raises(tmp_path):
-    path = write(tmp_path / "f", ["O", "U-PER"])
-    check_error(
-        path,
-        f"{path}: the tags follow no scheme: not BIOES: {path}:2 has U-PER "
-        "between O and O. Correct",
-        schemes=["BIOES"],
-    )
-    path = write(tmp_path / "f", ["O", "B-PER"])
-    check_error(
-        path,
-        f"{path}:2: tag 'B-PER' is not of the scheme IO, in which tags are O",
-        schemes=["IO"],
-    )
-    path = write(tmp_path / "f", ["O", "U-PER", "S-PER"])
-    check_error(path, f"no scheme: not BILOU: {path}:3 has S-PER between U-PER")
-
-
-def test_a_type_may_begin_as_a_tag_of_another_scheme_does(tmp_path):
-    path = write(tmp_path / "f", ["O", "E-MAIL", "PER"])
-    check_error(path, "neither O nor B-, I-, E- or S-")
-    corpus = ner_files.read(str(path), schemes=["IO"])
-    assert corpus.sentences[0].tags == ("O", "I-E-MAIL", "I-PER")
-
-
-def test_a_skipped_line_with_a_tag_is_a_warning(tmp_path, caplog):
-    path = tmp_path / "f"
-    path.write_text("# a comment\na O\n# B-PER\n# O\n")
-    corpus = ner_files.read(str(path), comment_prefix="#")
+def test_a_skipped_line_with_a_tag_is_a_warning(read, caplog):
+    text = "# a comment\na O\n# B-PER\n# O\n"
+    corpus = read(text, comment_prefix="#")
     assert corpus.sentences[0].words == ("a",)
     (message,) = caplog.messages
-    assert message.startswith(f"{path}:3: this line is skipped as a comment")
-
-
-def test_an_unknown_tag_raises_with_its_line(tmp_path):
-    path = write(tmp_path / "f", ["O"], ["B-PER", "B-DATE"])
-    check_error(
-        path,
-        f"{path}:4: unknown tag 'B-DATE'; the known types are LOC, PER. ",
-        entity_types=["PER", "LOC"],
-    )
-    check_error(
-        write(tmp_path / "f", ["O", "LOC"]),
-        "f:2: unknown tag 'LOC'; the known types are PER. ",
-        entity_types=["PER"],
-    )
-    check_error(
-        write(tmp_path / "f", ["DET", "VERB"]),
-        "f:2: unknown tag 'VERB'; the known tags are DET, NOUN. ",
-        entity_types=["DET", "NOUN"],
-    )
-    for tag in ("PER", "B-", "X-PER", "o"):
-        path = write(tmp_path / "f", ["O", tag, "B-PER"])
-        check_error(
-            path, f"{path}:2: tag {tag!r} is neither O nor B-, I-, E- or"
-        )
-
-
-def test_tags_of_no_scheme_raise_with_the_violation_of_each(tmp_path):
-    path = write(tmp_path / "f", ["O", "I-PER"], ["B-PER", "O"])
-    check_error(
-        path,
-        f"{path}: the tags follow no scheme: not IOB2: {path}:2 has I-PER "
-        f"between O and O; not BIOES: {path}:2 has I-PER between O and O; not "
-        f"IOB1: {path}:4 has B-PER between O and O. Correct",
-    )
-    for invalid in (
-        "B-PER O",
-        "E-PER O",
-        "B-PER E-LOC",
-        "S-PER I-PER",
-        "B-PER I-PER O S-PER",
-        "B-PER E-PER E-PER",
-    ):
-        path = write(tmp_path / "f", ["S-PER"], invalid.split())
-        check_error(path, "the tags follow no scheme")
-
-
-def test_empty_and_missing_files_raise(tmp_path):
-    path = tmp_path / "f"
-    path.write_text("-DOCSTART- O\n\n\n")
-    check_error(path, f"{path} has no word")
-    check_error(tmp_path / "none", "No input file at")
+    assert message.startswith("f:3: this line is skipped as a comment")
 
 
 def test_wnut_2017_has_the_counts_of_its_lines(shared_data):

@@ -1,7 +1,6 @@
 """squad_files.py: questions of SQuAD files, and errors of invalid files."""
 
 import json
-import re
 
 import planted_squad as planted
 import pytest
@@ -11,33 +10,27 @@ from tfrecords.tasks import squad_files
 PASSAGE = "The tower stands in Zürich."
 OFFICIAL = [("train-v1.1", 6842), ("dev-v1.1", 1169)]
 OFFICIAL += [("train-v2.0", 5681), ("dev-v2.0", 2466)]
+VERSION_2 = {"version_2_with_negative": True}
+PREDICTION = {"is_training": False}
 
 
-def write(tmp_path, content):
-    path = tmp_path / "file.json"
-    path.write_text(json.dumps(content), encoding="utf-8")
-    return str(path)
+@pytest.fixture
+def read(tmp_path, monkeypatch):
+    """Content, settings -> the questions of file.json with this content."""
+    monkeypatch.chdir(tmp_path)
 
+    def read(content, **settings):
+        (tmp_path / "file.json").write_text(json.dumps(content), "utf-8")
+        training = {"version_2_with_negative": False, "is_training": True}
+        return squad_files.read_questions("file.json", **(training | settings))
 
-def read(tmp_path, content, is_version_2=False, is_training=True):
-    return squad_files.read_questions(
-        write(tmp_path, content),
-        version_2_with_negative=is_version_2,
-        is_training=is_training,
-    )
+    return read
 
 
 def one(*answers, version="1.1", passage=PASSAGE, **members):
-    qas = planted.question("q1", "Where?", PASSAGE, *answers, **members)
-    return planted.article((passage, [qas]), version=version)
-
-
-def check_message(tmp_path, content, message, **settings):
-    with pytest.raises(ValueError) as raised:
-        read(tmp_path, content, **settings)
-    path = re.escape(str(tmp_path / "file.json"))
-    assert re.search(path, str(raised.value))
-    assert re.search(message, str(raised.value))
+    """Returns the content of a file of one question."""
+    entry = planted.question("q1", "Where?", PASSAGE, *answers, **members)
+    return planted.article((passage, [entry]), version=version)
 
 
 @pytest.mark.parametrize(("name", "count"), OFFICIAL)
@@ -51,90 +44,56 @@ def test_real_files_have_their_questions(shared_data, name, count):
     assert all(q.is_impossible or q.answers for q in questions)
 
 
-def test_an_id_that_is_a_number_is_its_digits(tmp_path):
-    content = one("Zürich")
+def test_an_id_that_is_a_number_is_its_digits(read):
+    content = one("Zürich", id=262)
     del content["version"]  # Such files name none.
-    content["data"][0]["paragraphs"][0]["qas"][0]["id"] = 262
-    (found,) = read(tmp_path, content)
+    (found,) = read(content)
     assert found.id == "262" and "question '262'" in found.source
 
 
-@pytest.mark.parametrize("name", [True, 2.5, [1], None])
-def test_an_id_is_text_or_an_integer(tmp_path, name):
-    content = one("Zürich")
-    content["data"][0]["paragraphs"][0]["qas"][0]["id"] = name
-    check_message(tmp_path, content, "a question: id is .*; it should be a str")
-
-
-def test_ids_are_the_keys_of_predictions(tmp_path):
+def test_ids_are_the_keys_of_predictions(read):
     content = one("Zürich")
     content["data"] *= 2
-    message = "1 ids are those of several questions: 'q1'. Give each"
-    check_message(tmp_path, content, message, is_training=False)
+    message = "file.json: 1 ids are those of several questions: 'q1'. Give each"
+    with pytest.raises(ValueError, match=message):
+        read(content, **PREDICTION)
     # Training predicts nothing; XQuAD has the same ids in all languages.
-    assert len(read(tmp_path, content)) == 2
+    assert len(read(content)) == 2
 
 
-def test_a_question_has_passage_answers_and_source(tmp_path):
-    (found,) = read(tmp_path, one("Zürich"))
+def test_a_question_has_passage_answers_and_source(read):
+    (found,) = read(one("Zürich"))
     assert found == squad_files.Question(
         "q1",
         "Where?",
         PASSAGE,
         (squad_files.Answer("Zürich", 20),),
         False,
-        f"{tmp_path / 'file.json'}: article 1 ('Invented'), paragraph 1, "
-        "question 'q1'",
+        "file.json: article 1 ('Invented'), paragraph 1, question 'q1'",
     )
 
 
-def test_only_training_questions_need_answers(tmp_path):
-    qas = {"id": "q1", "question": "Where?"}
-    content = planted.article((PASSAGE, [qas]))
-    for is_version_2 in (False, True):
-        content["version"] = None
-        (found,) = read(tmp_path, content, is_version_2, is_training=False)
+def test_only_training_questions_need_answers(read):
+    entry = {"id": "q1", "question": "Where?"}
+    content = planted.article((PASSAGE, [entry]), version=None)
+    for settings in (PREDICTION, PREDICTION | VERSION_2):
+        (found,) = read(content, **settings)
         assert found.answers == ()
-    check_message(tmp_path, content, "answers is missing")
+    with pytest.raises(ValueError, match="'q1': answers is missing"):
+        read(content)
+    content = one(answers=[{"text": "Zürich"}])
+    (found,) = read(content, **PREDICTION)
+    assert found.answers[0].start is None
+    with pytest.raises(ValueError, match="'Zürich' has no 'answer_start'"):
+        read(content)
 
 
-def test_impossible_questions_have_no_answer(tmp_path):
+def test_impossible_questions_have_no_answer(read):
     content = one(version="v2.0", is_impossible=True)
-    assert read(tmp_path, content, is_version_2=True)[0].is_impossible
+    assert read(content, **VERSION_2)[0].is_impossible
 
 
-@pytest.mark.parametrize(
-    ("version", "is_version_2", "message"),
-    [
-        ("v2.0", False, r"has version 'v2.0'.* Add --version_2_with_negative"),
-        ("1.1", True, r"has version '1.1'; .* should be v2.0"),
-    ],
-)
-def test_a_file_of_the_other_version_raises(
-    tmp_path, version, is_version_2, message
-):
-    content = one("Zürich", version=version)
-    check_message(tmp_path, content, message, is_version_2=is_version_2)
-
-
-@pytest.mark.parametrize("value", [None, "no", 0])
-def test_questions_of_version_2_need_is_impossible(tmp_path, value):
-    content = one("Zürich", version="v2.0", is_impossible=value)
-    check_message(
-        tmp_path,
-        content,
-        rf"question 'q1': 'is_impossible' is {value!r}",
-        is_version_2=True,
-    )
-
-
-def test_an_impossible_question_with_an_answer_raises(tmp_path):
-    content = one("Zürich", version="v2.0", is_impossible=True)
-    message = "'q1': is_impossible is true, but there is the answer 'Zürich'"
-    check_message(tmp_path, content, message, is_version_2=True)
-
-
-def test_all_answers_not_at_their_answer_start_are_listed(tmp_path):
+def test_all_answers_not_at_their_answer_start_are_listed(read):
     starts = {"right": 20, "off": 21, "before": -1, "after": 99, "first": 0}
     qas = [
         planted.question(name, "Where?", PASSAGE, "Zürich") for name in starts
@@ -144,8 +103,7 @@ def test_all_answers_not_at_their_answer_start_are_listed(tmp_path):
     qas[-1]["answers"][0]["text"] = "Rome"
     content = planted.article((PASSAGE, qas))
     with pytest.raises(ValueError) as raised:
-        read(tmp_path, content)
-    path = tmp_path / "file.json"
+        read(content)
     where = "  article 1 ('Invented'), paragraph 1, question "
     lines = [
         f"{where}{name!r}: at answer_start {start} the passage has {found!r}, "
@@ -162,76 +120,77 @@ def test_all_answers_not_at_their_answer_start_are_listed(tmp_path):
         "answer 'Rome', which is not in the passage"
     )
     assert str(raised.value).split("\n") == [
-        f"{path}: 5 of 6 questions have an answer that is not at its "
+        "file.json: 5 of 6 questions have an answer that is not at its "
         "answer_start, which counts characters, not bytes, from 0:",
         *lines,
         "Correct them, or skip these questions with --skip_misplaced_answers.",
     ]
     # It is not checked outside of training.
-    assert len(read(tmp_path, content, is_training=False)) == 6
-
-
-@pytest.mark.parametrize("passage", ["", " \n\u00a0"])
-def test_an_empty_passage_raises(tmp_path, passage):
-    message = f"paragraph 1: the passage {passage!r} is empty"
-    check_message(
-        tmp_path, one(passage=passage), re.escape(message), is_training=False
-    )
-
-
-def test_an_empty_question_raises(tmp_path):
-    content = one("Zürich")
-    content["data"][0]["paragraphs"][0]["qas"][0]["question"] = " "
-    message = "question 'q1': the question ' ' is empty. Give its text"
-    check_message(tmp_path, content, message, is_training=False)
+    assert len(read(content, **PREDICTION)) == 6
 
 
 @pytest.mark.parametrize(
-    ("answers", "message"),
+    ("content", "settings", "message"),
     [
-        ((), "'q1': 0 answers; a training question has exactly one"),
-        (("Zürich", "in"), "'q1': 2 answers"),
-        ((" ",), "'q1': the answer ' ' is empty"),
-    ],
-)
-def test_training_needs_exactly_one_answer(tmp_path, answers, message):
-    check_message(tmp_path, one(*answers), message)
-
-
-def test_an_answer_without_answer_start_raises_in_training(tmp_path):
-    content = one("Zürich")
-    del content["data"][0]["paragraphs"][0]["qas"][0]["answers"][0][
-        "answer_start"
-    ]
-    check_message(tmp_path, content, "'Zürich' has no 'answer_start'")
-    (found,) = read(tmp_path, content, is_training=False)
-    assert found.answers[0].start is None
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ([], r"the content is \[\]; it should be an object.*layout is that"),
-        ({}, "data is missing or null; it should be a list"),
-        ({"data": []}, "has no questions"),
-        ({"data": [{}]}, "article 1: paragraphs is missing"),
-        ({"data": [{"paragraphs": [{}]}]}, "paragraph 1: context is missing"),
-        (planted.article((PASSAGE, [{}])), "a question: id is missing"),
-        (planted.article((7, [])), "context is 7; it should be a string"),
+        (one("Zürich", id=True), {}, "a question: id is .*; it should be a st"),
+        (one("Zürich", id=2.5), {}, "a question: id is .*; it should be a str"),
+        (one("Zürich", id=[1]), {}, "a question: id is .*; it should be a str"),
+        (one("Zürich", id=None), {}, "a question: id is .*; it should be a st"),
+        (
+            one("Zürich", version="v2.0"),
+            {},
+            "has version 'v2.0'.* Add --version_2_with_negative",
+        ),
+        (one("Zürich"), VERSION_2, "has version '1.1'; .* should be v2.0"),
+        *(
+            (
+                one("Zürich", version="v2.0", is_impossible=value),
+                VERSION_2,
+                f"question 'q1': 'is_impossible' is {value!r}",
+            )
+            for value in (None, "no", 0)
+        ),
+        (
+            one("Zürich", version="v2.0", is_impossible=True),
+            VERSION_2,
+            "'q1': is_impossible is true, but there is the answer 'Zürich'",
+        ),
+        (one(passage=""), PREDICTION, "paragraph 1: the passage '' is empty"),
+        (
+            one(passage=" \n\u00a0"),
+            PREDICTION,
+            r"paragraph 1: the passage ' \\n\\xa0' is empty",
+        ),
+        (
+            one("Zürich", question=" "),
+            PREDICTION,
+            "question 'q1': the question ' ' is empty. Give its text",
+        ),
+        # Training needs exactly one answer.
+        (one(), {}, "'q1': 0 answers; a training question has exactly one"),
+        (one("Zürich", "in"), {}, "'q1': 2 answers"),
+        (one(" "), {}, "'q1': the answer ' ' is empty"),
+        # Members.
+        (
+            [],
+            {},
+            r"the content is \[\]; it should be an object.*layout is that",
+        ),
+        ({}, {}, "data is missing or null; it should be a list"),
+        ({"data": []}, {}, "has no questions"),
+        ({"data": [{}]}, {}, "article 1: paragraphs is missing"),
+        ({"data": [{"paragraphs": [{}]}]}, {}, "1: context is missing"),
+        (planted.article((PASSAGE, [{}])), {}, "a question: id is missing"),
+        (planted.article((7, [])), {}, "context is 7; it should be a string"),
         (
             planted.article(("\ud800", [])),
+            {},
             "context is .*, which is not valid te",
         ),
     ],
 )
-def test_missing_and_invalid_members_raise(tmp_path, content, message):
-    check_message(tmp_path, content, message)
-
-
-def test_a_truncated_file_raises(tmp_path):
-    path = tmp_path / "file.json"
-    path.write_text('{"data": [')
-    with pytest.raises(ValueError, match="file.json is not JSON"):
-        squad_files.read_questions(
-            str(path), version_2_with_negative=False, is_training=True
-        )
+def test_what_is_wrong_is_named_with_file_and_place(
+    read, content, settings, message
+):
+    with pytest.raises(ValueError, match=f"file.json.*{message}"):
+        read(content, **settings)
