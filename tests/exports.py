@@ -25,6 +25,8 @@ TASKS = {
     "sentence_embedding": "pretraining",
     "token_vectors": "tagging",
 }
+# Of the model of several labels; each label has its own.
+THRESHOLDS = [0.3, 0.5, 0.7]
 # Kind -> settings that are not in model.json.
 SETTINGS = {
     "fill_mask": {"top_k": 3},
@@ -128,7 +130,10 @@ def save_model(
         "do_lower_case": True,
         "max_seq_length": MAX_SEQ_LENGTH,
         "labels": LABELS,
-    } | more
+    }
+    if task == "multi_label":
+        metadata["thresholds"] = THRESHOLDS
+    metadata |= more
     with atomic_files.atomic_folder(str(folder)) as aside:
         model_folders.save_model(
             aside,

@@ -99,8 +99,10 @@ def _of_label(answer):
 def _of_labels(answer):
     labels, probabilities = answer
     assert list(probabilities) == exports.LABELS
-    reached = [x for x in probabilities if probabilities[x] >= 0.5]
-    assert list(labels) == reached
+    thresholds = dict(zip(probabilities, exports.THRESHOLDS, strict=True))
+    assert list(labels) == [
+        x for x, p in probabilities.items() if p >= thresholds[x]
+    ]
     return {"labels": list(labels), "probabilities": probabilities.values()}
 
 

@@ -31,6 +31,11 @@ def test_the_only_row_of_a_class_stays_in_train():
     assert 10 not in dev and len(dev) == 4
 
 
+def test_two_rows_of_a_class_are_divided():
+    dev = choose([0, 0, *[1] * 10], dev_share=0.5)
+    assert len({0, 1} & set(dev.tolist())) == 1 and len(dev) == 6
+
+
 def test_a_table_of_classes_with_one_row_each_has_no_dev():
     assert choose([0, 1, 2]).tolist() == []
 

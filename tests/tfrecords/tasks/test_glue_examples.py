@@ -1,5 +1,7 @@
 """glue_examples.py: records hold the packed rows of the files."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -132,3 +134,72 @@ def test_dev_share_out_of_range_raises(
 ):
     with pytest.raises(ValueError, match=r"should be in \[0, 1\)"):
         make("SST-2", data_dir, tmp_path, tokenizer, dev_share=dev_share)
+
+
+def own(folder, rows, **settings):
+    """Returns a task whose training file has rows of text, label, w and g."""
+    lines = ["\t".join(map(str, row)) for row in [("t", "y", "w", "g"), *rows]]
+    (folder / "train.tsv").write_text("\n".join(lines) + "\n")
+    return glue_tables.own_task(
+        "own",
+        files={"train": str(folder / "train.tsv")},
+        text_columns=("t",),
+        label_column="y",
+        labels=("bad", "good", "rare"),
+        **settings,
+    )
+
+
+def test_several_labels_are_multi_hot_and_rows_have_weights(
+    tmp_path, tokenizer
+):
+    rows = [("the sea", "rare,bad", 2.5, "a"), ("a ship", "", 0, "b")]
+    task = own(tmp_path, rows, multi_label=True, weight_column="w")
+    folders = glue_examples.make_records(
+        task, "", str(tmp_path / "out"), tokenizer, dev_share=0.0
+    )
+    found = records.Records.open(folders["train"]).read(
+        schema.MULTI_LABEL | schema.EXAMPLE_WEIGHT
+    )
+    assert found["multi_hot_labels"].tolist() == [[1, 0, 1], [0, 0, 0]]
+    assert found["example_weights"].tolist() == [2.5, 0.0]
+
+
+def test_dev_has_the_share_of_the_rarest_label_of_each_row(tmp_path):
+    rows = [("x", "bad", 1, "a")] * 40 + [("x", "bad,rare", 1, "a")] * 10
+    task = own(tmp_path, rows + [("x", "", 1, "a")] * 20, multi_label=True)
+    train, dev = glue_examples.find_splits(task, "", dev_share=0.1, seed=1)
+    taken = [number for number in range(70) if dev.takes_row(number)]
+    assert [sum(a <= n < b for n in taken) for a, b in ((0, 40), (40, 50))] == [
+        *(4, 1)
+    ]
+    assert len(taken) == 7
+    assert [n for n in range(70) if not train.takes_row(n)] == taken
+
+
+def test_records_of_an_earlier_version_keep_their_rows(tmp_path, tokenizer):
+    task = own(tmp_path, [("the sea", "bad", 1, n) for n in range(60)])
+    arguments = (task, "", str(tmp_path / "out"), tokenizer)
+    folders = glue_examples.make_records(*arguments)
+    # They were drawn one by one.
+    for folder in folders.values():
+        manifest = records.Manifest.read(folder)
+        for name in ("stratified", "groups"):
+            del manifest.flags["held_out"][name]
+        manifest.write(folder)
+    assert glue_examples.make_records(*arguments) == folders
+    splits = glue_examples.find_splits(
+        task, "", dev_share=0.1, seed=12345, is_stratified=False
+    )
+    assert splits[0].held_out == {"dev_share": 0.1, "seed": 12345}
+
+
+def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):
+    task = own(tmp_path, [("x", "bad", 1, "Ann")], group_column="g")
+    (tmp_path / "dev.tsv").write_text("t\ty\tg\nx\tbad\tBo\nx\tbad\tAnn\n")
+    files = task.files | {"dev": str(tmp_path / "dev.tsv")}
+    task = dataclasses.replace(task, files=files)
+    message = "1 groups of 'g' have rows in both train and dev, such as 'Ann'"
+    with pytest.raises(ValueError, match=message):
+        glue_examples.make_records(task, "", str(tmp_path / "out"), tokenizer)
+    assert not (tmp_path / "out").exists()
