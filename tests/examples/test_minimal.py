@@ -175,12 +175,6 @@ def test_the_saved_model_in_the_loader_of_tensorflow_serving(run, c_program):
     assert served["label"].tolist() == labels
 
 
-def test_a_missing_text_file_is_refused(minimal, tmp_path):
-    path = tmp_path / "nowhere.txt"
-    with pytest.raises(ValueError, match=re.escape(f"No input file at {path}")):
-        minimal.main(str(tmp_path / "run"), str(path))
-
-
 def test_a_short_text_is_refused(minimal, tmp_path):
     path = tmp_path / "short.txt"
     write_text(path, 19)

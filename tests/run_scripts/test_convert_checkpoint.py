@@ -6,17 +6,12 @@ import shutil
 
 import numpy as np
 import pytest
-from absl import flags
 
 from bert_tf.checkpoint import contents, detection, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.formats.google import tf1_checkpoint
 from bert_tf.model import models
-from run_scripts import (
-    convert_checkpoint,
-    run_glue,
-    run_pretraining,
-)
+from run_scripts import convert_checkpoint, run_glue, run_pretraining
 from tfrecords.io import atomic_files
 
 DATA = pathlib.Path(__file__).parents[1] / "data"
@@ -83,13 +78,6 @@ def test_flags_are_those_of_the_conversion(pretrained, tmp_path, capsys):
     assert Checkpoint.open(tmp_path / "ours").config.hidden_act == "gelu_erf"
 
 
-def test_required_flags(tmp_path):
-    with pytest.raises(flags.Error, match="--to"):
-        convert_checkpoint.main(["convert_checkpoint", "--from=x"])
-    with pytest.raises(flags.Error, match="should be one of.*bert_tf.*google"):
-        convert("x", "onnx", tmp_path)
-
-
 # Training and export from a converted checkpoint.
 
 
@@ -115,14 +103,10 @@ def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
         f"--train_file={write_rows(tmp_path / 'rows.tsv')}",
         "--text_column=text",
         "--labels=0,1",
-        "--dev_share=0",
         f"--init_checkpoint={source}/bert_model.ckpt",
         f"--output_dir={output}",
-        "--do_train",
-        "--max_seq_length=16",
-        "--train_batch_size=8",
-        "--num_train_epochs=1",
-        "--learning_rate=0",
+        *("--do_train", "--dev_share=0", "--max_seq_length=16"),
+        *("--train_batch_size=8", "--num_train_epochs=1", "--learning_rate=0"),
     ]
     run_glue.main(words)
     folder = run_models.find(str(output))
@@ -151,21 +135,13 @@ def records(tmp_path_factory, pretraining_records):
 
 
 def pretrain(records, source, output_dir, *more):
-    run_pretraining.main(
-        [
-            "run_pretraining",
-            f"--input_file={records}",
-            f"--eval_input_file={records}",
-            f"--init_checkpoint={source}",
-            f"--output_dir={output_dir}",
-            "--num_train_steps=1",
-            "--num_warmup_steps=0",
-            "--train_batch_size=4",
-            "--max_eval_steps=1",
-            "--learning_rate=0",
-            *more,
-        ]
-    )
+    words = [
+        *(f"--input_file={records}", f"--eval_input_file={records}"),
+        *(f"--init_checkpoint={source}", f"--output_dir={output_dir}"),
+        *("--num_train_steps=1", "--num_warmup_steps=0", "--max_eval_steps=1"),
+        *("--train_batch_size=4", "--learning_rate=0"),
+    ]
+    run_pretraining.main(["run_pretraining", *words, *more])
 
 
 @pytest.mark.slow

@@ -178,6 +178,19 @@ def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     ]
 
 
+def extract_without_joining(monkeypatch, *words):
+    """Is stopped when all parts have been written."""
+
+    def stop(file, parts):
+        raise KeyboardInterrupt
+
+    to_json, _ = feature_extraction.FORMATS["json"]
+    with monkeypatch.context() as patch:
+        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
+        with pytest.raises(KeyboardInterrupt):
+            extract(*words, "--layers=-1")
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_parts_of_another_config_are_not_reused(
     model, texts, tmp_path, monkeypatch
@@ -190,16 +203,7 @@ def test_parts_of_another_config_are_not_reused(
     json_files.write(str(other / "bert_config.json"), config)
     expected, found = tmp_path / "expected", tmp_path / "found"
     extract(other, texts, expected, "--layers=-1")
-
-    def stop(file, parts):
-        raise KeyboardInterrupt
-
-    to_json, join = feature_extraction.FORMATS["json"]
-    formats = feature_extraction.FORMATS
-    monkeypatch.setitem(formats, "json", (to_json, stop))
-    with pytest.raises(KeyboardInterrupt):
-        extract(model, texts, found, "--layers=-1")
-    monkeypatch.setitem(formats, "json", (to_json, join))
+    extract_without_joining(monkeypatch, model, texts, found)
     extract(other, texts, found, "--layers=-1")
     assert found.read_bytes() == expected.read_bytes()
 
@@ -219,15 +223,9 @@ def test_parts_of_another_text_are_not_reused(
         texts.write_text(content)
         return lines
 
-    def stop(file, parts):
-        raise KeyboardInterrupt
-
-    to_json, join = feature_extraction.FORMATS["json"]
     with monkeypatch.context() as patch:
-        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
         patch.setattr(feature_extraction, "_read_lines", read_before_the_change)
-        with pytest.raises(KeyboardInterrupt):
-            extract(model, texts, found, "--layers=-1")
+        extract_without_joining(monkeypatch, model, texts, found)
     extract(model, texts, found, "--layers=-1")
     assert found.read_bytes() == expected.read_bytes()
 

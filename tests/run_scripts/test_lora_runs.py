@@ -1,6 +1,7 @@
 """Fine-tuning with --lora_rank: resumed, read by other commands, refused."""
 
 import numpy as np
+import planted_data
 import pytest
 import safetensors.numpy
 import served
@@ -9,9 +10,6 @@ from bert_tf.training import stopping
 from bert_tf.workflows import configs, conversion
 from run_scripts import run_glue
 from tfrecords.io import json_files
-
-SUBJECTS = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
-VERBS = ["was coming", "looked", "told them", "came near", "was lost"]
 
 
 def run(*flags):
@@ -26,31 +24,15 @@ def weights(folder):
 def flags(tmp_path_factory, tiny_model_flags):
     """Flags of a run with adapters, and the model that it starts from."""
     folder = tmp_path_factory.mktemp("lora")
-    data = folder / "CoLA"
-    data.mkdir()
-    rows = [
-        f"made\t{n % 2}\t\t{' '.join((a, b) if n % 2 else (b, a))} .\n"
-        for n, (a, b) in enumerate((a, b) for a in SUBJECTS for b in VERBS)
-    ]
-    (data / "train.tsv").write_text("".join(rows))
-    (data / "dev.tsv").write_text("".join(rows[:9]))
-    (data / "test.tsv").write_text("index\tsentence\n0\tThe sea\n1\tsea The\n")
+    planted_data.write_glue(folder)
     base = [
-        "--task_name=CoLA",
-        f"--data_dir={data}",
-        "--max_seq_length=16",
-        "--train_batch_size=8",
-        "--learning_rate=1e-2",
-        f"--records_dir={folder / 'records'}",
+        *("--task_name=CoLA", f"--data_dir={folder / 'CoLA'}"),
+        *("--max_seq_length=32", "--train_batch_size=4"),
+        *("--learning_rate=1e-2", f"--records_dir={folder / 'records'}"),
     ]
     source = folder / "source"
-    run(
-        *base,
-        *tiny_model_flags,
-        "--do_train",
-        "--num_train_epochs=1",
-        f"--output_dir={source}",
-    )
+    words = "--do_train", "--num_train_epochs=1", f"--output_dir={source}"
+    run(*base, *tiny_model_flags, *words)
     base += [f"--init_checkpoint={source}", "--num_train_epochs=2"]
     return [*base, "--do_train", "--do_eval", "--lora_rank=4"], source
 
@@ -103,8 +85,6 @@ def test_a_resumed_run_has_the_same_weights_as_an_uninterrupted_one(
     # Other settings are another run.
     with pytest.raises(ValueError, match="lora_rank: was 4, is now 2"):
         run(*flags, f"--output_dir={whole}", "--lora_rank=2")
-    with pytest.raises(ValueError, match="lora_rank: was 4, is now None"):
-        run(*flags[:-1], f"--output_dir={whole}")
 
 
 @pytest.mark.slow

@@ -1,31 +1,24 @@
 """make_pretraining_records: its processes, killed and in error."""
 
 import os
-import pathlib
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+import run_processes
 
 from run_scripts import make_pretraining_records
 from tfrecords.io import records
 
-TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+TEXT = run_processes.DATA / "sentences.txt"
 
 
 @pytest.fixture
-def argv(tmp_path, tiny_vocab_file):
-    return [
-        "make_pretraining_records",
-        f"--input_file={TEXT}",
-        f"--vocab_file={tiny_vocab_file}",
-        f"--output_dir={tmp_path / 'out'}",
-        "--max_seq_length=32",
-        "--max_predictions_per_seq=5",
-        "--num_processes=1",
-    ]
+def argv(tmp_path):
+    words = run_processes.record_arguments(tmp_path / "out", dupe_factor=10)
+    return ["make_pretraining_records", *words, "--held_out_prob=0"]
 
 
 def test_token_files_left_by_a_kill_are_removed(argv, tmp_path):
@@ -39,7 +32,8 @@ def test_token_files_left_by_a_kill_are_removed(argv, tmp_path):
 
 @pytest.mark.parametrize("flag", ["num_processes=2", "runner=spark"])
 def test_the_original_needs_one_process(argv, flag):
-    words = [*argv[:-1], "--compat=original", f"--{flag}"]
+    argv = [word for word in argv if "num_processes" not in word]
+    words = [*argv, "--compat=original", f"--{flag}"]
     with pytest.raises(ValueError, match=f"{flag} cannot be combined with"):
         make_pretraining_records.main(words)
 
@@ -63,7 +57,7 @@ def _start(argv):
         start_new_session=True,
         # A background job of a shell inherits an ignored SIGINT.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        cwd=pathlib.Path(__file__).parents[2],
+        cwd=run_processes.ROOT,
     )
 
 

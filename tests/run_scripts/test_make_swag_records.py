@@ -15,41 +15,34 @@ from tfrecords.tasks import swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
 
+def make(root, vocab_file):
+    """Makes records of train.csv; returns their folder."""
+    words = [
+        *(f"--data_dir={root}", f"--output_dir={root / 'records'}"),
+        *(f"--vocab_file={vocab_file}", "--max_seq_length=32"),
+    ]
+    make_swag_records.main(["make_swag_records", *words])
+    return root / "records/train"
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_vocab_file):
     root = tmp_path_factory.mktemp("swag")
     planted.write(root / "train.csv", planted.rows(5, 3), planted.header(3))
-    make_swag_records.main(
-        [
-            "make_swag_records",
-            f"--data_dir={root}",
-            f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={root / 'records'}",
-            "--max_seq_length=32",
-        ]
-    )
-    return root / "records/train"
+    return make(root, tiny_vocab_file)
 
 
 def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
-    show_records.main(
-        [
-            "show_records",
-            f"--records={folder}",
-            f"--vocab_file={tiny_vocab_file}",
-            "--first=1",
-            "--num_records=1",
-            f"--png={tmp_path / 'page.png'}",
-        ]
-    )
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split(",")[0] for line in lines if "  choice" in line] == [
-        "  choice 0",
-        "  choice 1",
-        "  choice 2",
+    words = [
+        *(f"--records={folder}", f"--vocab_file={tiny_vocab_file}"),
+        *("--first=1", "--num_records=1", f"--png={tmp_path / 'page.png'}"),
     ]
-    assert lines[1].startswith("  choice 0, ")
-    assert lines[4].startswith("  choice 1, correct, ")
+    show_records.main(["show_records", *words])
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split(", ") for line in lines if "  choice" in line]
+    names = [head[0] for head in heads]
+    assert names == ["  choice 0", "  choice 1", "  choice 2"]
+    assert [head[1] == "correct" for head in heads] == [False, True, False]
     assert (
         lines[5] == '  A [CLS] he s##a##i##d , " drink##s warm soup . " [SEP]'
     )
@@ -84,15 +77,9 @@ def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):
 def examine(folder, tiny_config, tmp_path, *words):
     path = tmp_path / "bert_config.json"
     tiny_config.to_json_file(path)
+    words = f"--records={folder}", f"--bert_config_file={path}", *words
     try:
-        doctor.main(
-            [
-                "doctor",
-                f"--records={folder}",
-                f"--bert_config_file={path}",
-                *words,
-            ]
-        )
+        doctor.main(["doctor", *words])
     except SystemExit as ended:
         return ended.code
     return 0
@@ -116,14 +103,6 @@ def test_the_doctor_warns_if_one_ending_is_always_correct(
     tmp_path, tiny_config, tiny_vocab_file, capsys
 ):
     planted.write(tmp_path / "train.csv", planted.rows(20)[::4])
-    make_swag_records.main(
-        [
-            "make_swag_records",
-            f"--data_dir={tmp_path}",
-            f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={tmp_path / 'records'}",
-        ]
-    )
-    examine(tmp_path / "records/train", tiny_config, tmp_path)
+    examine(make(tmp_path, tiny_vocab_file), tiny_config, tmp_path)
     text = capsys.readouterr().out
     assert "labels: the classes of 5 examples are unbalanced: 0 5" in text

@@ -1,65 +1,44 @@
 """Text in packed rows -> the same model as from unpacked rows."""
 
-import json
-import pathlib
-
 import pytest
 import run_processes
 
 from bert_tf.workflows import training_phases
 from run_scripts import make_pretraining_records, run_pretraining
-from tfrecords.io import records
-
-TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+from tfrecords.io import json_files, records
 
 
-def make_records(folder, vocab_file, *more):
-    make_pretraining_records.main(
-        [
-            "make_pretraining_records",
-            f"--input_file={TEXT}",
-            f"--vocab_file={vocab_file}",
-            f"--output_dir={folder}",
-            "--held_out_prob=0.4",
-            "--dupe_factor=3",
-            "--max_seq_length=64",
-            "--max_predictions_per_seq=10",
-            "--short_seq_prob=0.5",
-            "--num_processes=1",
-            *more,
-        ]
-    )
+def make_records(folder, *more):
+    words = [
+        *run_processes.record_arguments(folder, dupe_factor=3),
+        *("--held_out_prob=0.4", "--short_seq_prob=0.5"),
+        *("--max_seq_length=64", "--max_predictions_per_seq=10"),
+    ]
+    words = ["make_pretraining_records", *words, *more]
+    make_pretraining_records.main(words)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, tiny_vocab_file, tiny_config):
+def folder(tmp_path_factory):
     """Folder of the same examples, packed and unpacked, and a config."""
     folder = tmp_path_factory.mktemp("packed")
-    make_records(folder / "alone", tiny_vocab_file)
-    make_records(folder / "packed", tiny_vocab_file, "--max_examples_per_row=4")
-    one_layer = tiny_config.to_dict() | {"num_hidden_layers": 1}
-    path = folder / "bert_config.json"
-    type(tiny_config).from_dict(one_layer).to_json_file(path)
+    make_records(folder / "alone")
+    make_records(folder / "packed", "--max_examples_per_row=4")
+    run_processes.write_config(folder)
     return folder
 
 
 def run(folder, output_dir, *more):
-    run_pretraining.main(
-        [
-            "run_pretraining",
-            f"--bert_config_file={folder}/bert_config.json",
-            f"--output_dir={output_dir}",
-            "--num_train_steps=4",
-            "--num_warmup_steps=2",
-            "--train_batch_size=4",
-            "--eval_batch_size=3",
-            "--learning_rate=1e-2",
-            "--save_checkpoints_steps=4",
-            "--log_every_steps=2",
-            *more,
-        ]
-    )
-    return json.loads((output_dir / "eval_results.json").read_text())
+    words = [
+        f"--bert_config_file={folder}/bert_config.json",
+        f"--output_dir={output_dir}",
+        *("--num_train_steps=4", "--num_warmup_steps=2"),
+        *("--train_batch_size=4", "--eval_batch_size=3"),
+        *("--learning_rate=1e-2", "--save_checkpoints_steps=4"),
+        "--log_every_steps=2",
+    ]
+    run_pretraining.main(["run_pretraining", *words, *more])
+    return json_files.read(output_dir / "eval_results.json")
 
 
 def test_the_manifest_has_the_padding_shares(folder):
@@ -81,9 +60,9 @@ def test_the_manifest_has_the_padding_shares(folder):
     assert after["padding_share"] < share - 0.2
 
 
-def test_the_padding_is_logged(tmp_path, tiny_vocab_file, caplog):
+def test_the_padding_is_logged(tmp_path, caplog):
     caplog.set_level("INFO", logger="absl")
-    make_records(tmp_path, tiny_vocab_file, "--max_examples_per_row=3")
+    make_records(tmp_path, "--max_examples_per_row=3")
     for name in ("train", "held_out"):
         found = records.Manifest.read(str(tmp_path / name)).statistics
         assert any(
@@ -106,13 +85,13 @@ def test_examples_per_row_are_computed_from_the_manifest(folder):
 
 @pytest.mark.slow
 def test_a_model_trained_on_packed_rows_reads_unpacked_ones(
-    folder, tmp_path, tiny_vocab_file, caplog
+    folder, tmp_path, caplog
 ):
     caplog.set_level("INFO", logger="absl")
     packed = run(
         folder,
         tmp_path / "run",
-        f"--vocab_file={tiny_vocab_file}",
+        f"--vocab_file={run_processes.VOCAB_FILE}",
         f"--input_file={folder}/packed/train",
         f"--eval_input_file={folder}/packed/held_out",
         "--gradient_accumulation_steps=2",
@@ -144,17 +123,12 @@ def test_a_model_trained_on_packed_rows_reads_unpacked_ones(
 @pytest.mark.slow
 def test_two_devices_train_on_packed_rows_like_one(folder, tmp_path):
     logs = []
-    for name, more in (
-        ("one", {}),
-        (
-            "two",
-            {
-                "distribution_strategy": "mirrored",
-                "virtual_devices": 2,
-                "gradient_accumulation_steps": 2,
-            },
-        ),
-    ):
+    devices = {
+        "distribution_strategy": "mirrored",
+        "virtual_devices": 2,
+        "gradient_accumulation_steps": 2,
+    }
+    for name, more in (("one", {}), ("two", devices)):
         arguments = run_processes.training_arguments(
             folder,
             tmp_path / name,
@@ -165,12 +139,10 @@ def test_two_devices_train_on_packed_rows_like_one(folder, tmp_path):
             do_eval=False,
             **more,
         )
-        printed = [tmp_path / f"{name}.log"]
-        with run_processes.workers(
-            arguments, printed, is_forked=True
-        ) as processes:
-            for process in processes:
-                assert process.wait() == 0, process.printed()
+        with run_processes.training(
+            arguments, tmp_path / f"{name}.log", is_forked=True
+        ) as process:
+            assert process.wait() == 0, process.printed()
         logs.append(run_processes.log_lines(tmp_path / name))
     assert len(logs[0]) == 6
     for one, two in zip(*logs, strict=True):

@@ -4,6 +4,7 @@ import dataclasses
 import re
 
 import numpy as np
+import planted_data
 import pytest
 import safetensors.numpy
 
@@ -15,8 +16,6 @@ from run_scripts import run_glue
 from tfrecords.io import json_files
 
 pytestmark = pytest.mark.usefixtures("eagerly_in_module")
-SAILING = ["The ship", "A white sail", "The captain", "The crew", "The sea"]
-SAYING = ["was coming", "looked", "told them", "came near", "was lost"]
 
 
 @pytest.fixture(scope="module")
@@ -24,39 +23,20 @@ def base_flags(tiny_model_flags):
     """Flags that every run from scratch needs."""
     return [
         *tiny_model_flags,
-        "--max_seq_length=16",
-        "--train_batch_size=8",
-        "--eval_batch_size=4",
-        "--learning_rate=1e-3",
-        "--num_train_epochs=2",
+        *("--train_batch_size=4", "--eval_batch_size=5"),
+        *("--learning_rate=1e-3", "--num_train_epochs=2"),
         "--log_every_steps=2",
     ]
 
 
-def write_cola(folder, with_dev=True):
-    folder.mkdir()
-    rows = [
-        f"made\t{n % 2}\t\t{' '.join((a, b) if n % 2 else (b, a))} .\n"
-        for n, (a, b) in enumerate((a, b) for a in SAILING for b in SAYING)
+def flags_of(task_name, data, output_dir, *more):
+    return [
+        f"--task_name={task_name}",
+        f"--data_dir={data / task_name}",
+        f"--output_dir={output_dir}",
+        "--max_seq_length=24",
+        *more,
     ]
-    (folder / "train.tsv").write_text("".join(rows))
-    if with_dev:
-        (folder / "dev.tsv").write_text("".join(rows[:9]))
-    (folder / "test.tsv").write_text(
-        "index\tsentence\n0\tThe sea\n1\tsea The\n2\tThe ship\n"
-    )
-    return folder
-
-
-def write_pairs(folder, header, rows, **files):
-    folder.mkdir()
-    for split, file in files.items():
-        lines = ["\t".join(header if split != "test" else header[:-1])]
-        lines += [
-            "\t".join(row if split != "test" else row[:-1]) for row in rows
-        ]
-        (folder / file).write_text("\n".join(lines) + "\n")
-    return folder
 
 
 def run(*flags):
@@ -75,16 +55,10 @@ def read_predictions(path):
 def cola_run(tmp_path_factory, base_flags):
     """A finished CoLA run: its flags and its output folder."""
     folder = tmp_path_factory.mktemp("cola")
+    planted_data.write_glue(folder)
     output = folder / "run"
-    flags = [
-        "--task_name=cola",
-        f"--data_dir={write_cola(folder / 'CoLA')}",
-        f"--output_dir={output}",
-        "--do_train",
-        "--do_eval",
-        "--do_predict",
-        *base_flags,
-    ]
+    goals = "--do_train", "--do_eval", "--do_predict"
+    flags = flags_of("CoLA", folder, output, *goals, *base_flags)
     run(*flags)
     return flags, output
 
@@ -103,25 +77,21 @@ def test_a_streamed_run_has_the_same_weights_and_scores(cola_run, tmp_path):
 
 
 def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
-    (task_name, data_dir, *_), trained = cola_run
+    _, trained = cola_run
     # Rows are short, so training used shorter batches.
-    assert max(json_files.read(trained / "run.json")["bucket_lengths"]) < 16
+    assert max(json_files.read(trained / "run.json")["bucket_lengths"]) < 24
     found = {}
     for lengths in ("auto", "none"):
         output = tmp_path / lengths
+        flags = flags_of("CoLA", trained.parent, output, "--do_eval")
         run(
-            task_name,
-            data_dir,
-            f"--output_dir={output}",
+            *(*flags, f"--bucket_lengths={lengths}"),
             f"--init_checkpoint={trained}",
             f"--records_dir={trained}/records",
-            "--max_seq_length=16",
-            "--do_eval",
-            f"--bucket_lengths={lengths}",
         )
         found[lengths] = json_files.read(output / "eval_results.json")
     assert set(found["auto"]["dev"]) == {"loss", "matthews_correlation"}
-    # Each of the nine rows counts once.
+    # Each of the twelve rows counts once.
     assert found["none"]["dev"] == pytest.approx(found["auto"]["dev"], rel=1e-5)
 
 
@@ -130,23 +100,11 @@ def test_dev_scores_do_not_depend_on_bucket_lengths(cola_run, tmp_path):
 def test_a_run_starts_from_the_best_encoder_of_another_run(
     cola_run, tmp_path, task_name
 ):
-    (_, data_dir, *_), first = cola_run
-    if task_name == "STS-B":
-        rows = [["0", "The sea", "The ship", "2.5"]] * 8
-        header = ["index", "sentence1", "sentence2", "score"]
-        data = write_pairs(tmp_path / "data", header, rows, train="train.tsv")
-        data_dir = f"--data_dir={data}"
-    output = tmp_path / "second"
+    first, output = cola_run[1], tmp_path / "second"
     run(
-        f"--task_name={task_name}",
-        data_dir,
-        f"--output_dir={output}",
-        f"--init_checkpoint={first}",
-        "--do_train",
-        "--max_seq_length=16",
-        "--dev_share=0",
+        *flags_of(task_name, first.parent, output, "--do_train"),
+        *(f"--init_checkpoint={first}", "--dev_share=0", "--learning_rate=0"),
         "--num_train_epochs=0",  # One step.
-        "--learning_rate=0",
     )
 
     def weights(folder):
@@ -168,62 +126,28 @@ def test_mnli_has_two_dev_and_test_sets_and_predicts_ax(
 ):
     # Predictions differ between texts.
     large = tmp_path / "large.json"
-    dataclasses.replace(tiny_config, initializer_range=0.5).to_json_file(large)
-    labels = ["neutral", "contradiction", "entailment"]
-    rows = [
-        [str(n), SAILING[n % 5], SAYING[n % 4], labels[n % 3]]
-        for n in range(12)
-    ]
-    header = ["index", "sentence1", "sentence2", "gold_label"]
-    files = {
-        name: f"{name}.tsv"
-        for name in ("train", "dev_matched", "dev_mismatched")
-    }
-    folder = write_pairs(tmp_path / "MNLI", header, rows, **files)
-    for split, count in (("matched", 4), ("mismatched", 12)):
-        lines = ["\t".join(row[:-1]) for row in [header, *rows[:count]]]
-        (folder / f"test_{split}.tsv").write_text("\n".join(lines) + "\n")
+    dataclasses.replace(tiny_config, initializer_range=1.0).to_json_file(large)
+    planted_data.write_glue(tmp_path)
+    path = tmp_path / "MNLI/test_matched.tsv"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:3]))
     output = tmp_path / "run"
-    run(
-        "--task_name=MNLI",
-        f"--data_dir={folder}",
-        f"--output_dir={output}",
-        "--do_train",
-        "--do_eval",
-        "--do_predict",
-        *base_flags,
-        f"--bert_config_file={large}",
-    )
+    goals = "--do_train", "--do_eval", "--do_predict"
+    flags = flags_of("MNLI", tmp_path, output, *goals, *base_flags)
+    run(*flags, f"--bert_config_file={large}")
     results = json_files.read(output / "eval_results.json")
     assert results["dev_matched"] == results["dev_mismatched"]
     matched = read_predictions(output / "predictions/MNLI-m.tsv")
     mismatched = read_predictions(output / "predictions/MNLI-mm.tsv")
-    assert matched == mismatched[:4]
-    assert len(mismatched) == 12
-    assert set(mismatched) <= set(labels)
+    assert matched == mismatched[:2]
+    assert len(mismatched) == 4
+    assert set(mismatched) <= {"neutral", "contradiction", "entailment"}
     assert len(set(mismatched)) > 1
-
-    diagnostic = write_pairs(
-        tmp_path / "AX", header, rows, test="diagnostic.tsv"
-    )
-    run(
-        "--task_name=AX",
-        f"--data_dir={diagnostic}",
-        f"--init_checkpoint={output}",
-        f"--output_dir={tmp_path / 'ax'}",
-        "--max_seq_length=16",
-        "--do_predict",
-    )
+    # Its first texts are the same.
+    flags = flags_of("AX", tmp_path, tmp_path / "ax", "--do_predict")
+    run(*flags, f"--init_checkpoint={output}")
     predicted = read_predictions(tmp_path / "ax/predictions/AX.tsv")
-    assert predicted == mismatched
-    with pytest.raises(ValueError, match="--do_train needs a train file of AX"):
-        run(
-            "--task_name=AX",
-            f"--data_dir={diagnostic}",
-            f"--output_dir={tmp_path / 'ax2'}",
-            "--do_train",
-            *base_flags,
-        )
+    assert predicted[:4] == mismatched
 
 
 @pytest.mark.slow
@@ -246,12 +170,13 @@ def test_a_stopped_run_resumes_to_the_same_weights(
     assert not (output / "eval_results.json").exists()
     monkeypatch.undo()
     run(*flags)
-    for name in ("eval_results.json", "checkpoints/step-00000006/state.json"):
-        assert json_files.read(output / name) == json_files.read(
-            uninterrupted / name
-        )
-    lines = (output / "logs/dev/steps.jsonl").read_text()
-    assert lines == (uninterrupted / "logs/dev/steps.jsonl").read_text()
+    for name in (
+        "eval_results.json",
+        "checkpoints/step-00000006/state.json",
+        "logs/dev/steps.jsonl",
+    ):
+        expected = (uninterrupted / name).read_bytes()
+        assert (output / name).read_bytes() == expected, name
 
 
 @pytest.mark.slow
@@ -306,61 +231,32 @@ def test_training_on_without_evaluation_is_refused(cola_run, tmp_path):
     run(*flags)
 
 
-def test_bad_flags_are_refused(tmp_path, base_flags):
-    data = [
-        "--task_name=CoLA",
-        f"--data_dir={write_cola(tmp_path / 'CoLA', with_dev=False)}",
-        f"--output_dir={tmp_path / 'run'}",
-    ]
-    mistake("Nothing to do: add one or more of --do_train", *data, *base_flags)
-    mistake("No vocabulary: give --vocab_file", *data, "--do_train")
-    mistake(
-        "contains no model.*Give the output_dir",
-        *data,
-        *base_flags,
-        "--do_eval",
-    )
-    mistake(
-        "max_seq_length=65 exceeds .*max_position_embeddings=64",
-        *data,
-        *base_flags,
-        "--do_train",
-        "--max_seq_length=65",
-    )
-    assert not (tmp_path / "run").exists()
-    mistake(
-        "--do_eval needs a dev file of CoLA; there is only train, test",
-        *data,
-        *base_flags,
-        "--do_train",
-        "--do_eval",
-        "--dev_share=0",
-    )
-    (tmp_path / "CoLA/dev.tsv").write_text("gj04\t1\t\tthe cat\n")
-    mistake(
-        "dev.tsv: dev has 1 labelled row; matthews_correlation needs at least",
-        *data,
-        *base_flags,
-        "--do_train",
-        "--do_eval",
-        f"--records_dir={tmp_path / 'records'}",
-    )
-    assert not list((tmp_path / "run").glob("*.json*"))  # Nothing is trained.
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "Nothing to do: add one or more of --do_train"),
+        (["--do_train", "--vocab_file="], "No vocabulary: give --vocab_file"),
+        (["--do_eval"], "contains no model.*Give the output_dir"),
+        (
+            ["--do_train", "--max_seq_length=65"],
+            "max_seq_length=65 exceeds .*max_position_embeddings=64",
+        ),
+        (
+            ["--do_train", "--do_eval", "--dev_share=0"],
+            "--do_eval needs a dev file of CoLA; there is only train, test",
+        ),
+    ],
+)
+def test_bad_flags_are_refused(tmp_path, base_flags, words, message):
+    planted_data.write_glue(tmp_path)
+    (tmp_path / "CoLA/dev.tsv").unlink()
+    flags = flags_of("CoLA", tmp_path, tmp_path / "run", *base_flags)
+    mistake(message, *flags, *words)
+    # Nothing is trained.
+    assert not list(tmp_path.glob("run/*.json*"))
 
 
 def test_other_labels_than_those_of_the_model_are_refused(cola_run, tmp_path):
-    mistake(
-        re.escape("is a model with labels ['0', '1']; RTE has"),
-        "--task_name=RTE",
-        f"--data_dir={write_rte(tmp_path / 'RTE')}",
-        f"--output_dir={tmp_path / 'rte'}",
-        f"--init_checkpoint={cola_run[1]}",
-        "--max_seq_length=16",
-        "--do_predict",
-    )
-
-
-def write_rte(folder):
-    rows = [["0", "The sea", "The ship", "entailment"]] * 3
-    header = ["index", "sentence1", "sentence2", "label"]
-    return write_pairs(folder, header, rows, test="test.tsv")
+    flags = flags_of("RTE", cola_run[1].parent, tmp_path, "--do_predict")
+    message = re.escape("is a model with labels ['0', '1']; RTE has")
+    mistake(message, *flags, f"--init_checkpoint={cola_run[1]}")

@@ -2,11 +2,11 @@
 
 import json
 import os
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
+import run_processes
 import tensorflow as tf
 from safetensors.numpy import load_file
 
@@ -14,20 +14,20 @@ from bert_tf.checkpoint import run_models
 from bert_tf.training import checkpoints, stopping
 from bert_tf.workflows import run_history
 from bert_tf.workflows.pretraining import time_budget
-from bert_tf.workflows.pretraining.config import PretrainingConfig
-from bert_tf.workflows.pretraining.run import pretrain
 from run_scripts import make_pretraining_records, run_pretraining
 from run_scripts.flags import common_flags
 from tfrecords import schema
-from tfrecords.io import records
+from tfrecords.io import json_files, records
 
-TEXT = pathlib.Path(__file__).parents[1] / "data" / "sentences.txt"
+STEPS = ["--num_train_steps=6", "--num_warmup_steps=2"]
 SIZES = ["--max_seq_length=32", "--max_predictions_per_seq=5"]
+LAST = "checkpoints/step-00000006"
+STATE = f"{LAST}/state.json"  # Has the sha256 of the weights.
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, pretraining_records, tiny_config):
-    """Folder of records, a copy with the original's names, and a config."""
+    """Folder of records, a copy with the original's names, and configs."""
     folder = tmp_path_factory.mktemp("pretraining")
     shutil.copytree(pretraining_records, folder, dirs_exist_ok=True)
     ours = records.Records.open(str(folder / "train"))
@@ -40,67 +40,56 @@ def folder(tmp_path_factory, pretraining_records, tiny_config):
                 named.features.feature[legacy].CopyFrom(features[name])
             writer.write(named.SerializeToString())
     tiny_config.to_json_file(folder / "bert_config.json")
+    for name, change in (
+        ("small", {"vocab_size": 100}),
+        ("one_layer", {"num_hidden_layers": 1}),
+    ):
+        changed = type(tiny_config).from_dict(tiny_config.to_dict() | change)
+        changed.to_json_file(folder / f"{name}.json")
     return folder
 
 
-def run(folder, output_dir, *more):
-    run_pretraining.main(
-        [
-            "run_pretraining",
-            f"--input_file={folder}/train",
-            f"--eval_input_file={folder}/held_out",
-            f"--bert_config_file={folder}/bert_config.json",
-            f"--output_dir={output_dir}",
-            "--num_train_steps=6",
-            "--num_warmup_steps=2",
-            "--train_batch_size=8",
-            "--eval_batch_size=32",
-            "--learning_rate=1e-2",
-            "--save_checkpoints_steps=3",
-            "--log_every_steps=2",
-            *more,
-        ]
-    )
+def run(folder, output_dir, *more, steps=STEPS):
+    words = [
+        *(f"--input_file={folder}/train", f"--output_dir={output_dir}"),
+        f"--eval_input_file={folder}/held_out",
+        f"--bert_config_file={folder}/bert_config.json",
+        f"--vocab_file={run_processes.VOCAB_FILE}",
+        *("--train_batch_size=8", "--eval_batch_size=32"),
+        *("--learning_rate=1e-2", "--save_checkpoints_steps=3"),
+        "--log_every_steps=2",
+    ]
+    run_pretraining.main(["run_pretraining", *words, *steps, *more])
+
+
+def make_records(folder, *more):
+    words = run_processes.record_arguments(folder, dupe_factor=1)
+    words = ["make_pretraining_records", *words, *more]
+    make_pretraining_records.main(words)
+
+
+def results_of(run_dir):
+    return json_files.read(run_dir / "eval_results.json")
+
+
+def assert_same(found, expected, *names):
+    for name in names:
+        content = (expected / name).read_bytes()
+        assert (found / name).read_bytes() == content, name
 
 
 @pytest.fixture(scope="module")
-def trained(folder, tiny_vocab_file):
+def trained(folder):
     """The folder of a finished, uninterrupted run."""
-    run(folder, folder / "run", f"--vocab_file={tiny_vocab_file}")
+    run(folder, folder / "run")
     return folder / "run"
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_model_has_the_case_of_its_records(folder, tiny_vocab_file, tmp_path):
-    cased = tmp_path / "cased"
-    shutil.copytree(folder / "train", cased / "train")
-    shutil.copytree(folder / "held_out", cased / "held_out")
-    for path in cased.glob("*/manifest.json"):
-        manifest = json.loads(path.read_text())
-        assert manifest["vocabulary"]["do_lower_case"] is True
-        manifest["vocabulary"]["do_lower_case"] = False
-        path.write_text(json.dumps(manifest))
-    shutil.copy(folder / "bert_config.json", cased)
-    words = f"--vocab_file={tiny_vocab_file}", "--nodoctor"
-    with pytest.raises(ValueError, match="made with do_lower_case=False"):
-        run(cased, tmp_path / "run", *words, "--do_lower_case")
-    assert not (tmp_path / "run").exists()
-    run(cased, tmp_path / "run", *words, "--stop_at_step=6")
-    newest = run_models.find(str(tmp_path / "run"))
-    description = json.loads(pathlib.Path(newest, "model.json").read_text())
-    assert description["do_lower_case"] is False
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_the_case_of_a_run_without_manifest_cannot_change(
-    folder, tiny_vocab_file, tmp_path
-):
+def test_the_case_of_a_run_without_manifest_cannot_change(folder, tmp_path):
     words = [
-        f"--input_file={folder}/legacy.tfrecord",
-        *SIZES,
-        f"--vocab_file={tiny_vocab_file}",
-        "--eval_input_file=",
-        "--num_train_steps=3",
+        *(f"--input_file={folder}/legacy.tfrecord", *SIZES),
+        *("--eval_input_file=", "--num_train_steps=3"),
     ]
     with pytest.raises(stopping.Stopped):
         run(folder, tmp_path, *words, "--stop_at_step=1", "--nodo_lower_case")
@@ -108,54 +97,43 @@ def test_the_case_of_a_run_without_manifest_cannot_change(
     with pytest.raises(ValueError, match=message):
         run(folder, tmp_path, *words, "--do_lower_case")
     run(folder, tmp_path, *words)
-    newest = pathlib.Path(run_models.find(str(tmp_path)))
-    description = json.loads((newest / "model.json").read_text())
-    assert newest.name == "step-00000003"
-    assert description["do_lower_case"] is False
+    path = tmp_path / "checkpoints/step-00000003/model.json"
+    assert json_files.read(path)["do_lower_case"] is False
 
 
 @pytest.mark.usefixtures("eagerly")
 def test_single_segments_are_trained_on_without_next_sentence_labels(
-    folder, tiny_vocab_file, tmp_path
+    folder, tmp_path
 ):
     """These records are also masked when they are read."""
-    words = [
-        f"--input_file={TEXT}",
-        f"--vocab_file={tiny_vocab_file}",
-        f"--output_dir={tmp_path}",
-        "--held_out_prob=0.2",
-        "--pairs=none",
-        "--masking_time=dynamic",
-        "--masking=spans",
-        "--num_processes=1",
-        *SIZES,
-    ]
-    make_pretraining_records.main(["make_pretraining_records", *words])
+    made = ["--pairs=none", "--masking_time=dynamic", "--masking=spans"]
+    make_records(tmp_path, *made)
     statistics = records.Manifest.read(str(tmp_path / "train")).statistics
     named = [n for n in statistics if "next" in n or "mask" in n]
     assert not named
     more = [
         f"--input_file={tmp_path}/train",
         f"--eval_input_file={tmp_path}/held_out",
-        f"--vocab_file={tiny_vocab_file}",
     ]
-    run(folder, tmp_path / "run", *more)
-    results = json.loads((tmp_path / "run/eval_results.json").read_text())
-    assert not [name for name in results if "next_sentence" in name]
+    run(folder, tmp_path / "run", *more, "--log_every_steps=1")
+    results = results_of(tmp_path / "run")
     assert results["loss"] == results["masked_lm_loss"] > 0
     assert 0 <= results["unigram_accuracy"] <= 1
-    path = tmp_path / "run/logs/train/steps.jsonl"
-    steps = [json.loads(line) for line in path.read_text().splitlines()]
+    steps = run_processes.log_lines(tmp_path / "run")
     assert len(steps) == 6
-    assert not [name for name in steps[0] if "next_sentence" in name]
-    with pytest.raises(ValueError, match="--input_mode=stream cannot read"):
-        run(folder, tmp_path / "other", *more, "--input_mode=stream")
-    assert not (tmp_path / "other").exists()
-    with pytest.raises(ValueError, match="The records were made differently"):
-        run(folder, tmp_path / "other", *more[::2])
-    words = [f"--init_checkpoint={tmp_path}/run", "--nodo_train"]
-    with pytest.raises(ValueError, match="was trained with pairs=none"):
-        run(folder, tmp_path / "evaluated", *words)
+    names = [*results, *steps[0]]
+    assert not [name for name in names if "next_sentence" in name]
+    for words, message in (
+        ([*more, "--input_mode=stream"], "--input_mode=stream cannot read"),
+        (more[:1], "The records were made differently"),
+        (
+            [f"--init_checkpoint={tmp_path}/run", "--nodo_train"],
+            "was trained with pairs=none",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(folder, tmp_path / "other", *words)
+        assert not (tmp_path / "other").exists()
 
 
 @pytest.mark.slow
@@ -163,43 +141,30 @@ def test_single_segments_are_trained_on_without_next_sentence_labels(
     "modes", [["stream"], ["stream", "python"], ["python", "stream"]]
 )
 def test_a_run_does_not_depend_on_the_input_mode(
-    folder, trained, tiny_vocab_file, tmp_path, modes
+    folder, trained, tmp_path, modes
 ):
-    words = [f"--vocab_file={tiny_vocab_file}", f"--input_mode={modes[0]}"]
+    first, last = (f"--input_mode={mode}" for mode in (modes[0], modes[-1]))
     if len(modes) == 2:
         with pytest.raises(stopping.Stopped):
-            run(folder, tmp_path, *words, "--stop_at_step=4")
-        words[1] = f"--input_mode={modes[1]}"
-    run(folder, tmp_path, *words)
-    found = run_models.find(str(tmp_path))
-    for name in (
-        "eval_results.json",
-        "run.json",
-        "checkpoints/step-00000006/state.json",  # Has the sha256 of weights.
-        "logs/train/steps.jsonl",
-        "logs/eval/steps.jsonl",
-    ):
-        expected = (trained / name).read_bytes()
-        assert (tmp_path / name).read_bytes() == expected, name
-    assert f"--input_mode={modes[-1]}\n" in (tmp_path / "run.flags").read_text()
-    assert found.endswith("step-00000006")
+            run(folder, tmp_path, first, "--stop_at_step=4")
+    run(folder, tmp_path, last)
+    logs = "logs/train/steps.jsonl", "logs/eval/steps.jsonl"
+    names = "eval_results.json", "run.json", STATE, *logs
+    assert_same(tmp_path, trained, *names)
+    assert f"{last}\n" in (tmp_path / "run.flags").read_text()
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_damaged_record_is_named_when_streamed(
-    folder, tiny_vocab_file, tmp_path
-):
+def test_a_damaged_record_is_named_when_streamed(folder, tmp_path):
     shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     (path,) = (tmp_path / "train").glob("*.tfrecord")
     begin = int(np.load(f"{path}.index")[3])
     with open(path, "r+b") as file:
         file.seek(begin + 100)
         file.write(b"\xff\xff")
+    words = "--input_mode=stream", "--nodoctor", "--num_train_steps=99"
     with pytest.raises(tf.errors.InvalidArgumentError) as raised:
-        run(
-            *(tmp_path, tmp_path / "broken", f"--vocab_file={tiny_vocab_file}"),
-            *("--input_mode=stream", "--nodoctor", "--num_train_steps=99"),
-        )
+        run(tmp_path, tmp_path / "broken", *words)
     message = common_flags._message(raised.value)
     assert message == (
         f"Corrupt or missing record at '{path}', record 3, byte {begin}. If "
@@ -215,7 +180,7 @@ class Killed(BaseException):
 
 @pytest.mark.slow
 def test_a_run_killed_after_a_checkpoint_equals_an_uninterrupted_one(
-    folder, trained, tiny_vocab_file, tmp_path, monkeypatch
+    folder, trained, tmp_path, monkeypatch
 ):
     write = checkpoints.RunCheckpoints.save
 
@@ -224,163 +189,103 @@ def test_a_run_killed_after_a_checkpoint_equals_an_uninterrupted_one(
             raise Killed
         write(self, step, is_regular)
 
-    more = f"--vocab_file={tiny_vocab_file}"
     with monkeypatch.context() as patch:
         patch.setattr(checkpoints.RunCheckpoints, "save", save)
         with pytest.raises(Killed):
-            run(folder, tmp_path, more)
+            run(folder, tmp_path)
     assert run_models.newest_step(str(tmp_path)) == 3
-    run(folder, tmp_path, more)
-    for name in (
-        "eval_results.json",
-        "checkpoints/step-00000006/state.json",
-        "logs/eval/steps.jsonl",
-    ):
-        expected = (trained / name).read_bytes()
-        assert (tmp_path / name).read_bytes() == expected, name
+    run(folder, tmp_path)
+    names = "eval_results.json", STATE, "logs/eval/steps.jsonl"
+    assert_same(tmp_path, trained, *names)
 
 
 @pytest.mark.slow
 def test_records_with_the_originals_names_train_the_same_model(
     folder, trained, tmp_path
 ):
-    legacy = [f"--input_file={folder}/legacy.tfrecord", "--nodo_eval"]
-    with pytest.raises(ValueError, match="no manifest. Give the --max_seq_len"):
-        run(folder, tmp_path, *legacy)
-    run(folder, tmp_path, *legacy, *SIZES)
-    states = [
-        json.loads(
-            (run_dir / "checkpoints/step-00000006/state.json").read_text()
-        )
-        for run_dir in (trained, tmp_path)
-    ]
+    legacy = f"--input_file={folder}/legacy.tfrecord"
+    run(folder, tmp_path, legacy, *SIZES, "--vocab_file=", "--nodo_eval")
     # Their metadata differ: one has a vocabulary.
+    ours, theirs = (
+        json_files.read(run_dir / STATE)["files"]
+        for run_dir in (tmp_path, trained)
+    )
     for name in ("model.safetensors", "optimizer.safetensors"):
-        assert states[0]["files"][name] == states[1]["files"][name], name
+        assert ours[name] == theirs[name], name
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
-def test_two_phases_stopped_before_the_switch_equal_one_run(
-    folder, tiny_config, tiny_vocab_file, tmp_path
-):
-    make_pretraining_records.main(
-        [
-            "make_pretraining_records",
-            f"--input_file={TEXT}",
-            f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={tmp_path}",
-            "--dupe_factor=1",
-            "--num_processes=1",
-            "--max_seq_length=16",
-            "--max_predictions_per_seq=2",
-        ]
-    )
+def test_two_phases_stopped_before_the_switch_equal_one_run(folder, tmp_path):
+    make_records(tmp_path, "--max_seq_length=16", "--max_predictions_per_seq=2")
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
     more = [
         # The shorter ones still come first, for 0.9 of the steps.
         f"--input_file={folder}/train,{tmp_path}/train",
-        f"--vocab_file={tiny_vocab_file}",
-        write_config(tmp_path, tiny_config, num_hidden_layers=1),
-        "--num_train_steps=10",
-        "--save_checkpoints_steps=100",
+        f"--bert_config_file={folder}/one_layer.json",
+        *("--num_train_steps=10", "--save_checkpoints_steps=100"),
         "--nodo_eval",
     ]
-    run(folder, tmp_path / "whole", *more)
+    run(folder, whole, *more)
     with pytest.raises(stopping.Stopped, match="after step 8"):
-        run(folder, tmp_path / "stopped", *more, "--stop_at_step=8")
-    settings = json.loads((tmp_path / "stopped/run.json").read_text())
+        run(folder, stopped, *more, "--stop_at_step=8")
+    settings = json_files.read(stopped / "run.json")
     assert settings["phases"] == [9, 1]
     assert [s["max_seq_length"] for s in settings["sizes"]] == [16, 32]
-    run(folder, tmp_path / "stopped", *more)
-    for name in (
-        "checkpoints/step-00000010/state.json",
-        "logs/train/steps.jsonl",
-    ):
-        expected = (tmp_path / "whole" / name).read_bytes()
-        assert (tmp_path / "stopped" / name).read_bytes() == expected, name
+    run(folder, stopped, *more)
+    log = "logs/train/steps.jsonl"
+    assert_same(stopped, whole, "checkpoints/step-00000010/state.json", log)
 
 
 # Errors.
 
-
-def write_config(folder, tiny_config, **changes):
-    changed = type(tiny_config).from_dict(tiny_config.to_dict() | changes)
-    changed.to_json_file(folder / "other.json")
-    return f"--bert_config_file={folder}/other.json"
+_LEGACY = "--input_file={}/legacy.tfrecord"
+_EARLY = "--early_stopping_evaluations=2"
 
 
-def test_records_of_another_vocabulary_are_refused(
-    folder, tiny_vocab_file, tmp_path
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([_LEGACY], "no manifest. Give the --max_seq_len"),
+        (
+            [_LEGACY, *SIZES, "--bert_config_file={}/small.json"]
+            + ["--vocab_file="],
+            "vocabulary of 203 tokens; the mode",
+        ),
+        (["--num_warmup_steps=7"], "num_warmup_steps=7 exceeds"),
+        (
+            ["--batch_size_ramp=4:0.5", "--gradient_accumulation_steps=8"],
+            "batch of 4 examples is not a multiple",
+        ),
+        ([_EARLY, "--eval_input_file="], "=2 needs --eval_input_file"),
+        ([_EARLY, "--nodo_eval"], "=2 needs --eval_input_file"),
+        (["--train_hours=1"], "hours=1.0 is given instead of --num"),
+    ],
+)
+def test_settings_are_refused_before_anything_is_written(
+    folder, tmp_path, words, message
 ):
-    lines = pathlib.Path(tiny_vocab_file).read_text().splitlines()
-    other = tmp_path / "vocab.txt"
-    other.write_text("\n".join([*lines[:-1], "unheardof", ""]))
-    with pytest.raises(ValueError, match="with a vocabulary of sha256.*again"):
-        run(folder, tmp_path / "run", f"--vocab_file={other}")
-
-
-def test_records_of_another_length_are_refused(folder, tmp_path):
-    with pytest.raises(
-        ValueError, match="32 values of 'input_word_ids'.*max_seq_length=16"
-    ):
-        run(folder, tmp_path / "run", "--max_seq_length=16")
-
-
-def test_a_vocabulary_larger_than_the_model_is_refused(
-    folder, tiny_config, tiny_vocab_file, tmp_path
-):
-    config = write_config(tmp_path, tiny_config, vocab_size=100)
-    message = "The vocabulary has 203 tokens, the model only vocab_size=100"
-    for more in ([], [f"--vocab_file={tiny_vocab_file}"]):
-        with pytest.raises(ValueError, match=message):
-            run(folder, tmp_path / "run", config, *more)
-    legacy = f"--input_file={folder}/legacy.tfrecord"
-    with pytest.raises(ValueError, match="vocabulary of 203 tokens; the mode"):
-        run(folder, tmp_path / "run", config, legacy, *SIZES)
+    words = [word.format(folder) for word in words]
+    with pytest.raises(ValueError, match=message):
+        run(folder, tmp_path / "run", *words)
+    assert not (tmp_path / "run").exists()
 
 
 def test_all_records_must_have_the_vocabulary_of_the_model(
     folder, trained, tmp_path, tiny_vocab_file
 ):
     """Also without --vocab_file."""
-    entries = pathlib.Path(tiny_vocab_file).read_text().splitlines()
-    entries[-1], entries[-2] = entries[-2], entries[-1]
+    with open(tiny_vocab_file, encoding="utf-8") as file:
+        *entries, last, newest = file
     other = tmp_path / "vocab.txt"
-    other.write_text("\n".join(entries) + "\n")
-    make_pretraining_records.main(
-        [
-            "make_pretraining_records",
-            f"--input_file={TEXT}",
-            f"--vocab_file={other}",
-            f"--output_dir={tmp_path / 'records'}",
-            "--dupe_factor=1",
-            "--num_processes=1",
-            *SIZES,
-        ]
-    )
-    results = (trained / "eval_results.json").read_bytes()
-    evaluated = f"--eval_input_file={tmp_path / 'records' / 'train'}"
-    with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
-        run(folder, tmp_path / "run", evaluated)
-    with pytest.raises(ValueError, match="made with a vocabulary of sha256"):
-        run(folder, trained, "--nodo_train", evaluated)
-    assert (trained / "eval_results.json").read_bytes() == results
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_a_finished_run_can_be_evaluated_later(folder, tmp_path):
-    run(folder, tmp_path, "--nodo_eval")
-    assert not (tmp_path / "eval_results.json").exists()
-    run(folder, tmp_path)
-    results = json.loads((tmp_path / "eval_results.json").read_text())
-    assert results["step"] == 6
-    # And on other or more records.
-    run(folder, tmp_path, f"--eval_input_file={folder}/train")
-    others = json.loads((tmp_path / "eval_results.json").read_text())
-    assert others["step"] == 6
-    assert others["records"] != results["records"]
-    assert others["masked_lm_loss"] != results["masked_lm_loss"]
-    assert len(eval_logs(tmp_path)) == 2
+    other.write_text("".join([*entries, newest, last]))
+    make_records(tmp_path / "records", f"--vocab_file={other}")
+    before = (trained / "eval_results.json").read_bytes()
+    words = [f"--eval_input_file={tmp_path}/records/train", "--vocab_file="]
+    for output, more in ((tmp_path / "run", []), (trained, ["--nodo_train"])):
+        with pytest.raises(ValueError, match="made with a vocabulary of sha"):
+            run(folder, output, *words, *more)
+    assert (trained / "eval_results.json").read_bytes() == before
 
 
 def eval_logs(run_dir):
@@ -398,10 +303,9 @@ def test_a_run_that_started_from_a_model_is_evaluated_itself(
 ):
     init = f"--init_checkpoint={trained}"
     run(folder, tmp_path, init)
-    expected = json.loads((tmp_path / "eval_results.json").read_text())
+    expected = results_of(tmp_path)
     run(folder, tmp_path, init, "--nodo_train")
-    found = json.loads((tmp_path / "eval_results.json").read_text())
-    assert found == pytest.approx(expected)
+    assert results_of(tmp_path) == pytest.approx(expected)
     assert list(eval_logs(tmp_path)["eval"]) == [3, 6]
 
 
@@ -410,143 +314,80 @@ def test_a_run_that_started_from_a_model_is_evaluated_itself(
 def test_evaluations_on_other_records_have_a_log_of_their_own(
     folder, tmp_path, caplog
 ):
-    stop = "--stop_at_step=2"
+    often = "--save_checkpoints_steps=2"
     with pytest.raises(stopping.Stopped):
-        run(folder, tmp_path, "--save_checkpoints_steps=2", stop)
+        run(folder, tmp_path, often, "--stop_at_step=2")
     before = eval_logs(tmp_path)["eval"]
     assert list(before) == [2]
-    words = "--save_checkpoints_steps=2", f"--eval_input_file={folder}/train"
-    run(folder, tmp_path, *words)
+    run(folder, tmp_path, often, f"--eval_input_file={folder}/train")
     assert "eval has evaluations on other records" in caplog.text
+    on_others = results_of(tmp_path)
     logs = eval_logs(tmp_path)
     assert logs.pop("eval") == before
     ((name, losses),) = logs.items()
     assert name.startswith("eval-") and list(losses)[-2:] == [4, 6]
-    run(folder, tmp_path, "--save_checkpoints_steps=2")
+    run(folder, tmp_path, often)
     assert list(eval_logs(tmp_path)["eval"]) == [2, 6]
     assert eval_logs(tmp_path)[name] == losses
-
-
-# Batches that grow.
+    for key in ("records", "masked_lm_loss"):
+        assert results_of(tmp_path)[key] != on_others[key]
 
 
 @pytest.mark.slow
-def test_a_ramp_resumes_exactly_and_must_divide(
-    folder, tiny_vocab_file, tmp_path
-):
+def test_a_ramp_resumes_exactly(folder, tmp_path):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    settings = {
-        "batch_size_ramp": ("4:0.5",),
-        "optimizer": "muon",
-        "num_train_steps": 6,
-        "num_warmup_steps": 2,
-    }
-    pretrain_for(folder, whole, tiny_vocab_file, **settings)
-    run_json = json.loads((whole / "run.json").read_text())
-    assert run_json["batch_sizes"] == [4, 8]
-    assert run_json["phases"] == [3, 3]
+    words = ["--batch_size_ramp=4:0.5", "--optimizer=muon", "--nodo_eval"]
+    run(folder, whole, *words)
+    settings = json_files.read(whole / "run.json")
+    assert settings["batch_sizes"] == [4, 8]
+    assert settings["phases"] == [3, 3]
     with pytest.raises(stopping.Stopped):
-        pretrain_for(
-            folder, stopped, tiny_vocab_file, stop_at_step=4, **settings
-        )
-    pretrain_for(folder, stopped, tiny_vocab_file, **settings)
-    name = "checkpoints/step-00000006/state.json"
-    assert (whole / name).read_bytes() == (stopped / name).read_bytes()
-    with pytest.raises(
-        ValueError, match="batch of 4 examples is not a multiple"
-    ):
-        pretrain_for(
-            folder,
-            tmp_path / "new",
-            tiny_vocab_file,
-            gradient_accumulation_steps=8,
-            **settings,
-        )
-    assert not (tmp_path / "new").exists()
-
-
-# Averages of the weights.
-
-
-def pretrain_for(folder, output_dir, tiny_vocab_file, **settings):
-    defaults = {
-        "input_file": f"{folder}/train",
-        "bert_config_file": f"{folder}/bert_config.json",
-        "vocab_file": str(tiny_vocab_file),
-        "output_dir": str(output_dir),
-        "train_batch_size": 8,
-        "learning_rate": 1e-2,
-        "save_checkpoints_steps": 3,
-    }
-    pretrain(PretrainingConfig(**defaults | settings))
+        run(folder, stopped, *words, "--stop_at_step=4")
+    run(folder, stopped, *words)
+    assert_same(stopped, whole, STATE)
 
 
 @pytest.mark.slow
 def test_a_resumed_run_has_the_same_averages_and_evaluates_them(
-    folder, tiny_vocab_file, tmp_path
+    folder, tmp_path
 ):
     whole, stopped = tmp_path / "whole", tmp_path / "stopped"
-    settings = {
-        "ema_decay": 0.9,
-        "eval_input_file": f"{folder}/held_out",
-        "num_train_steps": 6,
-        "num_warmup_steps": 2,
-    }
-    pretrain_for(folder, whole, tiny_vocab_file, **settings)
+    words = ["--ema_decay=0.9", "--early_stopping_evaluations=9"]
+    run(folder, whole, *words)
     with pytest.raises(stopping.Stopped):
-        pretrain_for(
-            folder, stopped, tiny_vocab_file, stop_at_step=4, **settings
-        )
-    pretrain_for(folder, stopped, tiny_vocab_file, **settings)
-    name = "checkpoints/step-00000006/"
-    for file in ("model.safetensors", "optimizer.safetensors", "state.json"):
-        ours, theirs = (
-            (path / name / file).read_bytes() for path in (stopped, whole)
-        )
-        assert ours == theirs, file
-    results = json.loads((whole / "eval_results.json").read_text())
-    assert results == json.loads((stopped / "eval_results.json").read_text())
+        run(folder, stopped, *words, "--stop_at_step=4")
+    run(folder, stopped, *words)
+    names = ("model.safetensors", "optimizer.safetensors", "state.json")
+    names = [f"{LAST}/{name}" for name in names]
+    assert_same(stopped, whole, *names, "eval_results.json", "best/state.json")
 
-    saved = load_file(whole / name / "model.safetensors")
-    slots = load_file(whole / name / "optimizer.safetensors")
+    saved, slots = (load_file(whole / name) for name in names[:2])
     path = "masked_lm/bias"
     np.testing.assert_array_equal(saved[path], slots[f"average/{path}"])
     assert np.abs(saved[path] - slots[f"weight/{path}"]).max() > 1e-4
-    # The model folder alone, evaluated without training, gives the results.
-    again = tmp_path / "again"
-    pretrain_for(
-        folder,
-        again,
-        tiny_vocab_file,
-        do_train=False,
-        init_checkpoint=str(whole),
-        eval_input_file=f"{folder}/held_out",
-    )
-    found = json.loads((again / "eval_results.json").read_text())
-    assert found["loss"] == pytest.approx(results["loss"], rel=1e-6)
+    # A model folder alone, evaluated without training, gives the results.
+    best = json_files.read(whole / "best/state.json")
+    assert best["step"] == 6
+    for source in (whole / LAST, whole / "best"):
+        again = tmp_path / source.name
+        run(folder, again, f"--init_checkpoint={source}", "--nodo_train")
+        found = results_of(again)
+        loss = results_of(whole)["loss"]
+        assert found["loss"] == pytest.approx(loss, rel=1e-6)
+        assert -np.log(found["perplexity"]) == pytest.approx(best["value"])
     with pytest.raises(ValueError, match="ema_decay"):
-        pretrain_for(
-            folder, whole, tiny_vocab_file, **settings | {"ema_decay": None}
-        )
+        run(folder, whole, words[1])
 
 
 def test_results_of_removed_checkpoints_are_not_those_of_a_new_run(
-    folder, tiny_vocab_file, tmp_path
+    folder, tmp_path
 ):
     losses = []
     for rate in (0.01, 0.001):
-        shutil.rmtree(tmp_path / "run/checkpoints", ignore_errors=True)
-        pretrain_for(
-            folder,
-            tmp_path / "run",
-            tiny_vocab_file,
-            learning_rate=rate,
-            num_train_steps=2,
-            num_warmup_steps=0,
-            eval_input_file=f"{folder}/held_out",
-        )
-        found = json.loads((tmp_path / "run/eval_results.json").read_text())
-        losses.append(found["loss"])
+        shutil.rmtree(tmp_path / "checkpoints", ignore_errors=True)
+        words = ["--num_train_steps=2", "--num_warmup_steps=0"]
+        run(folder, tmp_path, *words, f"--learning_rate={rate}")
+        losses.append(results_of(tmp_path)["loss"])
     assert losses[0] != losses[1]
 
 
@@ -555,108 +396,56 @@ def test_results_of_removed_checkpoints_are_not_those_of_a_new_run(
 
 @pytest.mark.slow
 def test_a_run_that_does_not_improve_stops_and_keeps_its_best_model(
-    folder, tiny_vocab_file, tmp_path
+    folder, tmp_path
 ):
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    settings = {
-        "learning_rate": 0.0,  # All evaluations are equal.
-        "eval_input_file": f"{folder}/held_out",
-        "early_stopping_evaluations": 2,
-        "num_train_steps": 12,
-        "num_warmup_steps": 0,
-    }
+    # All evaluations are equal.
+    without = ["--learning_rate=0", "--num_train_steps=12"]
+    words = [*without, "--early_stopping_evaluations=2"]
     fault = "after step 9: the held-out perplexity was not lower in .*=2"
     for _ in range(2):  # The same command stops again.
         with pytest.raises(stopping.Stopped, match=fault) as error:
-            pretrain_for(folder, whole, tiny_vocab_file, **settings)
+            run(folder, whole, *words)
         assert error.value.exit_code == 0
         assert run_models.newest_step(str(whole)) == 9
     with pytest.raises(stopping.Stopped, match="step 7"):
-        pretrain_for(
-            folder, resumed, tiny_vocab_file, stop_at_step=7, **settings
-        )
+        run(folder, resumed, *words, "--stop_at_step=7")
     with pytest.raises(stopping.Stopped, match=fault):
-        pretrain_for(folder, resumed, tiny_vocab_file, **settings)
+        run(folder, resumed, *words)
     for path in (whole, resumed):
         assert run_models.step_of(run_models.find(str(path))) == 3
-    without = settings | {"early_stopping_evaluations": None}
     with pytest.raises(ValueError, match="best has the best model so far"):
-        pretrain_for(folder, whole, tiny_vocab_file, **without)
-    settings["early_stopping_evaluations"] = 3
-    pretrain_for(folder, whole, tiny_vocab_file, **settings)
+        run(folder, whole, *without)
+    run(folder, whole, *words, "--early_stopping_evaluations=3")
     assert run_models.newest_step(str(whole)) == 12
     # Nothing is left to train, so that best/ is not outdated.
-    pretrain_for(folder, whole, tiny_vocab_file, **without)
-
-
-def test_the_best_model_is_that_of_its_evaluation(
-    folder, tiny_vocab_file, tmp_path
-):
-    settings = {
-        "eval_input_file": f"{folder}/held_out",
-        "early_stopping_evaluations": 9,
-        "num_train_steps": 6,
-        "num_warmup_steps": 2,
-        "ema_decay": 0.9,
-    }
-    pretrain_for(folder, tmp_path / "run", tiny_vocab_file, **settings)
-    best = tmp_path / "run" / "best"
-    state = json.loads((best / "state.json").read_text())
-    assert state["metric"] == "mean_log_likelihood" and state["step"] == 6
-    pretrain_for(
-        folder,
-        tmp_path / "again",
-        tiny_vocab_file,
-        do_train=False,
-        init_checkpoint=str(best),
-        eval_input_file=f"{folder}/held_out",
-    )
-    found = json.loads((tmp_path / "again" / "eval_results.json").read_text())
-    assert -np.log(found["perplexity"]) == pytest.approx(state["value"])
+    run(folder, whole, *without)
 
 
 def test_a_run_that_may_stop_early_resumes_on_its_held_out_records_alone(
-    folder, tiny_vocab_file, tmp_path
+    folder, tmp_path
 ):
-    run = tmp_path / "run"
-    settings = {
-        "eval_input_file": f"{folder}/held_out",
-        "early_stopping_evaluations": 9,
-        "num_train_steps": 6,
-        "num_warmup_steps": 2,
-    }
+    early = "--early_stopping_evaluations=9"
     with pytest.raises(stopping.Stopped):
-        pretrain_for(folder, run, tiny_vocab_file, stop_at_step=3, **settings)
-    before = (run / "best/state.json").read_bytes()
-    for more in (
-        {"eval_input_file": f"{folder}/train"},
-        {"max_eval_steps": 1},
-    ):
+        run(folder, tmp_path, early, "--stop_at_step=3")
+    before = (tmp_path / "best/state.json").read_bytes()
+    for more in (f"--eval_input_file={folder}/train", "--max_eval_steps=1"):
         with pytest.raises(
             ValueError, match="best has the best model on other"
         ):
-            pretrain_for(folder, run, tiny_vocab_file, **settings | more)
-    assert (run / "best/state.json").read_bytes() == before
+            run(folder, tmp_path, early, more)
+    assert (tmp_path / "best/state.json").read_bytes() == before
     # A damaged one is replaced.
-    os.truncate(run / "best/model.safetensors", 100)
-    pretrain_for(folder, run, tiny_vocab_file, **settings)
-    assert run_models.newest_step(str(run)) == 6
-    assert run_models.step_of(run_models.find(str(run))) == 6
-
-
-def test_early_stopping_without_an_evaluation_is_refused(tmp_path):
-    settings = {"output_dir": str(tmp_path), "early_stopping_evaluations": 2}
-    for more in ({}, {"eval_input_file": "x", "do_eval": False}):
-        with pytest.raises(ValueError, match="=2 needs --eval_input_file"):
-            PretrainingConfig(**settings, **more)
+    os.truncate(tmp_path / "best/model.safetensors", 100)
+    run(folder, tmp_path, early)
+    assert run_models.newest_step(str(tmp_path)) == 6
+    assert run_models.step_of(run_models.find(str(tmp_path))) == 6
 
 
 # Hours instead of steps.
 
 
-def test_hours_fix_the_steps_of_an_exact_run(
-    folder, tiny_vocab_file, tmp_path, monkeypatch
-):
+def test_hours_fix_the_steps_of_an_exact_run(folder, tmp_path, monkeypatch):
     calls = []
 
     def seconds(*args):
@@ -665,97 +454,56 @@ def test_hours_fix_the_steps_of_an_exact_run(
 
     monkeypatch.setattr(time_budget, "_seconds_per_step", seconds)
     by_hours, by_steps = tmp_path / "hours", tmp_path / "steps"
-    settings = {"train_hours": 0.1, "warmup_proportion": 0.5}
+    hours = ["--train_hours=0.1", "--warmup_proportion=0.5", "--nodo_eval"]
     with pytest.raises(stopping.Stopped):
-        pretrain_for(
-            folder, by_hours, tiny_vocab_file, stop_at_step=3, **settings
-        )
-    settings_of = json.loads((by_hours / "run.json").read_text())
-    assert settings_of["train_hours"] == 0.1
-    assert settings_of["num_train_steps"] == 6
-    assert settings_of["num_warmup_steps"] == 3
-    pretrain_for(folder, by_hours, tiny_vocab_file, **settings)
+        run(folder, by_hours, "--stop_at_step=3", steps=hours)
+    found = json_files.read(by_hours / "run.json")
+    expected = {"num_train_steps": 6, "num_warmup_steps": 3}
+    assert found == found | expected | {"train_hours": 0.1}
+    run(folder, by_hours, steps=hours)
     assert len(calls) == 1, "the number of steps is in run.json"
-    pretrain_for(
-        folder,
-        by_steps,
-        tiny_vocab_file,
-        num_train_steps=6,
-        num_warmup_steps=3,
-    )
-    states = [
-        (path / "checkpoints/step-00000006/model.safetensors").read_bytes()
-        for path in (by_hours, by_steps)
-    ]
-    assert states[0] == states[1]
+    steps = [f"--{name}={value}" for name, value in expected.items()]
+    run(folder, by_steps, "--nodo_eval", steps=steps)
+    assert_same(by_hours, by_steps, f"{LAST}/model.safetensors")
     with pytest.raises(ValueError, match="train_hours"):
-        pretrain_for(
-            folder, by_hours, tiny_vocab_file, **settings | {"train_hours": 9.0}
-        )
+        run(folder, by_hours, "--train_hours=9", steps=hours)
     # run.flags repeats the run, in its folder, too.
     flags = run_history.read_flags(str(by_hours)).flags
     assert flags["num_train_steps"] == "6" and "train_hours" not in flags
     assert flags["num_warmup_steps"] == "3"
-    pretrain_for(
-        folder,
-        by_hours,
-        tiny_vocab_file,
-        num_train_steps=6,
-        num_warmup_steps=3,
-    )
-
-
-def test_a_warmup_longer_than_the_run_is_found_before_anything_is_written(
-    folder, tiny_vocab_file, tmp_path
-):
-    with pytest.raises(ValueError, match="num_warmup_steps=7 exceeds"):
-        pretrain_for(
-            folder,
-            tmp_path / "run",
-            tiny_vocab_file,
-            num_train_steps=6,
-            num_warmup_steps=7,
-        )
-    assert not (tmp_path / "run").exists()
+    run(folder, by_hours, "--nodo_eval", steps=steps)
 
 
 def test_steps_are_timed_without_changing_the_run(
-    folder, tiny_vocab_file, tmp_path, monkeypatch
+    folder, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(time_budget, "_TIMED_SECONDS", 0.2)
-    run_dir = tmp_path / "run"
+    timed, untimed = tmp_path / "timed", tmp_path / "untimed"
+    words = "--stop_at_step=1", "--nodo_eval"
     with pytest.raises(stopping.Stopped):
-        pretrain_for(
-            folder, run_dir, tiny_vocab_file, train_hours=2.0, stop_at_step=1
-        )
-    settings = json.loads((run_dir / "run.json").read_text())
+        run(folder, timed, *words, steps=["--train_hours=2"])
+    settings = json_files.read(timed / "run.json")
     # Between a millisecond and 20 seconds.
     assert 360 < settings["num_train_steps"] < 7_200_000
     assert settings["num_warmup_steps"] == settings["num_train_steps"] // 10
-    untimed = tmp_path / "untimed"
+    names = "num_train_steps", "num_warmup_steps"
+    steps = [f"--{name}={settings[name]}" for name in names]
     with pytest.raises(stopping.Stopped):
-        pretrain_for(
-            folder,
-            untimed,
-            tiny_vocab_file,
-            num_train_steps=settings["num_train_steps"],
-            num_warmup_steps=settings["num_warmup_steps"],
-            stop_at_step=1,
-        )
-    file = "checkpoints/step-00000001/model.safetensors"
-    assert (run_dir / file).read_bytes() == (untimed / file).read_bytes()
+        run(folder, untimed, *words, steps=steps)
+    assert_same(timed, untimed, "checkpoints/step-00000001/model.safetensors")
 
 
+@pytest.mark.parametrize(
+    ("hours", "message"),
+    [
+        ("0.01", "train_hours=0.01 is less than one s"),
+        ("0", "--train_hours=0.0 should be above 0"),
+    ],
+)
 def test_hours_that_hold_no_step_are_refused(
-    folder, tiny_vocab_file, tmp_path, monkeypatch
+    folder, tmp_path, monkeypatch, hours, message
 ):
     monkeypatch.setattr(time_budget, "_seconds_per_step", lambda *args: 60.0)
-    with pytest.raises(ValueError, match="train_hours=0.01 is less than one s"):
-        pretrain_for(
-            folder, tmp_path / "run", tiny_vocab_file, train_hours=0.01
-        )
+    with pytest.raises(ValueError, match=message):
+        run(folder, tmp_path / "run", steps=[f"--train_hours={hours}"])
     assert not (tmp_path / "run").exists()
-    with pytest.raises(ValueError, match="hours=1.0 is given instead of --num"):
-        PretrainingConfig(output_dir="x", train_hours=1.0, num_train_steps=5)
-    with pytest.raises(ValueError, match="--train_hours=0.0 should be above 0"):
-        PretrainingConfig(output_dir="x", train_hours=0.0)

@@ -10,16 +10,15 @@ import tensorflow as tf
 
 from run_scripts import make_glue_records, show_records
 from tfrecords.inspection import record_text, samples
-from tfrecords.io import records
 from tfrecords.pretraining import packing
 
 
 @pytest.fixture
 def show(capsys):
-    """Flags -> printed lines."""
+    """Path of records, flags -> printed lines."""
 
-    def run(*words):
-        show_records.main(["show_records", *map(str, words)])
+    def run(path, *words):
+        show_records.main(["show_records", f"--records={path}", *words])
         return capsys.readouterr().out.splitlines()
 
     return run
@@ -31,9 +30,14 @@ def batch():
 
 
 @pytest.fixture
-def folder(tmp_path, batch):
-    planted.write(tmp_path / "train", batch, num_shards=1)
-    return tmp_path
+def show_batch(show, tmp_path, batch):
+    """Flags -> printed lines of the batch."""
+    folder, vocab_file = planted.write(tmp_path / "train", batch, num_shards=1)
+
+    def run(*words):
+        return show(folder, f"--vocab_file={vocab_file}", *words)
+
+    return run
 
 
 def text_of(line):
@@ -42,13 +46,8 @@ def text_of(line):
     return line
 
 
-def test_examples_of_pre_training(show, folder, batch):
-    lines = show(
-        f"--records={folder / 'train'}",
-        f"--vocab_file={folder / 'vocab.txt'}",
-        "--first=3",
-        "--num_records=2",
-    )
+def test_examples_of_pre_training(show_batch, batch):
+    lines = show_batch("--first=3", "--num_records=2")
     assert len(lines) == 10
     head, counts, first, second, empty = lines[:5]
     assert head.startswith("record 3: '") and "byte" in head
@@ -72,42 +71,32 @@ def test_examples_of_pre_training(show, folder, batch):
     assert (first + second).count("{") == masked
 
 
-def test_colour_is_used_on_terminals_only(show, folder, monkeypatch):
-    words = (
-        f"--records={folder / 'train'}",
-        f"--vocab_file={folder / 'vocab.txt'}",
-    )
-    plain = show(*words)
+def test_colour_is_used_on_terminals_only(show_batch, monkeypatch):
+    plain = show_batch()
     assert "\033" not in "".join(plain)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
-    coloured = "\n".join(show(*words))
+    coloured = "\n".join(show_batch())
     assert "\033[33m{" in coloured and "-> [MASK]}\033[0m" in coloured
     assert "\033[2m[CLS]\033[0m" in coloured
     assert re.sub("\033\\[[0-9;]*m", "", coloured) == "\n".join(plain)
     monkeypatch.setenv("NO_COLOR", "1")
-    assert show(*words) == plain
+    assert show_batch() == plain
 
 
 def test_each_example_of_a_packed_row_is_shown(show, tmp_path, batch):
-    sizes = {
+    sizes = planted.SIZES | {
         "max_seq_length": 64,
-        "max_predictions_per_seq": 5,
         "max_predictions_per_row": 10,
         "max_examples_per_row": 2,
     }
     rows = packing.join(batch, np.full(20, 2), sizes)
-    planted.write(
-        tmp_path / "train",
-        rows,
+    folder, vocab_file = planted.write(
+        *(tmp_path / "train", rows),
         num_shards=1,
         sizes=sizes,
         schema_name="packed_pretraining",
     )
-    lines = show(
-        f"--records={tmp_path / 'train'}",
-        f"--vocab_file={tmp_path / 'vocab.txt'}",
-        "--num_records=1",
-    )
+    lines = show(folder, f"--vocab_file={vocab_file}", "--num_records=1")
     assert sum("tokens of 64" in line for line in lines) == 2
     assert sum(line.startswith("  A [CLS] ") for line in lines) == 2
 
@@ -131,7 +120,7 @@ def test_labels_of_custom_tables_have_their_names(
         ]
     )
     lines = show(
-        f"--records={tmp_path / 'records' / 'train'}",
+        tmp_path / "records" / "train",
         f"--vocab_file={tiny_vocab_file}",
         "--num_records=1",
     )
@@ -160,31 +149,26 @@ def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
         places=list(range(30)),
         title=[b"a gull"],
     )
-    lines = show(f"--records={tmp_path / 'more.tfrecord'}")
+    lines = show(tmp_path / "more.tfrecord")
     assert lines[2] == "  A <2> <7> <3>"
     assert "  unique_ids: 41" in lines
     assert "  title: b'a gull'" in lines
     assert "  places: 0 1 2 3 4 5 6 7 8 9 10 11 ... of 30" in lines
     write("other.tfrecord", pixels=[1, 2])
-    lines = show(f"--records={tmp_path / 'other.tfrecord'}")
+    lines = show(tmp_path / "other.tfrecord")
     assert lines[1:] == ["  pixels: 1 2", ""]
     both = f"{tmp_path}/more.tfrecord,{tmp_path}/other.tfrecord"
-    lines = show(f"--records={both}", "--first=1")
+    lines = show(both, "--first=1")
     assert lines[1:] == ["  pixels: 1 2", ""]
 
 
-def test_histograms_of_a_sample(show, folder, monkeypatch):
+def test_histograms_of_a_sample(show_batch, tmp_path, monkeypatch):
     monkeypatch.setattr(record_text, "_DRAWN_EXAMPLES", 16)
-    show(
-        f"--records={folder / 'train'}",
-        f"--vocab_file={folder / 'vocab.txt'}",
-        "--num_records=0",
-        f"--png={folder / 'page.png'}",
-    )
-    assert (folder / "page.png").read_bytes().startswith(b"\x89PNG")
+    path = tmp_path / "page.png"
+    show_batch("--num_records=0", f"--png={path}")
+    assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_an_index_beyond_the_last_record_is_refused(show, folder):
-    assert len(records.Records.open(str(folder / "train"))) == 40
+def test_an_index_beyond_the_last_record_is_refused(show_batch):
     with pytest.raises(ValueError, match="--first=40: .*has 40 records"):
-        show(f"--records={folder / 'train'}", "--first=40")
+        show_batch("--first=40")

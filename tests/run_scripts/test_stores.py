@@ -3,16 +3,12 @@
 import pathlib
 import shutil
 
+import exports
 import folder_store
 import pytest
 
 from bert_tf.training import stopping
-from run_scripts import (
-    export_savedmodel,
-    make_glue_submission,
-    predict,
-    run_pretraining,
-)
+from run_scripts import make_glue_submission, predict, run_pretraining
 from tfrecords.io import storage, stored_folders
 
 STORE = "gs://bucket"
@@ -37,22 +33,16 @@ def inputs(
 
 def train(inputs, output_dir, *more):
     with stored_folders.outputs():
-        run_pretraining.main(
-            [
-                "run_pretraining",
-                f"--input_file={inputs}/train",
-                f"--eval_input_file={inputs}/held_out",
-                f"--bert_config_file={inputs}/bert_config.json",
-                f"--vocab_file={inputs}/vocab.txt",
-                f"--output_dir={output_dir}",
-                "--num_train_steps=6",
-                "--num_warmup_steps=2",
-                "--train_batch_size=8",
-                "--save_checkpoints_steps=2",
-                "--log_every_steps=2",
-                *more,
-            ]
-        )
+        words = [
+            *(f"--input_file={inputs}/train", f"--output_dir={output_dir}"),
+            f"--eval_input_file={inputs}/held_out",
+            f"--bert_config_file={inputs}/bert_config.json",
+            f"--vocab_file={inputs}/vocab.txt",
+            *("--num_train_steps=6", "--num_warmup_steps=2"),
+            *("--train_batch_size=8", "--save_checkpoints_steps=2"),
+            "--log_every_steps=2",
+        ]
+        run_pretraining.main(["run_pretraining", *words, *more])
 
 
 def content(folder):
@@ -108,13 +98,7 @@ def test_a_stopped_run_is_exported_and_predicts_from_the_store(inputs):
     with pytest.raises(stopping.Stopped, match="stop_at_step"):
         train(inputs, f"{STORE}/stopped", "--stop_at_step=2")
     with stored_folders.outputs():
-        export_savedmodel.main(
-            [
-                "export_savedmodel",
-                f"--model_dir={STORE}/stopped",
-                f"--export_dir={STORE}/export",
-            ]
-        )
+        exports.write(f"{STORE}/stopped", f"{STORE}/export")
     text = stored_folders.fetch(f"{STORE}/inputs/vocab.txt")
     lines = pathlib.Path(text).with_name("lines.txt")
     lines.write_text("The [MASK] sail.\n")

@@ -3,13 +3,13 @@
 It needs the extra `explore`, Selenium and Chromium: `make test-explore`.
 """
 
+import contextlib
 import functools
 import json
 import os
 import shutil
+import signal
 import socket
-import subprocess
-import sys
 import time
 
 import exports
@@ -52,7 +52,7 @@ def free_port():
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """Task -> (folder of its model, port of its page)."""
-    root, processes, found = tmp_path_factory.mktemp("explore"), [], {}
+    root, found = tmp_path_factory.mktemp("explore"), {}
     for task in TABS:
         model = exports.make_model(task, num_hidden_layers=LAYERS)
         more = {"labels": TAGS} if task == "tagging" else {}
@@ -60,34 +60,30 @@ def pages(tmp_path_factory):
             more = {"doc_stride": 4, "max_query_length": 4}
         exports.save_model(model, task, root / task, **more)
         found[task] = (root / task, free_port())
-    for task, (folder, port) in found.items():
-        with open(root / f"{task}.log", "wb") as log:
-            processes.append(
-                subprocess.Popen(
-                    [
-                        *(sys.executable, "-m", "run_scripts.explore"),
-                        *(f"--model={folder}", f"--port={port}"),
-                    ],
-                    cwd=run_processes.ROOT,
-                    stdout=log,
-                    stderr=log,
+    deadline = time.monotonic() + SECONDS
+    with contextlib.ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                run_processes.training(
+                    [f"--model={folder}", f"--port={port}"],
+                    root / f"{task}.log",
+                    script="run_scripts.explore",
                 )
             )
-    for process, (task, (_, port)) in zip(
-        processes, found.items(), strict=True
-    ):
-        log, deadline = root / f"{task}.log", time.monotonic() + SECONDS
-        while f"open http://127.0.0.1:{port}" not in log.read_text():
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.2)
-    yield found
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        assert process.wait(SECONDS) == 75  # Stopped by a signal.
-    for path in root.glob("*.log"):
-        assert "Traceback" not in path.read_text(), path.read_text()
+            for task, (folder, port) in found.items()
+        ]
+        for process, (_, port) in zip(processes, found.values(), strict=True):
+            address = f"open http://127.0.0.1:{port}"
+            while address not in process.printed():
+                assert process.code() is None, process.printed()
+                assert time.monotonic() < deadline, process.printed()
+                time.sleep(0.2)
+        yield found
+        for process in processes:
+            process.send(signal.SIGTERM)
+        for process in processes:
+            assert process.wait(SECONDS) == 75  # Stopped by a signal.
+            assert "Traceback" not in process.printed(), process.printed()
 
 
 class Browser:

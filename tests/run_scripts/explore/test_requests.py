@@ -6,10 +6,8 @@ It needs the extra `explore`: `make test-explore`.
 import contextlib
 import http.client
 import json
+import signal
 import socket
-import subprocess
-import sys
-import time
 
 import exports
 import pytest
@@ -30,26 +28,17 @@ def page(tmp_path_factory):
     exports.save_model(model, "classification", folder, num_texts=1)
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    path = root / "log"
-    with open(path, "wb") as log:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "run_scripts.explore"),
-                *(f"--model={folder}", f"--port={port}"),
-            ],
-            cwd=run_processes.ROOT,
-            stdout=log,
-            stderr=log,
-        )
-    deadline = time.monotonic() + SECONDS
-    while f"open http://127.0.0.1:{port}" not in path.read_text():
-        assert process.poll() is None, path.read_text()
-        assert time.monotonic() < deadline, path.read_text()
-        time.sleep(0.2)
-    yield port, path
-    process.terminate()
-    assert process.wait(SECONDS) == 75  # Stopped by a signal.
-    assert "Traceback" not in path.read_text()
+    words = f"--model={folder}", f"--port={port}"
+    with run_processes.training(
+        words, root / "log", script="run_scripts.explore"
+    ) as started:
+        address = f"open http://127.0.0.1:{port}"
+        started.wait_until(lambda: address in started.printed(), SECONDS)
+        assert address in started.printed(), started.printed()
+        yield port, root / "log"
+        started.send(signal.SIGTERM)
+        assert started.wait(SECONDS) == 75  # Stopped by a signal.
+        assert "Traceback" not in started.printed()
 
 
 def request(port, method, path, body=None, **headers):
