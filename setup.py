@@ -122,6 +122,7 @@ SCRIPTS = [
     "show_records",
     "run_pretraining",
     "run_glue",
+    "report",
     "glue_table",
     "make_glue_submission",
     "run_squad",

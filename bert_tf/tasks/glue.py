@@ -52,6 +52,7 @@ class Glue(FineTuningTask):
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] or [N, C].
         self.sources: dict[str, str] = {}  # Split -> name of its file.
         self.test_splits = ()
+        self.records_dir = ""
         if table is None:
             self.name = data.task_name or "own"
         else:
@@ -127,6 +128,7 @@ class Glue(FineTuningTask):
             seed=_DEV_SEED,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
+        self.records_dir = output_dir
         return folders
 
     def open_splits(self, splits):
@@ -160,13 +162,31 @@ class Glue(FineTuningTask):
         """Returns the scores of each class, and the confusion matrix."""
         return self.kind.details(outputs, self.labels[split])
 
-    def advice(self, scores, baseline):
-        """Returns what to try after an evaluation."""
-        found = [
-            self.kind.advice(values, baseline[split], self.labels[split])
-            for split, values in scores.items()
-        ]
-        return [text for text in found if text]
+    def evaluated_rows(self, split, outputs):
+        """Yields the rows of a dev split with label and prediction."""
+        rows = glue_examples.read_split(
+            self.table,
+            self.data.data_dir or "",
+            self.records_dir,
+            split,
+            dev_share=self.data.dev_share,
+            seed=_DEV_SEED,
+        )
+        answers = self.kind.answers(outputs)
+        for row, answer in zip(rows, answers, strict=True):
+            path, _, line = row.source.rpartition(":")
+            source = {"source": f"{os.path.basename(path)}:{line}"}
+            names = ("text_a", "text_b")
+            texts = dict(zip(names, row.texts, strict=False))
+            yield (
+                source
+                | ({"id": row.id} if row.id else {})
+                | texts
+                | {
+                    "label": self.kind.named(row.label),
+                    **answer,
+                }
+            )
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""

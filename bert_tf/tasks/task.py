@@ -5,8 +5,8 @@ A `Task` defines the features of its records, its model and its losses. A
 predictions.
 """
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -233,10 +233,18 @@ class FineTuningTask(Task):
         del split, outputs
         return {}
 
-    def advice(self, scores: Scores, baseline: Scores) -> list[str]:
-        """Returns what to try after an evaluation, for the log."""
-        del scores, baseline
-        return []
+    def evaluated_rows(
+        self, split: str, outputs: SplitOutputs
+    ) -> Iterator[dict[str, Any]]:
+        """Yields the rows of a dev split with label and prediction.
+
+          {"source": "reviews.csv:3", "text_a": "A fine film", "label": "good",
+           "predicted": "good", "probabilities": [0.1, 0.9]}
+
+        The default yields none.
+        """
+        del split, outputs
+        return iter(())
 
     def metadata(self) -> dict:
         """Returns the task's own entries of model.json.

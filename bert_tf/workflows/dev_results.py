@@ -1,8 +1,10 @@
 """Scores on dev sets -> the best model, eval_results.json."""
 
+import itertools
+import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import keras
 from absl import logging
@@ -11,6 +13,10 @@ from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.tasks.task import Scores
 from bert_tf.training import reporting, run_folder
 from tfrecords.io import atomic_files, json_files
+
+PREDICTIONS = "predictions"
+# A class of less than this share of the rows is rare.
+_RARE = 0.1
 
 
 def make_keep_best(
@@ -125,27 +131,26 @@ def write(
     task_name: str,
     best_metric: str,
     details: Mapping[str, Mapping],
-) -> None:
+) -> dict:
     """Writes and logs `eval_results.json`: loss and metrics of each dev set.
 
     The majority-class baseline is written under "majority_baseline". A score
     that is undefined is null, and "undefined" says why. `details`, by split,
     are written under their names: "classes" and "confusion_matrix".
+
+    Returns:
+      The content of the file.
     """
     content = {
         "task_name": task_name,
         "step": step,
         "best_metric": best_metric,
     }
+    content |= results
+    content |= {run_models.BASELINE: baseline} | _by_name(details)
+    content |= _undefined(results)
     os.makedirs(output_dir, exist_ok=True)
-    json_files.write(
-        os.path.join(output_dir, run_folder.RESULTS),
-        content
-        | results
-        | {run_models.BASELINE: baseline}
-        | _by_name(details)
-        | _undefined(results),
-    )
+    json_files.write(os.path.join(output_dir, run_folder.RESULTS), content)
     _log(results, step)
     for split, values in baseline.items():
         logging.info(
@@ -153,6 +158,53 @@ def write(
             split,
             reporting.format_values(values),
         )
+    return content
+
+
+def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
+    """Writes the evaluated rows of a dev split, if there are any, atomically.
+
+    Args:
+      rows: from `FineTuningTask.evaluated_rows`.
+      output_dir: folder of the run.
+      split: name of the split, also of the file in `predictions/`.
+    """
+    rows = iter(rows)
+    first = next(rows, None)
+    if first is None:
+        return
+    folder = os.path.join(output_dir, PREDICTIONS)
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(folder, f"{split}.jsonl")
+    with atomic_files.atomic_file(path) as file:
+        for row in itertools.chain([first], rows):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def advice(results: Mapping, settings: Mapping) -> list[str]:
+    """Returns what to try if accuracy hides a rare class.
+
+    Args:
+      results: content of eval_results.json.
+      settings: content of run.json.
+    """
+    found = []
+    for split, classes in results.get("classes", {}).items():
+        scores, baseline = results[split], results[run_models.BASELINE][split]
+        if "accuracy" not in scores or "macro_f1" not in scores:
+            continue
+        counts = {label: x["support"] for label, x in classes.items()}
+        rarest = min(counts, key=counts.get)
+        share = counts[rarest] / sum(counts.values())
+        is_majority = scores["accuracy"] <= baseline["accuracy"] + 0.005
+        if share < _RARE and is_majority and "class_weights" not in settings:
+            found.append(
+                f"{split}: accuracy {scores['accuracy']:.3f} is that of the "
+                f"majority class, and {rarest!r} has {share:.1%} of the rows. "
+                "--class_weights=balanced lets rare classes count, and "
+                "--best_metric=macro_f1 keeps the model that is best on all."
+            )
+    return found
 
 
 def _by_name(details: Mapping[str, Mapping]) -> dict[str, dict]:

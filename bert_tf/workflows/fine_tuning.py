@@ -18,6 +18,7 @@ import dataclasses
 import functools
 import math
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -37,12 +38,12 @@ from bert_tf.workflows import (
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
+from bert_tf.workflows.report import report
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
 from tfrecords.options import some
 from tfrecords.reading import batches, static_lengths
 
-PREDICTIONS = "predictions"
 # Compiling the step of another length takes as long as training on this number
 # of tokens, times hidden_size^2; on two cores, for any size of model.
 _COMPILATION = 5e9
@@ -387,6 +388,7 @@ def train_and_predict(
     Returns:
       Scores of the best model on each dev split; empty without `do_eval`.
     """
+    started = time.monotonic()
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
     baseline = {}
@@ -429,7 +431,7 @@ def train_and_predict(
     if config.do_eval:
         scores = _evaluate(run, predict)
         if is_chief:
-            dev_results.write(
+            results = dev_results.write(
                 scores,
                 baseline,
                 step,
@@ -441,11 +443,20 @@ def train_and_predict(
                     for split in scores
                 },
             )
-            for text in run.task.advice(scores, baseline):
+            settings = run.task.decisive_settings()
+            for text in dev_results.advice(results, settings):
                 logging.warning("%s", text)
+            for split in scores:
+                rows = run.task.evaluated_rows(split, predict(split))
+                dev_results.write_rows(rows, config.output_dir, split)
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
+    if is_chief and config.do_train:
+        report.write_session(config.output_dir, started)
+    if is_chief and config.do_eval:
+        path = os.path.join(config.output_dir, report.FILE)
+        report.write([config.output_dir], path)
     return scores
 
 
@@ -457,7 +468,7 @@ def _predictions_folder(output_dir: str, is_chief: bool) -> Iterator[str]:
     predict the same splits, write the same files, to a folder to be removed.
     """
     if is_chief:
-        yield os.path.join(output_dir, PREDICTIONS)
+        yield os.path.join(output_dir, dev_results.PREDICTIONS)
         return
     with atomic_files.temporary_folder() as folder:
         yield folder

@@ -126,6 +126,30 @@ def _strata(labels: Sequence) -> list[int]:
     return [min(row, key=lambda x: (counts[x], x), default=-1) for row in rows]
 
 
+def read_split(
+    task: glue_tables.GlueTask,
+    data_dir: str,
+    output_dir: str,
+    name: str,
+    *,
+    dev_share: float,
+    seed: int,
+) -> Iterator[glue_rows.Row]:
+    """Yields the rows of a split, in the order of its records.
+
+    The arguments are those of `make_records`, which has made the records.
+    """
+    splits = find_splits(
+        task,
+        data_dir,
+        dev_share=dev_share,
+        seed=seed,
+        is_stratified=_is_stratified(os.path.join(output_dir, "train")),
+    )
+    (split,) = (x for x in splits if x.name == name)
+    return _rows(task, split)
+
+
 def schema_name(task: glue_tables.GlueTask, split: str) -> str:
     """Returns the key in `schema.SCHEMAS` of a split's records."""
     if split.startswith("test"):

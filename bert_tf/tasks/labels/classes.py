@@ -7,6 +7,7 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.special
 import sklearn.metrics
 import tensorflow as tf
 from absl import logging
@@ -16,9 +17,6 @@ from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.task import Target
 from tfrecords import schema
-
-# A class of less than this share of the rows is rare.
-_RARE = 0.1
 
 
 class Classes(LabelKind):
@@ -93,21 +91,17 @@ class Classes(LabelKind):
             "confusion_matrix": matrix.tolist(),
         }
 
-    def advice(self, scores, baseline, labels):
-        """Returns what to try if accuracy hides a rare class, or ""."""
-        if "accuracy" not in scores or "macro_f1" not in scores:
-            return ""
-        counts = np.bincount(labels, minlength=len(self.labels))
-        share = counts.min() / len(labels)
-        is_majority = scores["accuracy"] <= baseline["accuracy"] + 0.005
-        if share >= _RARE or not is_majority or self.weights is not None:
-            return ""
-        return (
-            f"accuracy {scores['accuracy']:.3f} is that of the majority class, "
-            f"and {self.labels[int(counts.argmin())]!r} has {share:.1%} of the "
-            "rows: --class_weights=balanced lets rare classes count, and "
-            "--best_metric=macro_f1 keeps the model that is best on all."
-        )
+    def named(self, label):
+        """Returns the name of a class."""
+        return self.name_of(label)
+
+    def answers(self, outputs):
+        """Yields the predicted class and all probabilities."""
+        for probability in scipy.special.softmax(outputs["logits"], axis=-1):
+            yield {
+                "predicted": self.name_of(int(probability.argmax())),
+                "probabilities": rounded(probability),
+            }
 
     def metadata(self):
         """Returns task and labels, for model.json."""
@@ -132,3 +126,8 @@ def of_each(labels: Sequence[str], columns) -> dict[str, dict]:
         scores = {"precision": precision, "recall": recall, "f1": f1}
         found[label] = scores | {"support": int(support)}
     return found
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    """Returns probabilities for JSON, with six digits."""
+    return [round(float(value), 6) for value in values]

@@ -3,7 +3,7 @@
 N examples, B batch, C classes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -135,12 +135,13 @@ class LabelKind:
         del outputs, labels
         return {}
 
-    def advice(
-        self, scores: Mapping, baseline: Mapping, labels: np.ndarray
-    ) -> str:
-        """Returns what to try after an evaluation, or ""."""
-        del scores, baseline, labels
-        return ""
+    def named(self, label) -> str | float | list[str]:
+        """Returns a label of a row of a table by its name, for JSON."""
+        raise NotImplementedError
+
+    def answers(self, outputs: SplitOutputs) -> Iterator[dict]:
+        """Yields `predicted`, and `probabilities` if there are, for JSON."""
+        raise NotImplementedError
 
     def name_of(self, label: int) -> str:
         """Returns the name of a class; its id if it has none."""

@@ -55,6 +55,15 @@ class Score(LabelKind):
         low, high = self.table.score_range or (-np.inf, np.inf)
         return [f"{score:.4f}" for score in np.clip(predicted, low, high)]
 
+    def named(self, label):
+        """Returns the score."""
+        return float(label)
+
+    def answers(self, outputs):
+        """Yields the predicted score."""
+        for score in self.predicted(outputs):
+            yield {"predicted": round(float(score), 6)}
+
     def metadata(self):
         """Returns task and, if known, score range, for model.json."""
         metadata = {"task": self.task, "labels": []}

@@ -16,7 +16,7 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses
-from bert_tf.tasks.labels.classes import of_each
+from bert_tf.tasks.labels.classes import of_each, rounded
 from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.task import Target
 from tfrecords import schema
@@ -139,6 +139,19 @@ class SeveralLabels(LabelKind):
             scores["average_precision"] = precisions[i]
             scores["threshold"] = round(float(self.thresholds[i]), 6)
         return {"classes": found}
+
+    def named(self, label):
+        """Returns the names of the labels of a row."""
+        return [self.labels[i] for i in label]
+
+    def answers(self, outputs):
+        """Yields the labels whose threshold is reached, and probabilities."""
+        for probability in probabilities(outputs["logits"]):
+            reached = np.flatnonzero(probability >= self.thresholds)
+            yield {
+                "predicted": self.named(reached),
+                "probabilities": rounded(probability),
+            }
 
     def metadata(self):
         """Returns task and labels, and thresholds that are given."""

@@ -1,0 +1,1 @@
+"""Folders of fine-tuning runs -> a report, one HTML file."""

@@ -1,0 +1,66 @@
+"""Folders of runs -> report.html."""
+
+import dataclasses
+import resource
+import sys
+import time
+from collections.abc import Sequence
+
+from absl import logging
+
+from bert_tf.workflows import dev_results
+from bert_tf.workflows.report import page, run_data
+from tfrecords.io import atomic_files
+from tfrecords.options import REQUIRED, Options, option
+
+FILE = "report.html"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportConfig(Options):
+    """Which runs to show, and where."""
+
+    run_dirs: tuple[str, ...] = option(
+        REQUIRED,
+        "Output folders of one or more runs of the same task, comma-separated.",
+    )
+    output_file: str = option(
+        FILE, "HTML file to write, atomically.", writes="file"
+    )
+
+
+def write(run_dirs: Sequence[str], output_file: str) -> None:
+    """Writes the page of one run, or of several side by side.
+
+    Raises:
+      ValueError: if a folder has no results, or the runs are of several tasks.
+    """
+    runs = [run_data.read(run_dir) for run_dir in run_dirs]
+    tasks = sorted({run.results["task_name"] for run in runs})
+    if len(tasks) > 1:
+        raise ValueError(
+            f"The runs are of several tasks: {', '.join(tasks)}. Make a report "
+            "of each task."
+        )
+    advice = {
+        text
+        for run in runs
+        for text in dev_results.advice(run.results, run.settings)
+    }
+    content = page.make(runs, sorted(advice))
+    with atomic_files.atomic_file(output_file) as file:
+        file.write(content)
+    logging.info("%s  runs %d", output_file, len(runs))
+
+
+def write_session(run_dir: str, started: float) -> None:
+    """Appends the time and memory of this process to those of its run.
+
+    Args:
+      run_dir: folder of the run.
+      started: `time.monotonic()` at its begin.
+    """
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # In kilobytes, but on macOS in bytes.
+    peak *= 1 if sys.platform == "darwin" else 1024
+    run_data.write_session(run_dir, time.monotonic() - started, peak)

@@ -1,0 +1,163 @@
+"""Folder of a fine-tuning run -> what its report shows."""
+
+import dataclasses
+import glob
+import json
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from bert_tf.checkpoint import run_models
+from bert_tf.training import reporting, run_folder
+from bert_tf.workflows import run_history
+from tfrecords.io import json_files
+from tfrecords.io.records import Manifest, Records
+from tfrecords.reading import static_lengths
+
+SESSIONS = os.path.join("logs", "sessions.jsonl")
+ROWS = os.path.join("predictions", "{split}.jsonl")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunData:
+    """What is known of a run.
+
+    Attributes:
+      name: name of its folder.
+      results: content of eval_results.json.
+      labels: class names, if the task has classes.
+      rows: dev split -> evaluated rows, see `wrong_rows`; of tasks that write
+        them.
+      train_log, dev_logs: logged values of each step.
+      settings: content of run.json, without the sizes of the model.
+      model: sizes of the model.
+      source: script, versions and flags; None without run.flags.
+      manifests: split -> manifest of its records, of those that are there.
+      lengths: lengths of the training rows in tokens; empty if unknown.
+      sessions: seconds and peak memory of each process that trained.
+    """
+
+    name: str
+    results: Mapping[str, Any]
+    labels: Sequence[str]
+    rows: Mapping[str, list[dict]]
+    train_log: Mapping[int, Mapping[str, float]]
+    dev_logs: Mapping[str, Mapping[int, Mapping[str, float]]]
+    settings: Mapping[str, Any]
+    model: Mapping[str, Any]
+    source: run_history.Source | None
+    manifests: Mapping[str, Manifest]
+    lengths: np.ndarray
+    sessions: Sequence[Mapping[str, float]]
+
+    @property
+    def scores(self) -> list[tuple[str, str, float | None, float | None]]:
+        """Split, metric, score and baseline of each score."""
+        return run_models.scores(self.results)
+
+
+def read(run_dir: str) -> RunData:
+    """Returns what is known of a run.
+
+    Raises:
+      ValueError: if the folder has no eval_results.json of a fine-tuning, or a
+        file in it is damaged.
+    """
+    path = os.path.join(run_dir, run_folder.RESULTS)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{run_dir} has no {run_folder.RESULTS}. Give the --output_dir of "
+            "a run with --do_eval."
+        )
+    results = run_models.read_results(path)
+    if "task_name" not in results:
+        raise ValueError(
+            f"{path} is of pre-training. Give a run of run_glue, run_squad, "
+            "run_swag or run_ner."
+        )
+    settings = {}
+    if os.path.isfile(os.path.join(run_dir, run_models.SETTINGS)):
+        settings = json_files.read(os.path.join(run_dir, run_models.SETTINGS))
+    source = None
+    if os.path.isfile(os.path.join(run_dir, run_history.FLAGS_FILE)):
+        source = run_history.read_flags(run_dir)
+    manifests = _read_manifests(run_dir, source)
+    splits = [name for name in results if name.startswith("dev")]
+    return RunData(
+        name=os.path.basename(os.path.abspath(run_dir)),
+        results=results,
+        labels=_read_labels(run_dir),
+        rows={
+            split: rows
+            for split in splits
+            if (rows := _read_lines(run_dir, ROWS.format(split=split)))
+        },
+        train_log=_read_log(run_dir, "train"),
+        dev_logs={split: _read_log(run_dir, split) for split in splits},
+        settings={n: x for n, x in settings.items() if n != "config"},
+        model=settings.get("config", {}),
+        source=source,
+        manifests={name: x.manifest for name, x in manifests.items()},
+        lengths=_read_lengths(manifests.get("train")),
+        sessions=_read_lines(run_dir, SESSIONS),
+    )
+
+
+def _read_labels(run_dir: str) -> list[str]:
+    path = os.path.join(run_models.find(run_dir), "model.json")
+    return list(json_files.read(path).get("labels") or ())
+
+
+def _read_lines(run_dir: str, name: str) -> list[dict]:
+    """Returns the objects of a file of JSON lines; [] if it is missing."""
+    path = os.path.join(run_dir, name)
+    if not os.path.isfile(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [
+            json_files.parse(line, f"{path}:{number}")
+            for number, line in enumerate(file, 1)
+        ]
+
+
+def _read_log(run_dir: str, part: str) -> dict[int, dict]:
+    path = os.path.join("logs", part, reporting.LOG)
+    return {x.pop("step"): x for x in _read_lines(run_dir, path)}
+
+
+def _read_manifests(run_dir: str, source) -> dict[str, Records]:
+    """Returns split -> its records, if they are where the run had them."""
+    folder = os.path.join(run_dir, "records")
+    if source and "records_dir" in source.flags:
+        folder = source.flags["records_dir"]
+    paths = sorted(
+        glob.glob(os.path.join(glob.escape(folder), "*/manifest.json"))
+    )
+    return {
+        os.path.basename(os.path.dirname(path)): Records.open(
+            os.path.dirname(path)
+        )
+        for path in paths
+    }
+
+
+def _read_lengths(records: Records | None) -> np.ndarray:
+    if records is None:
+        return np.zeros(0, int)
+    return static_lengths.read(
+        records, records.manifest.sizes["max_seq_length"]
+    )
+
+
+def write_session(run_dir: str, seconds: float, peak_bytes: int) -> None:
+    """Appends the time and memory of a process to the run's sessions."""
+    line = {
+        "seconds": round(seconds, 1),
+        "peak_memory_gb": round(peak_bytes / 1e9, 2),
+    }
+    path = os.path.join(run_dir, SESSIONS)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
