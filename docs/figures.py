@@ -83,7 +83,7 @@ def arrow(axes, begin, end):
 # Height of each row, its modules, a remark, and whether it is a stage.
 TFRECORDS = (
     (76, "schema.py engines inspection", "features; where jobs run; checks", 0),
-    (160, "text pretraining tasks io", "text and task files to records", 1),
+    (160, "text tables pretraining tasks io", "text, tables to records", 1),
     (244, "reading", "batch order, padding, dynamic masking", 1),
 )
 BERT_TF = (

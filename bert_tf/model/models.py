@@ -302,7 +302,7 @@ class BertMultiLabelClassifier(_ModelOfClasses):
     Example:
       >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
       >>> model = bert_tf.BertMultiLabelClassifier(config, num_classes=3)
-      >>> model.compile("adamw", metrics=[keras.metrics.F1Score("micro", 0.0)])
+      >>> model.compile("adamw")
       >>> preprocess = bert_tf.TextPreprocessor("bert/vocab.txt")
       >>> texts = preprocess(["a fine film", "dull"])
       >>> labels = np.array([[1, 0, 1], [0, 0, 0]], "float32")

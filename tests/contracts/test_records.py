@@ -91,6 +91,9 @@ def _task(name, script, flags, schemas, *others):
     return Kind(name, script, f"{_ALL} {flags}", folders, *others)
 
 
+_OWN_WEIGHTS = (
+    "--train_file=labels.jsonl --text_column=text --weight_column=weight"
+)
 KINDS = [
     _pretraining("pretraining", "--nodo_lower_case", do_lower_case=False),
     _pretraining(
@@ -192,6 +195,24 @@ KINDS = [
         },
         ("--label_separator=;", "label_separator ',' there, ';' now"),
         ("labels.jsonl", b'"weight": 1', b'"weight": -1', ":1: 'weight' is"),
+    ),
+    _task(
+        "weighted classes",
+        "glue",
+        f"{_OWN_WEIGHTS} --label_column=author --dev_share=0.5",
+        ("weighted_classification", "classification"),
+        {"labels": [f"a{i}" for i in range(6)], "weight_column": "weight"},
+        ("--text_column=author", "text_columns .* there, .* now"),
+        ("labels.jsonl", b'"weight": 1', b'"weight": ""', ":1: 'weight' is"),
+    ),
+    _task(
+        "weighted scores",
+        "glue",
+        f"{_OWN_WEIGHTS} --label_column=weight --labels=score --dev_share=0.5",
+        ("weighted_regression", "regression"),
+        {"labels": [], "weight_column": "weight"},
+        ("--text_column=author", "text_columns .* there, .* now"),
+        ("labels.jsonl", b'"weight": 1', b'"weight": "x"', ":1: label 'x' is"),
     ),
     _task(
         "spans",

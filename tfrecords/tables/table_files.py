@@ -23,7 +23,11 @@ _ENDINGS = {
     ".parquet": "parquet",
 }
 _ROWS_AT_ONCE = 1024
-_AS_JSON = (
+_TABLE = (
+    "a table with a header line; pandas.read_json(..., lines=True) and "
+    ".to_csv(..., index=False) convert it"
+)
+_TABLE_OR_FORMAT = (
     "a table with a header line, or the flag --input_format=jsonl if each line "
     "is an object"
 )
@@ -80,7 +84,10 @@ def read(
     with open(path, "rb") as file:
         is_json = input_format == "jsonl"
         lines = decoded(
-            file, path, statistics or ReadStatistics(), is_table=not is_json
+            file,
+            path,
+            statistics or ReadStatistics(),
+            None if is_json else _TABLE_OR_FORMAT,
         )
         cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
         yield from cells[input_format](lines, path)
@@ -96,19 +103,25 @@ def decoded(
     lines: Iterable[bytes],
     path: str,
     statistics: ReadStatistics,
-    is_table: bool = True,
+    not_json: str | None = _TABLE,
 ) -> Iterator[str]:
     """Yields lines decoded as UTF-8; counts lines with invalid bytes.
+
+    Args:
+      lines: the lines of the file.
+      path: path of the file, for messages.
+      statistics: counts are added to it.
+      not_json: what to give instead of JSON; None if the lines are JSON.
 
     Raises:
       ValueError: as `text_files.check_line`; or if a table is JSON.
     """
-    decode = text_files.Decoder(path, is_table)
+    decode = text_files.Decoder(path, is_table=not_json is not None)
     for number, line in enumerate(lines, 1):
         before = decode.num_replaced
         text = decode(line, number)
-        if number == 1 and is_table:
-            text_files.check_not_json(text, path, _AS_JSON)
+        if number == 1 and not_json:
+            text_files.check_not_json(text, path, not_json)
         statistics.lines_with_invalid_utf8 += decode.num_replaced > before
         yield text
 
