@@ -10,7 +10,7 @@ rows, and rows whose label is probably wrong; lengths and cuts; settings and
 digests.
 """
 
-from bert_tf.workflows.report.report import ReportConfig
+from bert_tf.workflows.report.options import ReportConfig
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(ReportConfig)

@@ -431,24 +431,7 @@ def train_and_predict(
     if config.do_eval:
         scores = _evaluate(run, predict)
         if is_chief:
-            results = dev_results.write(
-                scores,
-                baseline,
-                step,
-                config.output_dir,
-                task_name=run.task.name,
-                best_metric=run.task.best_metric,
-                details={
-                    split: run.task.details(split, predict(split))
-                    for split in scores
-                },
-            )
-            settings = run.task.decisive_settings()
-            for text in dev_results.advice(results, settings):
-                logging.warning("%s", text)
-            for split in scores:
-                rows = run.task.evaluated_rows(split, predict(split))
-                dev_results.write_rows(rows, config.output_dir, split)
+            _write_results(run, config, scores, baseline, step, predict)
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
@@ -458,6 +441,27 @@ def train_and_predict(
         path = os.path.join(config.output_dir, report.FILE)
         report.write([config.output_dir], path)
     return scores
+
+
+def _write_results(run, config, scores, baseline, step, predict) -> None:
+    """Writes eval_results.json, and the rows of each dev split."""
+    results = dev_results.write(
+        scores,
+        baseline,
+        step,
+        config.output_dir,
+        task_name=run.task.name,
+        best_metric=run.task.best_metric,
+        details={
+            split: run.task.details(split, predict(split)) for split in scores
+        },
+    )
+    settings = run.task.decisive_settings()
+    for text in dev_results.advice(results, settings):
+        logging.warning("%s", text)
+    for split in scores:
+        rows = run.task.evaluated_rows(split, predict(split))
+        dev_results.write_rows(rows, config.output_dir, split)
 
 
 @contextlib.contextmanager

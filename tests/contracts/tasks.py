@@ -169,6 +169,7 @@ def write_squad(folder: pathlib.Path) -> None:
 def digests(folder: pathlib.Path, *but: str) -> Mapping[str, bytes]:
     """Returns path -> content, without those that name times and folders."""
     but = ("run.flags", "run.lock", "events.*", "*.lengths", *but)
+    but += ("report.html", "sessions.jsonl")
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -229,6 +230,13 @@ def check_labels(answers, folder):
     ]
     assert lines[1:] == expected
     assert len({tuple(row["labels"]) for row in answers}) > 1
+    # The file of dev is the same.
+    lines = (folder / "dev.jsonl").read_text().splitlines()
+    rows = list(map(json.loads, lines))
+    assert [row["predicted"] for row in rows] == [x["labels"] for x in answers]
+    assert [row["id"] for row in rows] == [f"row {i}" for i in range(12)]
+    assert rows[1]["source"] == "labels.jsonl:2"
+    assert rows[1]["label"] == ["crew", "sea"]
 
 
 def squad_scores(data, folder, version):

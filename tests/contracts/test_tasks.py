@@ -20,6 +20,7 @@ from safetensors.numpy import load_file
 
 import bert_tf
 from bert_tf.training import stopping
+from run_scripts import report
 from tfrecords.io import json_files, records
 
 pytestmark = pytest.mark.usefixtures("eagerly")
@@ -231,6 +232,23 @@ def test_the_model_is_loaded_back(run, tmp_path):
     again = load_file(tmp_path / "again/model.safetensors")
     assert saved.keys() == again.keys()
     assert all((again[name] == saved[name]).all() for name in saved)
+
+
+@pytest.mark.parametrize("task", FINE_TUNED, ids=str)
+def test_a_run_has_a_report_which_the_script_makes_again(
+    task, finished, tmp_path
+):
+    output = finished(task).output
+    content = (output / "report.html").read_bytes()
+    (scores, *_) = (x for n, x in read_results(output) if n.startswith("dev"))
+    assert f"{scores[task.best_metric]:.4g}<" in content.decode()
+    file = tmp_path / "report.html"
+    report.main(["report", f"--run_dirs={output}", f"--output_file={file}"])
+    assert file.read_bytes() == content
+
+
+def read_results(output):
+    return json_files.read(output / "eval_results.json").items()
 
 
 @pytest.mark.parametrize("task", FINE_TUNED, ids=str)

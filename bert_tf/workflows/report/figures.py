@@ -15,6 +15,7 @@ Points = Sequence[tuple[float, float]]
 _WIDTH, _HEIGHT = 420, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 34
 _MAX_POINTS = 200  # Of a curve; more are averaged.
+_LETTERS = 6  # Of class names that fit above a cell.
 _NUMBERED = 12  # Classes up to which a confusion matrix has numbers.
 
 
@@ -79,7 +80,8 @@ def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:
     size = 44 if len(labels) <= _NUMBERED else 14
     names = [_shortened(label) for label in labels]
     left = 12 + 7 * max(map(len, names))
-    top = 22 + (0 if size == 44 else left)
+    is_turned = size < 44 or max(map(len, names)) > _LETTERS
+    top = left if is_turned else 22
     parts = []
     for i, row in enumerate(counts):
         y, total = top + size * i, max(1, sum(row))
@@ -97,8 +99,8 @@ def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:
                 parts.append(_text(x + 22, y + 26, str(count)))
     for j, name in enumerate(names):
         x = left + size * j + size / 2
-        if size == 44:
-            parts.append(_text(x, top - 6, name if len(name) < 7 else name[:6]))
+        if not is_turned:
+            parts.append(_text(x, top - 6, name))
         else:
             parts.append(
                 f'<text transform="translate({x + 4:.0f} {top - 6}) '

@@ -14,6 +14,7 @@ from bert_tf.workflows.report.run_data import RunData
 
 _MAX_ROWS = 20
 _MAX_TEXT = 300  # Characters of a text.
+_SHORT = 24  # Characters of a cell that is not broken.
 _SMALL = 5  # Classes with fewer rows than this are marked.
 
 _PAGE = string.Template("""\
@@ -38,7 +39,8 @@ h1 { font-size: 1.6em; } h2 { font-size: 1.2em; margin-top: 2em;
   border-bottom: 1px solid var(--line); }
 table { border-collapse: collapse; margin: .8em 0; font-size: 93%; }
 th, td { text-align: left; padding: 3px 10px; vertical-align: top;
-  border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
+  border-bottom: 1px solid var(--line); overflow-wrap: break-word; }
+th, td.n, td.short { white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .soft { color: var(--soft); } .box { background: var(--box); padding: .6em 1em;
   border-left: 3px solid var(--c1); }
@@ -64,7 +66,7 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
       advice: lines that follow the scores.
     """
     names = ", ".join(run.name for run in runs)
-    title = f"{runs[0].results['task_name']}: {names}"
+    title = f"{runs[0].results['task_name']}, run {names}"
     sections = [
         _section("Scores", _scores(runs), *map(_box, advice)),
         _section("Training", *_curves(runs)),
@@ -135,7 +137,9 @@ def _cell(value) -> str:
         return f"<td class=n>{value:,}</td>"
     if isinstance(value, float):
         return f"<td class=n>{value:.4g}</td>"
-    return f"<td>{html.escape(str(value))}</td>"
+    text = str(value)
+    short = " class=short" * (len(text) <= _SHORT)
+    return f"<td{short}>{html.escape(text)}</td>"
 
 
 def _scores(runs) -> str:

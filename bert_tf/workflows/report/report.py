@@ -1,6 +1,6 @@
 """Folders of runs -> report.html."""
 
-import dataclasses
+import os
 import resource
 import sys
 import time
@@ -8,33 +8,26 @@ from collections.abc import Sequence
 
 from absl import logging
 
+from bert_tf.training import run_folder
 from bert_tf.workflows import dev_results
 from bert_tf.workflows.report import page, run_data
-from tfrecords.io import atomic_files
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.io import atomic_files, streams
 
 FILE = "report.html"
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ReportConfig(Options):
-    """Which runs to show, and where."""
-
-    run_dirs: tuple[str, ...] = option(
-        REQUIRED,
-        "Output folders of one or more runs of the same task, comma-separated.",
-    )
-    output_file: str = option(
-        FILE, "HTML file to write, atomically.", writes="file"
-    )
 
 
 def write(run_dirs: Sequence[str], output_file: str) -> None:
     """Writes the page of one run, or of several side by side.
 
     Raises:
-      ValueError: if a folder has no results, or the runs are of several tasks.
+      ValueError: if a folder has no results, the runs are of several tasks, or
+        the output is one of the inputs.
     """
+    inputs = [
+        ("run_dirs", os.path.join(run_dir, run_folder.RESULTS))
+        for run_dir in run_dirs
+    ]
+    streams.check_output("output_file", output_file, inputs)
     runs = [run_data.read(run_dir) for run_dir in run_dirs]
     tasks = sorted({run.results["task_name"] for run in runs})
     if len(tasks) > 1:

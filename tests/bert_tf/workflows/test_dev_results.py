@@ -3,6 +3,8 @@
 import json
 import math
 
+import pytest
+
 from bert_tf.checkpoint import checksums
 from bert_tf.workflows import dev_results
 
@@ -135,3 +137,38 @@ def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
         f"{best} is damaged: model.safetensors has 6 bytes instead of 7. "
         "It is replaced by the model of this step."
     ]
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "settings", "is_given"),
+    [
+        (0.95, {}, True),
+        (0.97, {}, False),
+        (0.95, {"class_weights": ["balanced"]}, False),
+    ],
+)
+def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
+    accuracy, settings, is_given
+):
+    results = {
+        "dev": {"accuracy": accuracy, "macro_f1": 0.33},
+        "majority_baseline": {"dev": {"accuracy": 0.95}},
+        "classes": {"dev": {"common": {"support": 95}, "rare": {"support": 5}}},
+    }
+    advice = dev_results.advice(results, settings)
+    assert len(advice) == is_given
+    if is_given:
+        assert "dev: accuracy 0.950 is that of the majority class" in advice[0]
+        assert "'rare' has 5.0% of the rows. --class_weights=bal" in advice[0]
+    del results["classes"]
+    assert dev_results.advice(results, settings) == []
+
+
+def test_rows_are_written_if_there_are_any(tmp_path):
+    rows = [{"text_a": "caf\u00e9", "predicted": "a"}] * 2
+    dev_results.write_rows(iter(rows), str(tmp_path), "dev")
+    path = tmp_path / "predictions" / "dev.jsonl"
+    lines = path.read_text("utf-8").splitlines()
+    assert list(map(json.loads, lines)) == rows and "caf\u00e9" in lines[0]
+    dev_results.write_rows(iter([]), str(tmp_path / "other"), "dev")
+    assert not (tmp_path / "other").exists()

@@ -90,29 +90,6 @@ def test_macro_f1_is_the_mean_over_classes_and_weighted_f1_over_rows():
     assert scores["weighted_f1"] == pytest.approx(np.average(f1, weights=rows))
 
 
-@pytest.mark.parametrize(
-    ("logits", "options", "is_given"),
-    [
-        ([9, 0, 0], {}, True),
-        ([9, 0, 0], {"class_weights": ("rare:2",)}, False),
-        (None, {}, False),
-    ],
-)
-def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
-    logits, options, is_given
-):
-    task = make(**options)
-    task.kind.choose_weights(RIGHT)
-    right = 9 * np.eye(3)[RIGHT]
-    logits = right if logits is None else np.tile(logits, (50, 1))
-    scores = {"dev": task.score("dev", {"logits": logits.astype(np.float32)})}
-    advice = task.advice(scores, task.majority_baseline())
-    assert bool(advice) is is_given
-    if is_given:
-        assert "'rare' has 2.0% of the rows" in advice[0]
-        assert "--best_metric=macro_f1" in advice[0]
-
-
 def test_the_best_metric_can_be_chosen():
     assert make().best_metric == "accuracy"
     assert make(best_metric="macro_f1").best_metric == "macro_f1"
@@ -160,3 +137,11 @@ def test_options_of_other_labels_are_refused(options, labels, message):
 def test_a_threshold_is_a_probability(value):
     with pytest.raises(ValueError, match=f"--threshold={value} should be one,"):
         LabelledData(threshold=value)
+
+
+def test_evaluated_rows_have_names_and_probabilities():
+    kind = make().kind
+    (answer, *_) = kind.answers({"logits": LOGITS[-1:]})
+    p = np.exp(LOGITS[-1]) / np.exp(LOGITS[-1]).sum()
+    assert answer["probabilities"] == pytest.approx(p, abs=1e-6)
+    assert answer["predicted"] == kind.named(int(p.argmax()))

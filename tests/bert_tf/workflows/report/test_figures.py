@@ -18,7 +18,9 @@ def test_points_are_to_scale():
     curves = {"a<b": [(0, 1.0), (50, 2.0), (100, 3.0)], "c": [(0, 3.0)]}
     root = parse(figures.lines(curves, 'The "loss"'))
     first, second = root.findall("polyline")
-    points = [tuple(map(float, x.split(","))) for x in first.get("points").split()]
+    points = [
+        tuple(map(float, x.split(","))) for x in first.get("points").split()
+    ]
     (x0, y0), (x1, y1), (x2, y2) = points
     assert x1 == pytest.approx((x0 + x2) / 2) and x2 > x0
     assert y1 == pytest.approx((y0 + y2) / 2, abs=0.1) and y2 < y0
@@ -70,6 +72,8 @@ def test_a_cell_is_as_dark_as_its_share_of_the_row(count):
 def test_the_histogram_counts_all_rows():
     root = parse(figures.histogram(np.array([1, 1, 8, 16]), 16, "Lengths"))
     titles = [x.find("title").text for x in root.findall("rect")]
-    assert titles[0] == "1 to 1 tokens: 2" and titles[15].endswith("16 tokens: 1")
+    assert titles[0] == "1 to 1 tokens: 2" and titles[15].endswith(
+        "16 tokens: 1"
+    )
     assert len(titles) == 16
     assert figures.histogram(np.zeros(0, int), 16, "Lengths") == ""

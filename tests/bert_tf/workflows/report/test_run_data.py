@@ -1,0 +1,38 @@
+"""run_data.py: folders that are no run with results; sessions."""
+
+import json
+
+import pytest
+
+from bert_tf.workflows.report import report, run_data
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="has no eval_results.json. Give the"):
+        run_data.read(str(tmp_path))
+    results = {"step": 2, "perplexity": 8.0}
+    (tmp_path / "eval_results.json").write_text(json.dumps(results))
+    with pytest.raises(ValueError, match="eval_results.json is of pre-train"):
+        run_data.read(str(tmp_path))
+
+
+def test_runs_of_several_tasks_are_refused(tmp_path, monkeypatch):
+    class Run:
+        def __init__(self, name):
+            self.results = {"task_name": name}
+
+    monkeypatch.setattr(run_data, "read", Run)
+    output = tmp_path / "report.html"
+    with pytest.raises(ValueError, match="of several tasks: CoLA, RTE. Make"):
+        report.write(["RTE", "CoLA"], str(output))
+    assert not output.exists()
+
+
+def test_each_process_adds_a_session(tmp_path):
+    run_data.write_session(str(tmp_path), 1.26, 1_500_000_000)
+    run_data.write_session(str(tmp_path), 60.0, 2_000_000)
+    lines = (tmp_path / "logs/sessions.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == [
+        {"seconds": 1.3, "peak_memory_gb": 1.5},
+        {"seconds": 60.0, "peak_memory_gb": 0.0},
+    ]
