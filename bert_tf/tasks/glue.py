@@ -175,18 +175,11 @@ class Glue(FineTuningTask):
         answers = self.kind.answers(outputs)
         for row, answer in zip(rows, answers, strict=True):
             path, _, line = row.source.rpartition(":")
-            source = {"source": f"{os.path.basename(path)}:{line}"}
-            names = ("text_a", "text_b")
-            texts = dict(zip(names, row.texts, strict=False))
-            yield (
-                source
-                | ({"id": row.id} if row.id else {})
-                | texts
-                | {
-                    "label": self.kind.named(row.label),
-                    **answer,
-                }
-            )
+            found = {"source": f"{os.path.basename(path)}:{line}"}
+            if row.id is not None:
+                found["id"] = row.id
+            found |= zip(("text_a", "text_b"), row.texts, strict=False)
+            yield found | {"label": self.kind.named(row.label)} | answer
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""

@@ -109,6 +109,12 @@ CASES = [
         _SAME,
     ),
     Case(
+        "report",
+        "--run_dirs=run --output_file=run/eval_results.json",
+        _SAME,
+        {"run/eval_results.json": b"{}"},
+    ),
+    Case(
         "glue_table",
         "--run_dirs=run --output_file=run/eval_results.json",
         _SAME,

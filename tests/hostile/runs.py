@@ -167,6 +167,17 @@ CASES = [
             ("run", "should be 'index\\tprediction'", {_PREDICTED: b""}),
         )
     ),
+    Case("report", "--run_dirs=", "--run_dirs= has an empty entry"),
+    Case("report", "--run_dirs=text", "text has no eval_results.json"),
+    Case(
+        "report",
+        "--run_dirs=run",
+        "run/logs/dev/steps.jsonl:2 is not JSON",
+        {
+            "run/eval_results.json": _json(_EVALUATED),
+            "run/logs/dev/steps.jsonl": b'{"step": 1, "loss": 2.0}\n{"step"',
+        },
+    ),
     Case("glue_table", "--run_dirs=", "--run_dirs= has an empty entry"),
     Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),
     _table("not of a fine-tuning run", {"step": 1, "records": "x"}),

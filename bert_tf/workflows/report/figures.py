@@ -112,8 +112,6 @@ def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:
 
 def histogram(values: np.ndarray, limit: int, title: str) -> str:
     """Returns the distribution of lengths, up to `limit` tokens."""
-    if not len(values):
-        return ""
     counts, edges = np.histogram(
         values, bins=min(32, limit), range=(0.5, limit + 0.5)
     )

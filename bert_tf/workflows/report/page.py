@@ -296,9 +296,12 @@ def _data(run) -> str:
             )
         )
     header = ("split", "rows", "cut", "file", "sha256")
-    limit = run.settings.get("sizes", {}).get("max_seq_length", 0)
-    title = "Lengths of the training rows"
-    return _table(header, rows) + figures.histogram(run.lengths, limit, title)
+    figure = ""
+    if len(run.lengths):
+        limit = run.manifests["train"].sizes["max_seq_length"]
+        title = "Lengths of the training rows"
+        figure = figures.histogram(run.lengths, limit, title)
+    return _table(header, rows) + figure
 
 
 def _settings(run) -> str:

@@ -68,8 +68,8 @@ def read(run_dir: str) -> RunData:
     path = os.path.join(run_dir, run_folder.RESULTS)
     if not os.path.isfile(path):
         raise ValueError(
-            f"{run_dir} has no {run_folder.RESULTS}. Give the --output_dir of "
-            "a run with --do_eval."
+            f"{run_dir} has no {run_folder.RESULTS}. Give the output folder of "
+            "a run that was evaluated."
         )
     results = run_models.read_results(path)
     if "task_name" not in results:
@@ -88,7 +88,7 @@ def read(run_dir: str) -> RunData:
     return RunData(
         name=os.path.basename(os.path.abspath(run_dir)),
         results=results,
-        labels=_read_labels(run_dir),
+        labels=[*next(iter(results.get("classes", {}).values()), ())],
         rows={
             split: rows
             for split in splits
@@ -103,11 +103,6 @@ def read(run_dir: str) -> RunData:
         lengths=_read_lengths(manifests.get("train")),
         sessions=_read_lines(run_dir, SESSIONS),
     )
-
-
-def _read_labels(run_dir: str) -> list[str]:
-    path = os.path.join(run_models.find(run_dir), "model.json")
-    return list(json_files.read(path).get("labels") or ())
 
 
 def _read_lines(run_dir: str, name: str) -> list[dict]:
