@@ -104,6 +104,17 @@ def test_attributions_add_up_to_the_probability(explainer):
         assert any(abs(word.value) > 0.01 for word in found.words)
 
 
+def test_the_likeliest_of_several_labels_is_explained(explainer):
+    explain = explainer("multi_label")
+    for value in (TEXT, ("the cat", TEXT)):
+        found = explain(value)
+        check(found)
+        np.testing.assert_allclose(
+            found.output, max(found.answer.probabilities.values()), rtol=1e-5
+        )
+        assert any(abs(word.value) > 0.01 for word in found.words)
+
+
 def test_texts_of_equal_length_have_one_baseline(explainer):
     explain = explainer("regression")
     cat, sat, two = map(explain, ("cat", "sat", "cat sat"))

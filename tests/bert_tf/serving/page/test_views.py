@@ -12,6 +12,7 @@ from bert_tf.serving.page import attention_maps, views
 TITLES = {
     "pretraining": ["Fill the mask", "Compare"],
     "classification": ["Classify", "Compare"],
+    "multi_label": ["Label", "Compare"],
     "regression": ["Score", "Compare"],
     "spans": ["Answer", "Compare"],
     "tagging": ["Entities", "Compare"],
