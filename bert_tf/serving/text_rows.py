@@ -376,6 +376,11 @@ class ColumnParser:
         self.width = None  # Number of columns of the header.
         if id_column:
             name = "id" if id_column.isdecimal() else id_column
+            if name in ranks:
+                raise ValueError(
+                    f"--id_column={name} is the name of an input of the model. "
+                    "Rename the column, or give its index."
+                )
             columns = [*columns, (name, id_column)]
         self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
@@ -529,8 +534,8 @@ def parse_fields(
         type.
     """
     keys = columns or [(name, name) for name in ranks]
-    rest = {key for _, key in keys}
-    found = {key: x for key, x in fields.items() if key not in rest}
+    read = {key for _, key in keys} | ranks.keys()
+    found = {key: x for key, x in fields.items() if key not in read}
     try:
         for name, key in keys:
             value = fields.get(key)

@@ -103,7 +103,11 @@ class Glue(FineTuningTask):
                     f"{self.kind.task}. Add --do_train, or give the output_dir "
                     "of a run of the same task."
                 )
-        self.kind.use_model(model_metadata)
+        self.use_tuned(model_metadata)
+
+    def use_tuned(self, metadata):
+        """Takes the thresholds of a model."""
+        self.kind.use_model(metadata)
 
     def build_model(self, config, dtype=None):
         """Returns a model of the labels."""

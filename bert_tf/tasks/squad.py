@@ -84,7 +84,7 @@ class Squad(FineTuningTask):
 
     def prepare(self, model_dir, model_metadata):
         """Finds the files; resolves options of None by model or default."""
-        self.model_threshold = model_metadata.get(_THRESHOLD, 0.0)
+        self.use_tuned(model_metadata)
         changes = {
             name: model_metadata.get(name, default)
             for name, default in _DEFAULTS.items()
@@ -95,6 +95,10 @@ class Squad(FineTuningTask):
         self.files = self.data.find_files()
         if model_dir:
             self.files.pop("train", None)
+
+    def use_tuned(self, metadata):
+        """Takes the null score difference threshold of a model."""
+        self.model_threshold = metadata.get(_THRESHOLD, 0.0)
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""

@@ -255,6 +255,9 @@ class FineTuningTask(Task):
         """
         raise NotImplementedError
 
+    def use_tuned(self, metadata: Mapping) -> None:
+        """Takes what dev has tuned from a model's model.json."""
+
     def tuned_metadata(self, scores: Scores) -> dict:
         """Returns entries for model.json tuned on dev, such as a threshold."""
         del scores

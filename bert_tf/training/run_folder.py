@@ -18,7 +18,7 @@ LOCK = "run.lock"
 FILE = run_models.SETTINGS
 RESULTS = run_models.RESULTS
 # Which step was evaluated, and its results.
-EVALUATED = (os.path.join("logs", "evaluated.json"), RESULTS)
+EVALUATED = (os.path.join("logs", "evaluated.json"), RESULTS, "report.html")
 # Entries of run.json from which others were computed: a run that has only the
 # others is the same.
 _ORIGINS = ("train_hours",)

@@ -181,13 +181,16 @@ def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def advice(results: Mapping, settings: Mapping) -> list[str]:
+def advice(results: Mapping, output_dir: str) -> list[str]:
     """Returns what to try if accuracy hides a rare class.
 
     Args:
       results: content of eval_results.json.
-      settings: content of run.json.
+      output_dir: folder of the run.
     """
+    path, settings = os.path.join(output_dir, run_models.SETTINGS), {}
+    if os.path.isfile(path):
+        settings = json_files.read(path)
     found = []
     for split, classes in results.get("classes", {}).items():
         scores, baseline = results[split], results[run_models.BASELINE][split]

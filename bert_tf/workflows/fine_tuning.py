@@ -18,7 +18,6 @@ import dataclasses
 import functools
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -388,7 +387,6 @@ def train_and_predict(
     Returns:
       Scores of the best model on each dev split; empty without `do_eval`.
     """
-    started = time.monotonic()
     is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, config.eval_batch_size, strategy)
     baseline = {}
@@ -416,11 +414,14 @@ def train_and_predict(
                 vocabulary=run.vocabulary,
                 is_chief=is_chief,
             )
-        _train(run, config, strategy, on_checkpoint, command, started_from)
+        with report.session(config.output_dir, is_chief):
+            _train(run, config, strategy, on_checkpoint, command, started_from)
         folder = strategies.chief_first(
             strategy, lambda: run_models.find(config.output_dir)
         )
         model_folders.load_weights(run.model, folder)
+        if not config.do_eval:
+            run.task.use_tuned(model_folders.read_metadata(folder))
         step = run_models.step_of(folder)
     else:
         load_trained(run, run.source)
@@ -435,11 +436,8 @@ def train_and_predict(
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
-    if is_chief and config.do_train:
-        report.write_session(config.output_dir, started)
     if is_chief and config.do_eval:
-        path = os.path.join(config.output_dir, report.FILE)
-        report.write([config.output_dir], path)
+        report.write_own(config.output_dir)
     return scores
 
 
@@ -456,8 +454,7 @@ def _write_results(run, config, scores, baseline, step, predict) -> None:
             split: run.task.details(split, predict(split)) for split in scores
         },
     )
-    settings = run.task.decisive_settings()
-    for text in dev_results.advice(results, settings):
+    for text in dev_results.advice(results, config.output_dir):
         logging.warning("%s", text)
     for split in scores:
         rows = run.task.evaluated_rows(split, predict(split))

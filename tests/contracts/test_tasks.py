@@ -203,6 +203,16 @@ def test_evaluation_and_prediction_alone_give_the_same_files(copied):
     assert digests(output) == before
 
 
+def test_prediction_by_a_finished_run_has_what_dev_tuned(copied):
+    if not copied.task.check:
+        return
+    predictions = copied.output / "predictions"
+    before = digests(predictions, "dev.jsonl")
+    shutil.rmtree(predictions)
+    copied.again(copied.output, "--nodo_eval")
+    assert digests(predictions) == before
+
+
 def test_the_same_command_again_changes_nothing(copied):
     before = digests(copied.output)
     shutil.rmtree(copied.output / "predictions", ignore_errors=True)

@@ -18,9 +18,10 @@ def choose(
     dev_share: float,
     seed: int,
 ) -> np.ndarray:
-    """Returns the rows of dev, sorted.
+    """Returns the numbers of the rows of dev, sorted.
 
-    A stratum of a single row stays in train.
+    A stratum of a single row stays in train. If there are more strata than rows
+    of dev, the rarest ones are divided as one.
 
     Args:
       strata: [N] class of each row, whose shares dev should have.
@@ -29,8 +30,11 @@ def choose(
       dev_share: share of the rows of dev, in (0, 1).
       seed: random seed.
 
+    Returns:
+      Rows, none if there are too few.
+
     Raises:
-      ValueError: if there are too few rows or groups.
+      ValueError: if all rows are in one group.
     """
     strata = np.asarray(strata)
     if groups is not None:
@@ -39,22 +43,19 @@ def choose(
 
     counts = collections.Counter(strata.tolist())
     rows = np.array([i for i, x in enumerate(strata) if counts[x] > 1], int)
-    num_strata = len(set(strata[rows].tolist()))
     num_dev = round(dev_share * len(rows))
-    if num_strata and min(num_dev, len(rows) - num_dev) < num_strata:
-        least = num_strata / len(rows)
-        raise ValueError(
-            f"--dev_share={dev_share:g} of {len(rows)} rows is {num_dev}, too "
-            f"few or too many for {num_strata} classes with rows in both train "
-            f"and dev. Give a share from {least:.2g} to {1 - least:.2g}, a dev "
-            "file, or --dev_share=0 for no dev."
-        )
-    if not num_strata:
-        return rows
+    most = min(num_dev, len(rows) - num_dev)
+    if not most:
+        return rows[:0]
+    # Each stratum needs a row in both: the rarest ones are one.
+    common = [x for x, count in counts.most_common() if count > 1]
+    kept = common if len(common) <= most else common[: most - 1]
+    numbers = {stratum: number for number, stratum in enumerate(kept)}
     split = model_selection.StratifiedShuffleSplit(
         n_splits=1, test_size=num_dev, random_state=seed
     )
-    _, dev = next(split.split(rows, strata[rows]))
+    strata = [numbers.get(x, len(kept)) for x in strata[rows].tolist()]
+    _, dev = next(split.split(rows, strata))
     return np.sort(rows[dev])
 
 
@@ -68,7 +69,11 @@ def _of_groups(strata, groups, dev_share, seed) -> np.ndarray:
             f"All rows are in one group, {next(iter(groups), None)!r}, so none "
             "can be held out. Name another --group_column, or give a dev file."
         )
-    num_folds = min(num_groups, max(2, round(1 / dev_share)))
+    # scikit-learn needs a class of as many rows as folds.
+    if max(collections.Counter(strata.tolist()).values()) < 2:
+        strata = np.zeros_like(strata)
+    most = max(collections.Counter(strata.tolist()).values())
+    num_folds = min(num_groups, most, max(2, round(1 / dev_share)))
     split = model_selection.StratifiedGroupKFold(
         num_folds, shuffle=True, random_state=seed
     )

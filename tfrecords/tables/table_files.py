@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -185,6 +186,9 @@ def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
                 "lines=True) does."
             )
         row = json_files.parse(line, where)
+        if "\\u" in line:  # JSON may escape an unpaired surrogate.
+            text = json.dumps(row, ensure_ascii=False)
+            json_files.check(text, str, where, "the line")
         if header is None:
             header = list(row)
             yield number, header
@@ -232,6 +236,8 @@ def to_cell(value: Any, where: str) -> Cell:
             return cells
     elif value is None or isinstance(value, str):
         return value
+    elif isinstance(value, float) and math.isnan(value):
+        return None  # As pandas writes what is missing.
     elif isinstance(value, bool | int | float):
         return json.dumps(value)
     raise ValueError(

@@ -13,7 +13,7 @@ from absl import logging
 
 from tfrecords.io import atomic_files, records
 from tfrecords.options import quoted
-from tfrecords.tables import hold_out
+from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -144,7 +144,7 @@ def read_split(
         data_dir,
         dev_share=dev_share,
         seed=seed,
-        is_stratified=_is_stratified(os.path.join(output_dir, "train")),
+        is_stratified=_is_stratified(task, output_dir),
     )
     (split,) = (x for x in splits if x.name == name)
     return _rows(task, split)
@@ -193,7 +193,7 @@ def make_records(
         data_dir,
         dev_share=dev_share,
         seed=seed,
-        is_stratified=_is_stratified(os.path.join(output_dir, "train")),
+        is_stratified=_is_stratified(task, output_dir),
     )
     if task.group_column:
         _check_groups(task, splits)
@@ -204,11 +204,14 @@ def make_records(
     )
 
 
-def _is_stratified(folder: str) -> bool:
+def _is_stratified(task, output_dir: str) -> bool:
     """Returns whether dev is, or will be, held out from train by strata.
 
-    Not in a folder of records of an earlier version, which are kept.
+    Not if records of an earlier version, which had no groups, are kept.
     """
+    folder = os.path.join(output_dir, "train")
+    if task.group_column:
+        return True
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return True
     held_out = records.Manifest.read(folder).flags.get("held_out")
@@ -252,7 +255,7 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
             "label_column": task.label_column,
             "labels": list(task.labels),
             "held_out": split.held_out,
-            **_more_flags(task),
+            **_more_flags(task, split),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
@@ -268,12 +271,15 @@ def _sizes(task, split, max_seq_length) -> dict[str, int]:
     return sizes
 
 
-def _more_flags(task) -> dict:
-    """Returns the columns that not all tables have, for the manifest."""
+def _more_flags(task, split) -> dict:
+    """Returns what not all tables have, for the manifest."""
+    by_ending = table_files.format_of(split.path)
+    own_format = table_files.format_of(split.path, task.input_format)
     given = {
+        "input_format": own_format if own_format != by_ending else None,
         "label_columns": list(task.label_columns),
         "label_separator": task.multi_label and task.label_separator,
-        "weight_column": task.weight_column,
+        "weight_column": split.name == "train" and task.weight_column,
     }
     return {name: value for name, value in given.items() if value}
 

@@ -205,8 +205,11 @@ def _read_columns(
     first = None
     if header is None:
         line, header = next(table, (0, ()))
-        if table_files.are_numbers(wanted) and not set(wanted) <= set(header):
-            first, header = (line, header), [*map(str, range(len(header)))]
+        numbers = [*map(str, range(len(header)))]
+        is_text = table_files.format_of(path, input_format) in ("tsv", "csv")
+        # pandas writes numbers as a header, of columns without names.
+        if is_text and table_files.are_numbers(wanted) and header != numbers:
+            first, header = (line, header), numbers
     table_files.check_columns(wanted, header, path, fix)
     columns = [header.index(name) for name in wanted]
     for line, row in itertools.chain([first] if first else (), table):
@@ -239,11 +242,24 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
     elif "label_0" in cells:
         flags = [cells[f"label_{i}"] for i in range(len(task.label_columns))]
         label = _indicated(task, flags, where)
+    for key, column in (("group", task.group_column), ("id", task.id_column)):
+        if key in cells:
+            _check_name(cells[key], column, where)
     if "weight" in cells:
         weight = _parse_weight(task, cells["weight"], where)
     return Row(
         tuple(texts), label, where, weight, cells.get("group"), cells.get("id")
     )
+
+
+def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
+    """Raises ValueError for a group or an id that is no name."""
+    if not isinstance(cell, str) or not cell or not cell.isprintable():
+        raise ValueError(
+            f"{where}: {column!r} is {quoted(cell)}; a group or an id should "
+            "be a text without tabs and line breaks, and not empty. Correct "
+            "the line."
+        )
 
 
 def _parse_label(task, cell: table_files.Cell, where: str) -> Label:

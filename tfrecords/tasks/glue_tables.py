@@ -226,6 +226,14 @@ def own_task(
             f"text_column={','.join(text_columns)!r} should name one or two "
             "columns."
         )
+    separator = columns.get("label_separator", GlueTask.label_separator)
+    is_read = multi_label and not columns.get("label_columns")
+    for label in labels:
+        if is_read and separator in label:
+            raise ValueError(
+                f"The label {label!r} has {separator!r} in it, which separates "
+                "labels. Give another --label_separator, or --label_columns."
+            )
     is_regression = labels == ("score",) and not multi_label
     if not is_regression and (
         len(labels) < 2 or len(set(labels)) < len(labels)

@@ -98,6 +98,8 @@ def _fields(values: Mapping, kind: type[Kind], where: str) -> dict:
             "how."
         )
     label = found.pop(LABEL, None)
+    if isinstance(label, list):  # Several labels.
+        label = ",".join(map(str, label))
     if label is not None:
         found[LABEL] = str(label)
     for name in names:

@@ -13,10 +13,13 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics
+from bert_tf.tasks import losses
 from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.task import Target
 from tfrecords import schema
+
+# Of a confusion matrix: it has as many numbers as their square.
+_MAX_CLASSES = 50
 
 
 class Classes(LabelKind):
@@ -79,17 +82,20 @@ class Classes(LabelKind):
         if not self.labels:
             return {}
         predicted, ids = self.predicted(outputs), range(len(self.labels))
-        matrix = sklearn.metrics.confusion_matrix(labels, predicted, labels=ids)
-        return {
+        found = {
             "classes": of_each(
                 self.labels,
                 sklearn.metrics.precision_recall_fscore_support(
                     labels, predicted, labels=ids, zero_division=0.0
                 ),
             ),
-            # Rows are labels, columns predictions, both in the order of ids.
-            "confusion_matrix": matrix.tolist(),
         }
+        if len(ids) <= _MAX_CLASSES:
+            # Rows are labels, columns predictions, both in the order of ids.
+            found["confusion_matrix"] = sklearn.metrics.confusion_matrix(
+                labels, predicted, labels=ids
+            ).tolist()
+        return found
 
     def named(self, label):
         """Returns the name of a class."""
@@ -106,11 +112,6 @@ class Classes(LabelKind):
     def metadata(self):
         """Returns task and labels, for model.json."""
         return {"task": self.task, "labels": list(self.labels)}
-
-    def scores(self, outputs, labels, split):
-        """Returns the table's metrics."""
-        predicted = self.predicted(outputs)
-        return metrics.compute(self.table.metrics, predicted, labels, split)
 
 
 def of_each(labels: Sequence[str], columns) -> dict[str, dict]:

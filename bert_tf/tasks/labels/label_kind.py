@@ -111,7 +111,8 @@ class LabelKind:
         self, outputs: SplitOutputs, labels: np.ndarray, split: str
     ) -> dict[str, float | None]:
         """Returns the table's metrics; None for one that is undefined."""
-        raise NotImplementedError
+        predicted = self.predicted(outputs)
+        return metrics.compute(self.table.metrics, predicted, labels, split)
 
     def baseline(
         self, labels: np.ndarray, split: str

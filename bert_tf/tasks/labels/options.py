@@ -63,12 +63,17 @@ class LabelOptions(Options):
         return value
 
     def decisive(self) -> dict:
-        """Returns the settings that decide the weights of a run."""
-        given = {
-            "class_weights": self.class_weights and list(self.class_weights),
-            "label_smoothing": self.label_smoothing,
+        """Returns the settings that decide the weights, or the best model.
+
+        Only those that are not the default, which earlier runs had.
+        """
+        fields = dataclasses.fields(LabelOptions)
+        found = {field.name: getattr(self, field.name) for field in fields}
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in found.items()
+            if value != getattr(LabelOptions, name)
         }
-        return {name: value for name, value in given.items() if value}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

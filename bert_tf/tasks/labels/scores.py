@@ -6,7 +6,7 @@ N examples.
 import numpy as np
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics
+from bert_tf.tasks import losses
 from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.task import Target
@@ -40,11 +40,6 @@ class Score(LabelKind):
     def predicted(self, outputs):
         """Returns [N] scores."""
         return outputs["predictions"]
-
-    def scores(self, outputs, labels, split):
-        """Returns the table's metrics; None for one that is undefined."""
-        predicted = self.predicted(outputs)
-        return metrics.compute(self.table.metrics, predicted, labels, split)
 
     def baseline(self, labels, split):
         """Returns each metric for the mean score; correlations are None."""

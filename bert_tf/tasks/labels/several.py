@@ -66,10 +66,10 @@ class SeveralLabels(LabelKind):
         return {"multi_label": Target("logits", labels, weights, loss)}
 
     def balanced_weights(self, train_labels):
-        """Returns rows without a label / rows with it."""
+        """Returns rows without a label, at least 1, / rows with it."""
         counts = train_labels.sum(axis=0)
         self.check_counts(counts)
-        return (len(train_labels) - counts) / counts
+        return np.maximum(len(train_labels) - counts, 1) / counts
 
     def predicted(self, outputs):
         """Returns [N, C] int, 1 for the labels of the answer."""
@@ -110,20 +110,17 @@ class SeveralLabels(LabelKind):
         For micro F1 that is the k most frequent labels, of all k; for macro F1,
         all labels. The average precision of equal scores is a label's share.
         """
-        counts = labels.sum(axis=0)
-        frequent = np.argsort(-counts, kind="stable")
-        answers = [
-            np.isin(np.arange(len(counts)), frequent[:k]).astype(int)
-            for k in range(1, len(counts) + 1)
-        ]
-        found = [
-            f1_scores(np.broadcast_to(answer, labels.shape), labels)
-            for answer in answers
-        ]
-        best = {name: max(x[name] for x in found) for name in found[0]}
-        shares = counts[counts > 0] / len(labels)
-        return best | {
-            "average_precision": float(shares.mean()) if len(shares) else None
+        counts = np.sort(labels.sum(axis=0, dtype=np.float64))[::-1]
+        num_rows, numbers = len(labels), np.arange(1, len(counts) + 1)
+        # F1 is 2 right / (predicted + labelled); all predicted ones that have
+        # the label are right.
+        micro = 2 * counts.cumsum() / (num_rows * numbers + counts.sum())
+        macro = (2 * counts / (num_rows + counts)).mean()
+        shares = counts[counts > 0] / num_rows
+        return {
+            "micro_f1": float(micro.max()),
+            "macro_f1": float(macro),
+            "average_precision": float(shares.mean()) if len(shares) else None,
         }
 
     def details(self, outputs, labels):

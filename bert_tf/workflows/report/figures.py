@@ -13,14 +13,15 @@ import numpy as np
 
 Points = Sequence[tuple[float, float]]
 _WIDTH, _HEIGHT = 420, 220
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 12, 24
+_COLORS, _DASHES = 4, ("none", "6 3", "2 2")
 _MAX_POINTS = 200  # Of a curve; more are averaged.
 _LETTERS = 6  # Of class names that fit above a cell.
 _NUMBERED = 12  # Classes up to which a confusion matrix has numbers.
 
 
 def lines(curves: Mapping[str, Points], title: str) -> str:
-    """Returns a plot of curves over steps; "" without points.
+    """Returns a plot of curves over steps, with a legend; "" without points.
 
     Args:
       curves: name -> (step, value), in the order of steps.
@@ -42,7 +43,7 @@ def lines(curves: Mapping[str, Points], title: str) -> str:
     def y_of(value):
         return _TOP + height * (high_y - value) / ((high_y - low_y) or 1.0)
 
-    parts = []
+    parts, legend = [], []
     for value in y_ticks:
         y = y_of(value)
         parts += [
@@ -53,19 +54,24 @@ def lines(curves: Mapping[str, Points], title: str) -> str:
         parts.append(_text(x_of(value), _HEIGHT - _BOTTOM + 16, f"{value:g}"))
     for number, (name, curve) in enumerate(curves.items()):
         where = " ".join(f"{x_of(x):.1f},{y_of(y):.1f}" for x, y in curve)
-        style = f'style="stroke:var(--c{number});fill:none;stroke-width:1.8"'
-        parts.append(f'<polyline points="{where}" {style}/>')
+        color = f"var(--c{number % _COLORS})"
+        dashes = _DASHES[number // _COLORS % len(_DASHES)]
+        parts.append(
+            f'<polyline points="{where}" style="stroke:{color};fill:none;'
+            f'stroke-width:1.8;stroke-dasharray:{dashes}"/>'
+        )
         if len(curve) < 40:
             parts += [
                 f'<circle cx="{x_of(x):.1f}" cy="{y_of(y):.1f}" r="2.5" '
-                f'style="fill:var(--c{number})"/>'
+                f'style="fill:{color}"/>'
                 for x, y in curve
             ]
-        parts.append(
-            f'<text x="{_LEFT + 8 + 150 * number}" y="{_HEIGHT - 4}" '
-            f'style="fill:var(--c{number})">{html.escape(name)}</text>'
+        mark = "\u2500\u2500" if dashes == "none" else "\u2504\u2504"
+        legend.append(
+            f'<span style="color:{color}">{mark} {html.escape(name)}</span>'
         )
-    return _svg(_WIDTH, _HEIGHT, title, parts)
+    plot = _svg(_WIDTH, _HEIGHT, title, parts)
+    return f'<div class="plot">{plot}<div>{"".join(legend)}</div></div>'
 
 
 def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:

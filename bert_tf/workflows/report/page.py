@@ -47,7 +47,8 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 svg { max-width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .grid { stroke: var(--line); fill: none; }
 details > summary { cursor: pointer; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .plot { display: inline-block; }
+.plot span { margin-right: 1.2em; font-size: 85%; }
 </style>
 </head>
 <body>
@@ -205,26 +206,28 @@ def _resources(run) -> str:
 
 def _classes(runs) -> str:
     parts = []
-    for split in runs[0].results.get("classes", {}):
-        of_runs = [run.results.get("classes", {}).get(split) for run in runs]
-        of_runs = [x for x in of_runs if x]
-        if len(of_runs) > 1:
+    for split in dict.fromkeys(
+        split for run in runs for split in run.results.get("classes", {})
+    ):
+        found = {
+            run.name: run.results["classes"][split]
+            for run in runs
+            if split in run.results.get("classes", {})
+        }
+        (name, first), *others = found.items()
+        if others:
             rows = [
-                (label, of_runs[0][label]["support"])
-                + tuple(x.get(label, {}).get("f1") for x in of_runs)
-                for label in of_runs[0]
+                (label, scores["support"])
+                + tuple(x.get(label, {}).get("f1") for x in found.values())
+                for label, scores in first.items()
             ]
-            header = ("label", "rows", *(f"F1, {run.name}" for run in runs))
+            header = ("label", "rows", *(f"F1, {name}" for name in found))
         else:
-            (classes,) = of_runs
-            names = list(next(iter(classes.values())))
-            rows = [
-                (label, *(x[name] for name in names))
-                for label, x in classes.items()
-            ]
-            header = ("label", *names)
-        parts.append(f"<p>{html.escape(split)}</p>" + _table(header, rows))
-        few = [x for x, y in of_runs[0].items() if y["support"] < _SMALL]
+            header = ("label", *next(iter(first.values())))
+            rows = [(label, *x.values()) for label, x in first.items()]
+        of = f", {name}" if len(runs) > 1 and not others else ""
+        parts.append(f"<p>{html.escape(split + of)}</p>" + _table(header, rows))
+        few = [x for x, y in first.items() if y["support"] < _SMALL]
         if few:
             parts.append(
                 f"<p class='soft'>Fewer than {_SMALL} rows, so that scores "

@@ -1,10 +1,11 @@
 """Folders of runs -> report.html."""
 
+import contextlib
 import os
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from absl import logging
 
@@ -37,8 +38,8 @@ def write(run_dirs: Sequence[str], output_file: str) -> None:
         )
     advice = {
         text
-        for run in runs
-        for text in dev_results.advice(run.results, run.settings)
+        for run, run_dir in zip(runs, run_dirs, strict=True)
+        for text in dev_results.advice(run.results, run_dir)
     }
     content = page.make(runs, sorted(advice))
     with atomic_files.atomic_file(output_file) as file:
@@ -46,14 +47,34 @@ def write(run_dirs: Sequence[str], output_file: str) -> None:
     logging.info("%s  runs %d", output_file, len(runs))
 
 
-def write_session(run_dir: str, started: float) -> None:
-    """Appends the time and memory of this process to those of its run.
+def write_own(run_dir: str) -> None:
+    """Writes report.html in the folder of a run; an error is a warning.
+
+    All results are written already.
+    """
+    try:
+        write([run_dir], os.path.join(run_dir, FILE))
+    except (ValueError, ArithmeticError, OSError) as error:
+        logging.warning("there is no %s: %s", FILE, error)
+
+
+@contextlib.contextmanager
+def session(run_dir: str, is_chief: bool) -> Iterator[None]:
+    """Appends the time and memory of training to those of the run.
+
+    Also if it is stopped.
 
     Args:
       run_dir: folder of the run.
-      started: `time.monotonic()` at its begin.
+      is_chief: whether this process writes.
     """
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # In kilobytes, but on macOS in bytes.
-    peak *= 1 if sys.platform == "darwin" else 1024
-    run_data.write_session(run_dir, time.monotonic() - started, peak)
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # In kilobytes, but on macOS in bytes.
+        peak *= 1 if sys.platform == "darwin" else 1024
+        if is_chief and os.path.isdir(run_dir):
+            seconds = time.monotonic() - started
+            run_data.write_session(run_dir, seconds, peak)

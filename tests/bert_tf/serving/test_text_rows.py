@@ -241,6 +241,12 @@ def test_keys_of_objects_may_be_named_and_others_are_kept(tmp_path):
     )
     good, bad = rows_of(path, parse)
     assert good == (1, {"n": 1, "endings": ["b", "a"], "context": "c"})
+    # Keys with the name of an input that is not asked for are not read.
+    path = write(tmp_path, {"review": "a", "text_b": "note", "n": 1})
+    parse = functools.partial(
+        text_rows.parse_object, "in", PAIR, columns=[("text_a", "review")]
+    )
+    assert rows_of(path, parse) == [(1, {"n": 1, "text_a": "a"})]
     assert bad.message.startswith("in:2: last is missing or null; it should")
     assert bad.message.endswith(" Expected a text there.")
 
@@ -280,6 +286,10 @@ def test_ids_of_a_table_are_kept(tmp_path, content, column, fields):
 
 
 def test_ids_are_for_tables(tmp_path):
+    with pytest.raises(
+        ValueError, match="id_column=text is the name of an inp"
+    ):
+        text_rows.ColumnParser("in.csv", [("text", "t")], ONE, True, "text")
     with pytest.raises(ValueError, match="--id_column=n is for csv and tsv"):
         text_rows.make_parser(
             parse("--id_column=n", "--input_format=jsonl"), "in", PAIR

@@ -148,20 +148,21 @@ def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
     ],
 )
 def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
-    accuracy, settings, is_given
+    tmp_path, accuracy, settings, is_given
 ):
+    (tmp_path / "run.json").write_text(json.dumps(settings))
     results = {
         "dev": {"accuracy": accuracy, "macro_f1": 0.33},
         "majority_baseline": {"dev": {"accuracy": 0.95}},
         "classes": {"dev": {"common": {"support": 95}, "rare": {"support": 5}}},
     }
-    advice = dev_results.advice(results, settings)
+    advice = dev_results.advice(results, str(tmp_path))
     assert len(advice) == is_given
     if is_given:
         assert "dev: accuracy 0.950 is that of the majority class" in advice[0]
         assert "'rare' has 5.0% of the rows. --class_weights=bal" in advice[0]
     del results["classes"]
-    assert dev_results.advice(results, settings) == []
+    assert dev_results.advice(results, str(tmp_path)) == []
 
 
 def test_rows_are_written_if_there_are_any(tmp_path):

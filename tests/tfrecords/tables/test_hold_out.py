@@ -60,13 +60,23 @@ def test_a_group_may_have_no_name():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"dev_share": 0.01}, "100 rows is 1, too few or too many for 3 cla"),
-        ({"dev_share": 0.99}, "Give a share from 0.03 to 0.97"),
-        ({"groups": ["a"] * 100}, "All rows are in one group, 'a'"),
-    ],
+    ("dev_share", "num_dev"), [(0.001, 0), (0.01, 1), (0.02, 2), (0.99, 99)]
 )
-def test_too_few_rows_or_groups_are_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        choose(**arguments)
+def test_the_rarest_classes_are_one_if_dev_is_small(dev_share, num_dev):
+    dev = choose(dev_share=dev_share)
+    assert len(dev) == num_dev
+    if num_dev == 2:  # One of the largest class, one of the others.
+        assert sorted(STRATA[dev] > 0) == [False, True]
+    # As many classes as rows of dev.
+    assert len(choose(list(range(50)) * 2, dev_share=0.1)) == 10
+
+
+@pytest.mark.parametrize("strata", [[0, 1, 2, 3] * 2, range(8)])
+def test_small_classes_do_not_limit_groups(strata):
+    dev = choose(list(strata), list("abcdefgh"), dev_share=0.1)
+    assert 1 <= len(dev) <= 4
+
+
+def test_a_single_group_is_refused():
+    with pytest.raises(ValueError, match="All rows are in one group, 'a'"):
+        choose(groups=["a"] * 100)

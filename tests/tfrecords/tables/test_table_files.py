@@ -74,6 +74,7 @@ def test_a_given_format_is_that_of_a_file_without_an_ending(tmp_path):
         (True, "true"),
         (["a", 1], ["a", "1"]),
         ([], []),
+        (float("nan"), None),
     ],
 )
 def test_values_of_json_are_cells(value, cell):
@@ -93,6 +94,7 @@ def test_other_values_are_no_cells(value):
         (b'{"text": "a"}\n{"text"', "2 is not JSON"),
         (b'{"text": "a"}\n5\n', "2: the content is 5; it should be an object"),
         (b"\xff\xfe{\x00", "1: the file is UTF-16"),
+        (b'{"text": "\\ud83d x"}', "1: the line is"),
         (b"PAR1", "1: the file is Parquet"),
     ],
 )

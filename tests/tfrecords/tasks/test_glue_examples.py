@@ -192,6 +192,10 @@ def test_records_of_an_earlier_version_keep_their_rows(tmp_path, tokenizer):
         task, "", dev_share=0.1, seed=12345, is_stratified=False
     )
     assert splits[0].held_out == {"dev_share": 0.1, "seed": 12345}
+    # They had no groups.
+    task = dataclasses.replace(task, group_column="g")
+    with pytest.raises(ValueError, match="holds records of other settings"):
+        glue_examples.make_records(task, *arguments[1:])
 
 
 def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):

@@ -361,7 +361,37 @@ def test_wrong_labels_and_weights_are_named(read, changes, row, message):
         read(task, json.dumps(row), "a.jsonl", is_train=True)
 
 
-def test_columns_by_number_are_names_if_the_header_has_them(read):
+def test_columns_by_number_have_no_header_but_that_of_pandas(read):
     task = own_task(text_columns=("1",), label_column="0")
     (row,) = read(task, "0,1\nyes,x\n", "a.csv")
     assert row == glue_rows.Row(("x",), 1, "a.csv:2")
+    # A cell of the first row may be a number.
+    task = own_task(text_columns=("0",), label_column="1")
+    rows = read(task, "fine\t1\nbad\t0\n", "b.tsv")
+    assert [(row.texts, row.label) for row in rows] == [
+        (("fine",), 1),
+        (("bad",), 0),
+    ]
+    with pytest.raises(ValueError, match="c.jsonl:1: no column '0', '1'"):
+        read(task, '{"text": "x"}\n', "c.jsonl")
+
+
+@pytest.mark.parametrize("name", ["g", "n"])
+@pytest.mark.parametrize("value", [None, "", ["a"], "a\tb"])
+def test_groups_and_ids_are_names(read, name, value):
+    task = own_task(
+        text_columns=("t",), group_column="g", id_column="n", multi_label=True
+    )
+    row = {"t": "x", "verdict": [], "g": "a", "n": "1"} | {name: value}
+    with pytest.raises(
+        ValueError, match=f"a.jsonl:1: '{name}' is .*a group or"
+    ):
+        read(task, json.dumps(row), "a.jsonl")
+
+
+def test_a_label_with_the_separator_is_refused():
+    labels = ("Hong Kong, China", "Macau")
+    with pytest.raises(ValueError, match="'Hong Kong, China' has ',' in it"):
+        own_task(multi_label=True, labels=labels)
+    own_task(multi_label=True, labels=labels, label_separator=";")
+    own_task(multi_label=True, labels=labels, label_columns=labels)

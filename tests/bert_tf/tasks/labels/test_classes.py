@@ -90,6 +90,26 @@ def test_macro_f1_is_the_mean_over_classes_and_weighted_f1_over_rows():
     assert scores["weighted_f1"] == pytest.approx(np.average(f1, weights=rows))
 
 
+def test_many_classes_have_no_confusion_matrix():
+    labels = tuple(map(str, range(51)))
+    table = glue_tables.own_task(
+        "x", files={}, text_columns=("text",), labels=labels
+    )
+    kind = Glue(table).kind
+    logits = np.eye(51, dtype=np.float32)
+    found = kind.details({"logits": logits}, np.arange(51))
+    assert list(found) == ["classes"] and len(found["classes"]) == 51
+
+
+def test_settings_of_labels_identify_a_run():
+    assert make().decisive_settings() == {}
+    found = make(class_weights=("rare:2",), best_metric="macro_f1")
+    assert found.decisive_settings() == {
+        "class_weights": ["rare:2"],
+        "best_metric": "macro_f1",
+    }
+
+
 def test_the_best_metric_can_be_chosen():
     assert make().best_metric == "accuracy"
     assert make(best_metric="macro_f1").best_metric == "macro_f1"

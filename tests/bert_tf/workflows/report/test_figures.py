@@ -14,9 +14,17 @@ def parse(svg):
     return root
 
 
+def plot(lines):
+    """Returns the plot of a plot with its legend."""
+    root = ElementTree.fromstring(lines)
+    svg, legend = root
+    assert legend.findall("span")
+    return svg
+
+
 def test_points_are_to_scale():
     curves = {"a<b": [(0, 1.0), (50, 2.0), (100, 3.0)], "c": [(0, 3.0)]}
-    root = parse(figures.lines(curves, 'The "loss"'))
+    root = plot(figures.lines(curves, 'The "loss"'))
     first, second = root.findall("polyline")
     points = [
         tuple(map(float, x.split(","))) for x in first.get("points").split()
@@ -25,12 +33,14 @@ def test_points_are_to_scale():
     assert x1 == pytest.approx((x0 + x2) / 2) and x2 > x0
     assert y1 == pytest.approx((y0 + y2) / 2, abs=0.1) and y2 < y0
     assert second.get("points") == f"{x0},{y2}"
-    assert "a<b" in [text.text for text in root.findall("text")]
+    page = figures.lines(dict.fromkeys("abcdefgh", [(0, 1.0)]), "Loss")
+    styles = [x.get("style") for x in plot(page).findall("polyline")]
+    assert len(set(styles)) == 8 and "--c4" not in page
 
 
 def test_long_curves_are_means_of_consecutive_steps():
     points = [(step, step % 2) for step in range(1000)]
-    root = parse(figures.lines({"loss": points}, "Loss"))
+    root = plot(figures.lines({"loss": points}, "Loss"))
     (curve,) = root.findall("polyline")
     heights = {x.split(",")[1] for x in curve.get("points").split()}
     assert len(curve.get("points").split()) == 200

@@ -28,6 +28,18 @@ def test_runs_of_several_tasks_are_refused(tmp_path, monkeypatch):
     assert not output.exists()
 
 
+def test_a_stopped_process_adds_a_session_and_an_error_is_a_warning(
+    tmp_path, caplog
+):
+    with pytest.raises(KeyboardInterrupt), report.session(str(tmp_path), True):
+        raise KeyboardInterrupt
+    with report.session(str(tmp_path / "other"), False):
+        pass
+    assert len((tmp_path / "logs/sessions.jsonl").read_text().split("}")) == 2
+    report.write_own(str(tmp_path))
+    assert "there is no report.html: " in caplog.messages[-1]
+
+
 def test_each_process_adds_a_session(tmp_path):
     run_data.write_session(str(tmp_path), 1.26, 1_500_000_000)
     run_data.write_session(str(tmp_path), 60.0, 2_000_000)
