@@ -8,6 +8,7 @@ that depend on it.
 """
 
 import collections
+import contextlib
 import dataclasses
 import os
 import shlex
@@ -178,6 +179,23 @@ def print_plan(progress: Progress) -> None:
     print(f"# {len(progress.jobs)} commands: {parts}; {progress.line()}")
 
 
+@contextlib.contextmanager
+def _on_cores(cores: Sequence[int]) -> Iterator[None]:
+    """Lets processes that begin in this block run on these cores only.
+
+    A process inherits them: set after its start, it may have seen all.
+    """
+    if not hasattr(os, "sched_setaffinity"):  # Not Linux.
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
 class _Process:
     """A job that is running.
 
@@ -197,15 +215,13 @@ class _Process:
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
         command = [sys.executable, "-m", f"run_scripts.{job.script}"]
         self.begin = time.monotonic()
-        with open(self.log, "ab") as file:
+        with open(self.log, "ab") as file, _on_cores(cores):
             self.process = subprocess.Popen(
                 [*command, *arguments_of(job)],
                 stdout=file,
                 stderr=file,
                 env=stopping.child_environment(),
             )
-        if hasattr(os, "sched_setaffinity"):  # Linux
-            os.sched_setaffinity(self.process.pid, cores)
 
     def seconds(self) -> float:
         """Returns the seconds of this and all earlier attempts."""
