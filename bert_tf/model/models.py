@@ -243,6 +243,12 @@ class _ModelOfClasses(_FineTunedModel):
         """Returns the dict for `from_config`."""
         return super().get_config() | {"num_classes": self.num_classes}
 
+    def call(
+        self, batch, training=None, dropout_key=None, encoder_outputs=None
+    ):
+        logits = self.score_text(batch, training, dropout_key, encoder_outputs)
+        return {"logits": logits}
+
 
 @keras.saving.register_keras_serializable("bert_tf")
 class BertClassifier(_ModelOfClasses):
@@ -272,12 +278,6 @@ class BertClassifier(_ModelOfClasses):
     def __init__(self, config, num_classes: int, **kwargs):
         super().__init__(config, num_classes, **kwargs)
         self.add_head(heads.ClassificationHead, "classification", num_classes)
-
-    def call(
-        self, batch, training=None, dropout_key=None, encoder_outputs=None
-    ):
-        logits = self.score_text(batch, training, dropout_key, encoder_outputs)
-        return {"logits": logits}
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -314,12 +314,6 @@ class BertMultiLabelClassifier(_ModelOfClasses):
     def __init__(self, config, num_classes: int, **kwargs):
         super().__init__(config, num_classes, **kwargs)
         self.add_head(heads.ClassificationHead, "multi_label", num_classes)
-
-    def call(
-        self, batch, training=None, dropout_key=None, encoder_outputs=None
-    ):
-        logits = self.score_text(batch, training, dropout_key, encoder_outputs)
-        return {"logits": logits}
 
 
 @keras.saving.register_keras_serializable("bert_tf")

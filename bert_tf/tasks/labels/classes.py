@@ -73,7 +73,7 @@ class Classes(LabelKind):
                 "model distinguishes the classes. Use a larger dev set.",
                 split,
                 len(labels),
-                self.name_of(int(guesses[0])),
+                self.named(int(guesses[0])),
             )
         return self.best_constant(labels, guesses)
 
@@ -98,14 +98,14 @@ class Classes(LabelKind):
         return found
 
     def named(self, label):
-        """Returns the name of a class."""
-        return self.name_of(label)
+        """Returns the name of a class; its id if it has none."""
+        return self.labels[label] if self.labels else str(label)
 
     def answers(self, outputs):
         """Yields the predicted class and all probabilities."""
         for probability in scipy.special.softmax(outputs["logits"], axis=-1):
             yield {
-                "predicted": self.name_of(int(probability.argmax())),
+                "predicted": self.named(int(probability.argmax())),
                 "probabilities": rounded(probability),
             }
 

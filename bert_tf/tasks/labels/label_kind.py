@@ -144,10 +144,6 @@ class LabelKind:
         """Yields `predicted`, and `probabilities` if there are, for JSON."""
         raise NotImplementedError
 
-    def name_of(self, label: int) -> str:
-        """Returns the name of a class; its id if it has none."""
-        return self.labels[label] if self.labels else str(label)
-
     def cells(self, predicted: np.ndarray) -> Sequence[str]:
         """Returns the cells of the predictions in a table."""
         raise NotImplementedError
