@@ -161,8 +161,8 @@ def read_rows(
         path,
         task.input_format,
         list(wanted.values()),
-        "Name other columns with --text_column and --label_column, or use the "
-        "task's official file.",
+        "Name other columns with --text_column, --label_column, --id_column "
+        "and so on, or use the task's official file.",
         header=task.header if is_labelled else None,
         # A skipped test row would shift the predictions after it.
         skips_bad_rows=task.skips_bad_rows and is_labelled,
