@@ -327,7 +327,7 @@ def test_texts_that_are_cut_are_counted(asked, predict, caplog, name):
         "tokens and are cut"
     )
     caplog.clear()
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         answers = found.predictor(texts)
         predict(name, encode(found.kind.parse(x, "it") for x in texts))
     said = [x for x in caplog.messages if "cut" in x]

@@ -81,7 +81,7 @@ def sentence_bert(tmp_path):
 
 
 def test_the_bert_of_sentence_transformers_has_new_heads(sentence_bert, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         model, tokenizer = bert_tf.load(sentence_bert)
     assert type(model) is bert_tf.BertPretrainer
     assert tokenizer.kept_tokens == ("[MASK]",)
@@ -148,7 +148,7 @@ def test_a_dense_layer_with_nan_is_refused(sentence_bert, tmp_path):
 
 
 def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         model, _ = bert_tf.load(sentence_bert, task="regression")
     assert model.sentence_embedding is None
     assert (
@@ -172,7 +172,7 @@ def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
     # Tensors of the pre-training heads, which may be there, change nothing.
     more = ("classifier.dense.weight", "classifier.dense.bias")
     add_tensors(folder, *more, "cls.predictions.bias")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         model, _ = bert_tf.load(folder)
     assert (
         "reads its tensors classifier.dense.bias, classifier.d" in caplog.text
@@ -194,7 +194,7 @@ def test_a_head_with_more_tensors_than_ours_is_not_taken_for_ours(
 def test_slots_and_other_heads_do_not_make_a_head_foreign(tmp_path, caplog):
     folder = written("classification", tmp_path, "hugging_face")
     add_tensors(folder, "classifier.weight/adam_m", "cls.predictions.bias")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         model, _ = bert_tf.load(folder)
     assert not model.untrained
     named = [x for x in caplog.messages if "nothing here reads" in x]
@@ -203,7 +203,7 @@ def test_slots_and_other_heads_do_not_make_a_head_foreign(tmp_path, caplog):
 
 def test_what_was_decided_while_reading_is_a_warning(tmp_path, caplog):
     folder = written("classification", tmp_path, "google")
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         bert_tf.load(folder)
     assert f"{folder}: a TF1 checkpoint does not name its cl" in caplog.text
 

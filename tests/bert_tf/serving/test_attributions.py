@@ -187,7 +187,7 @@ def test_attributions_are_those_of_a_bert_in_numpy(explainer):
 
 def test_cut_pieces_have_no_attributions(explainer, caplog):
     explain = explainer(max_seq_length=8)
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         found = explain(("the cat sat on the mat", "old stone"))
     check(found)
     tokens = explain.predictor.tokenizer(["the cat sat on the mat old stone"])
@@ -222,7 +222,7 @@ def test_other_kinds_are_refused(tmp_path):
 def test_a_sum_that_does_not_fit_is_a_warning(explainer, monkeypatch, caplog):
     monkeypatch.setattr(attributions, "TOLERANCE", 0.0)
     monkeypatch.setattr(attributions, "_STEPS", (1, 2))
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         found = explainer()(TEXT)
     assert (found.steps, found.error > 0) == (2, True)
     assert "only within" in caplog.text and "after 2 steps" in caplog.text

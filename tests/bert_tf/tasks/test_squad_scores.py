@@ -189,7 +189,7 @@ def test_real_files_are_read(shared_data):
 
 
 def test_missing_and_unknown_predictions_are_logged(folder, caplog):
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.WARNING, logger="absl"):
         score(folder, "1.1")
     for message in (
         "1 predictions are for unknown questions and are ignored: 'nobody'",

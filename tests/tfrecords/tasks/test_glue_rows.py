@@ -267,7 +267,7 @@ def test_labels_are_proposed_where_they_are_omitted(tmp_path, values, message):
 
 
 def test_labels_that_are_no_numbers_are_collected_and_shown(tmp_path, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     content = 'text,label\nx,"b, c"\nx,a\nx,"b, c"\nx,1\n'
     task = glue_rows.choose_task(own(tmp_path, content, text_column=("text",)))
     assert task.labels == ("1", "a", "b, c") and not task.multi_label
