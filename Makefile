@@ -67,7 +67,8 @@ test-engines: $(ENGINES_VENV)/.installed
 	  echo "No Java, and it cannot be installed: the test of Spark is skipped"
 	$(ENGINES_VENV)/bin/python -m pytest tests/tfrecords/engines \
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
-	  $(ARGS)
+	  tests/tfrecords/tables tests/tfrecords/tasks/test_glue_rows.py \
+	  tests/bert_tf/serving/test_text_rows.py $(ARGS)
 
 # The page of bert-explore in a headless browser, which is installed on Debian
 # if the user is root.

@@ -12,10 +12,11 @@ r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
 Each row of input gives one line of output, in the same order, with the keys of
 the input and of the prediction; the prediction replaces an input key of the
 same name. Without columns, a line is a text; but it is a JSON object in a file
-whose name ends in .jsonl, with --input_format=jsonl, and if the model needs
-more than one text. A .csv file has commas and quotes; quotes in a TSV file are
-part of the text, as in GLUE's files. A line that is no row, such as one that is
-not JSON, gives {"line": ..., "error": ...}, and the exit status is 1.
+whose name ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if
+the model needs more than one text. A .csv file has commas and quotes; quotes in
+a TSV file are part of the text, as in GLUE's files. A line that is no row, such
+as one that is not JSON, gives {"line": ..., "error": ...}, and the exit status
+is 1.
 """
 
 import os

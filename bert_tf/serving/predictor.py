@@ -29,7 +29,8 @@ class Predictor:
 
     By kind, an input is:
 
-        classification, regression   a str; or a pair, a tuple of two
+        classification, multi_label  a str; or a pair, a tuple of two
+        regression                   likewise
         question_answering           (question, context), or a dict of these
         multiple_choice              (context, [ending, ...]), or a dict
         tagging, token_vectors       a str; or its words, a tuple of str
@@ -58,7 +59,7 @@ class Predictor:
     Returns:
       The answer to one input, or a list of answers in the order of the inputs.
       They are NamedTuples of the modules of `bert_tf.serving.answers`, by kind
-      Label, Score, Answer, Choice, Tagged, Filled or WordVectors. For
+      Label, Labels, Score, Answer, Choice, Tagged, Filled or WordVectors. For
       sentence_embedding [H] or [N, H] float32, H per selected layer.
 
     Attributes:

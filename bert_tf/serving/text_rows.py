@@ -281,8 +281,9 @@ def choose_format(
     input_format = tokenizer_lib.choose_format(path, len(needed), given)
     if given == "auto" and path.lower().endswith(".parquet"):
         input_format = "parquet"
-    is_named = given == input_format or path.lower().endswith(input_format)
-    if input_format in ("jsonl", "parquet") and is_named:
+    # By the flag or the ending, not by the number of inputs.
+    is_named = tokenizer_lib.choose_format(path, 1, given) == "jsonl"
+    if input_format == "parquet" or (input_format == "jsonl" and is_named):
         return input_format  # With columns or without.
     is_table = input_format in ("tsv", "csv")
     if given == "auto" and has_columns and not is_table:

@@ -92,7 +92,7 @@ class Glue(FineTuningTask):
         """Takes labels and thresholds of the model, if it is not trained."""
         if not model_dir:
             if not glue_rows.has_labels(self.data):
-                glue_rows.choose_task(self.data)  # Raises: labels are missing.
+                self._set_table(glue_rows.choose_task(self.data))
             return
         if glue_rows.takes_labels(self.data):
             labels = tuple(model_metadata.get("labels", ())) or ("score",)

@@ -141,13 +141,17 @@ def _version(name: str) -> str:
         return "not installed"
 
 
-def read_log(run_dir: str) -> dict[int, dict[str, float]]:
+def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:
     """Returns the logged values of each step of a run, by step.
+
+    Args:
+      run_dir: folder of the run.
+      split: "train", or a split that was evaluated during training.
 
     Raises:
       ValueError: if there is no log, or a line is invalid.
     """
-    path = os.path.join(run_dir, "logs", "train", reporting.LOG)
+    path = os.path.join(run_dir, "logs", split, reporting.LOG)
     log = {}
     try:
         with open(path, "rb") as file:

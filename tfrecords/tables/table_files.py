@@ -1,5 +1,6 @@
 """TSV, CSV, JSON lines or Parquet file -> header and rows of cells."""
 
+import contextlib
 import csv
 import dataclasses
 import json
@@ -58,6 +59,7 @@ def read(
     path: str,
     input_format: str = "auto",
     statistics: ReadStatistics | None = None,
+    columns: Iterable[str] | None = None,
 ) -> Iterator[tuple[int, list]]:
     """Yields line and values: first of the header, then of each row.
 
@@ -73,6 +75,8 @@ def read(
         quotes are text.
       input_format: one of `FORMATS`.
       statistics: counts lines with invalid UTF-8; None to count nothing.
+      columns: of Parquet, the columns to read; values of others are None.
+        Default: all.
 
     Raises:
       ValueError: naming file and line, if the file is of another format, not
@@ -80,7 +84,7 @@ def read(
     """
     input_format = format_of(path, input_format)
     if input_format == "parquet":
-        yield from _parquet_cells(path)
+        yield from _parquet_cells(path, columns)
         return
     with open(path, "rb") as file:
         is_json = input_format == "jsonl"
@@ -195,26 +199,59 @@ def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
         yield number, [row.get(name) for name in header]
 
 
-def _parquet_cells(path) -> Iterator[tuple[int, list]]:
+def _parquet_cells(path, columns) -> Iterator[tuple[int, list]]:
+    with _open_parquet(path) as file:
+        header = list(file.schema_arrow.names)
+        yield 1, header
+        names = [x for x in header if columns is None or x in columns]
+        number = 0
+        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
+            nulls = [None] * batch.num_rows
+            values = [
+                batch.column(name).to_pylist() if name in names else nulls
+                for name in header
+            ]
+            for row in zip(*values, strict=True):
+                number += 1
+                yield number, list(row)
+
+
+@contextlib.contextmanager
+def _open_parquet(path: str) -> Iterator[Any]:
+    """Yields a pyarrow.parquet.ParquetFile; raises ValueError for others."""
     with libraries.extra("parquet", f"Reading {path}"):
         import pyarrow
         import pyarrow.parquet
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
-            header = list(file.schema_arrow.names)
-            yield 1, header
-            number = 0
-            for batch in file.iter_batches(_ROWS_AT_ONCE):
-                columns = [column.to_pylist() for column in batch.columns]
-                for row in zip(*columns, strict=True):
-                    number += 1
-                    yield number, list(row)
+            yield file
     except (pyarrow.ArrowException, OSError) as error:
         raise ValueError(
             f"{path} is damaged or not a Parquet file ({error}); copy it "
             "again, or set --input_format."
         ) from error
+
+
+def class_names(path: str, input_format: str, column: str) -> tuple[str, ...]:
+    """Returns the names of the classes whose ids are in a column, if known.
+
+    Hugging Face's `datasets` writes them into a Parquet file, for a feature
+    ClassLabel or a list of these; other files have none.
+
+    Raises:
+      ValueError: as in `read`.
+    """
+    if format_of(path, input_format) != "parquet":
+        return ()
+    with _open_parquet(path) as file:
+        content = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        feature = json.loads(content)["info"]["features"][column]
+        names = feature.get("feature", feature)["names"]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()  # Of another tool, or no ClassLabel.
+    return tuple(map(str, names))
 
 
 def to_cell(value: Any, where: str) -> Cell:

@@ -39,8 +39,8 @@ def takes_labels(data: glue_tables.GlueData) -> bool:
 
 
 def has_labels(data: glue_tables.GlueData) -> bool:
-    """Returns whether the labels are given, or can be collected from a file."""
-    return not takes_labels(data) or bool(data.own_files().keys() - {"test"})
+    """Returns whether labels are given, or can be collected from train."""
+    return not takes_labels(data) or "train" in data.own_files()
 
 
 def choose_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
@@ -59,10 +59,27 @@ def choose_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
             f"columns. {path} has {shortened(names, 300)}."
         )
     labels = None
-    if takes_labels(data) and has_labels(data):
-        split = next(split for split in paths if split != "test")
-        labels = _collect_labels(data, split, paths[split])
+    split = next((split for split in paths if split != "test"), None)
+    if takes_labels(data) and split:
+        labels = _named_labels(data, split, paths[split])
+        labels = labels or _collect_labels(data, split, paths[split])
     return data.choose_task(labels)
+
+
+def _named_labels(data, split: str, path: str) -> tuple[str, ...]:
+    """Returns the names in a file's metadata, if it has some."""
+    column = data.label_column
+    names = table_files.class_names(path, data.input_format, column)
+    if names:
+        logging.info("labels of %s, which names them: %s", path, names)
+    ids = tuple(map(str, range(len(names))))
+    if any(map(_is_number, names)) and names != ids:
+        raise ValueError(
+            f"--{split}_file needs --labels: column {column!r} of {path} has "
+            f"ids of {shortened(', '.join(names), 300)}, of which some look "
+            "like other ids. Give new names in this order, with letters."
+        )
+    return names
 
 
 def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
@@ -201,7 +218,7 @@ def _read_columns(
       statistics: counts are added to it.
     """
     statistics = statistics or ReadStatistics()
-    table = table_files.read(path, input_format, statistics)
+    table = table_files.read(path, input_format, statistics, wanted)
     first = None
     if header is None:
         line, header = next(table, (0, ()))

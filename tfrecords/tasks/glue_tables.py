@@ -310,8 +310,9 @@ class GlueData(Options):
         None,
         "Labels in your own files, in the order of their ids; score if the "
         "label is a number to predict (regression). Default: the values of the "
-        "label column of --train_file, sorted, unless they are numbers. A file "
-        "may also have the ids, from 0.",
+        "label column of --train_file, sorted, unless they are numbers; or the "
+        "names that a Parquet file has for them. A file may also have the ids, "
+        "from 0. Without --train_file: those of the model.",
     )
     multi_label: bool = option(
         False,

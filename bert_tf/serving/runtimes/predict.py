@@ -6,10 +6,10 @@ r"""Texts -> answers of the model in this folder, without TensorFlow.
       python predict.py
 
 A line is a text; but it is a JSON object with the fields of the model in a file
-whose name ends in .jsonl, with --input_format=jsonl, and if the model needs
-several texts. Fields are `text_a` and `text_b`, `question` and `context`,
-`context` and `endings`, `text`, or `words`; --columns names those of a CSV or
-TSV file.
+whose name ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if
+the model needs several texts. Fields are `text_a` and `text_b`, `question` and
+`context`, `context` and `endings`, `text`, or `words`; --columns names those of
+a CSV or TSV file.
 
 Each row gives a line of JSON, in the same order. A line that is no row, such as
 one that is not JSON, gives {"error": ...}, and the exit status is 1. It needs

@@ -468,9 +468,11 @@ def choose_format(path, num_needed, given="auto"):
     """
     if given != "auto":
         return given
-    for name in ("jsonl", "csv", "tsv"):
-        if path.lower().endswith(f".{name}"):
-            return name
+    ending = path.lower().rpartition(".")[2]
+    if ending in ("jsonl", "ndjson", "json"):
+        return "jsonl"
+    if ending in ("csv", "tsv"):
+        return ending
     return "text" if num_needed == 1 else "jsonl"
 
 

@@ -69,7 +69,11 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
     names = ", ".join(run.name for run in runs)
     title = f"{runs[0].results['task_name']}, run {names}"
     sections = [
-        _section("Scores", _scores(runs), *map(_box, advice)),
+        _section(
+            "Scores",
+            _scores(runs),
+            *map(_box, [*_not_comparable(runs), *advice]),
+        ),
         _section("Training", *_curves(runs)),
         _section("Classes", _classes(runs)),
     ]
@@ -99,6 +103,20 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
     return _PAGE.substitute(
         title=html.escape(title), body="\n".join(filter(None, sections))
     )
+
+
+def _not_comparable(runs: Sequence[RunData]) -> list[str]:
+    """Returns a line for each dev split that is not the same in all runs."""
+    found = []
+    for split in dict.fromkeys(split for split, *_ in runs[0].scores):
+        known = {rows for run in runs if (rows := run.evaluated(split))}
+        if len(known) > 1:
+            found.append(
+                f"The runs were evaluated on different rows of {split}, so "
+                "their scores cannot be compared. Evaluate them with the same "
+                "--dev_file."
+            )
+    return found
 
 
 def _section(title: str, *parts: str) -> str:
@@ -304,7 +322,13 @@ def _data(run) -> str:
         limit = run.manifests["train"].sizes["max_seq_length"]
         title = "Lengths of the training rows"
         figure = figures.histogram(run.lengths, limit, title)
-    return _table(header, rows) + figure
+    note = ""
+    if not rows:
+        note = (
+            "<p class='soft'>The records of this run are not where it had "
+            "them, so lengths and digests are unknown.</p>"
+        )
+    return note + _table(header, rows) + figure
 
 
 def _settings(run) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoint import run_models
-from bert_tf.training import reporting, run_folder
+from bert_tf.training import run_folder
 from bert_tf.workflows import run_history
 from tfrecords.io import json_files
 from tfrecords.io.records import Manifest, Records
@@ -57,6 +57,17 @@ class RunData:
         """Split, metric, score and baseline of each score."""
         return run_models.scores(self.results)
 
+    def evaluated(self, split: str) -> tuple:
+        """Returns what tells the rows of a dev split from others, if known."""
+        if split in self.rows:
+            return tuple(
+                (x["source"], str(x["label"])) for x in self.rows[split]
+            )
+        if split not in self.manifests:
+            return ()
+        manifest = self.manifests[split]
+        return manifest.num_examples, manifest.flags.get("source_sha256")
+
 
 def read(run_dir: str) -> RunData:
     """Returns what is known of a run.
@@ -85,6 +96,11 @@ def read(run_dir: str) -> RunData:
         source = run_history.read_flags(run_dir)
     manifests = _read_manifests(run_dir, source)
     splits = [name for name in results if name.startswith("dev")]
+    logs = {
+        split: run_history.read_log(run_dir, split)
+        for split in ("train", *splits)
+        if os.path.isdir(os.path.join(run_dir, "logs", split))
+    }
     return RunData(
         name=os.path.basename(os.path.abspath(run_dir)),
         results=results,
@@ -94,8 +110,8 @@ def read(run_dir: str) -> RunData:
             for split in splits
             if (rows := _read_lines(run_dir, ROWS.format(split=split)))
         },
-        train_log=_read_log(run_dir, "train"),
-        dev_logs={split: _read_log(run_dir, split) for split in splits},
+        train_log=logs.pop("train", {}),
+        dev_logs=logs,
         settings={n: x for n, x in settings.items() if n != "config"},
         model=settings.get("config", {}),
         source=source,
@@ -114,12 +130,8 @@ def _read_lines(run_dir: str, name: str) -> list[dict]:
         return [
             json_files.parse(line, f"{path}:{number}")
             for number, line in enumerate(file, 1)
+            if line.endswith("\n")  # Otherwise cut, as on a full disk.
         ]
-
-
-def _read_log(run_dir: str, part: str) -> dict[int, dict]:
-    path = os.path.join("logs", part, reporting.LOG)
-    return {x.pop("step"): x for x in _read_lines(run_dir, path)}
 
 
 def _read_manifests(run_dir: str, source) -> dict[str, Records]:

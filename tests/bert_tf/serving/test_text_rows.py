@@ -309,6 +309,8 @@ def parse(*words):
         (PAIR, [], "text"),
         (PAIR, ["--input_file=rows.jsonl"], "jsonl"),
         (PAIR, ["--input_file=rows.jsonl", "--input_format=text"], "text"),
+        (PAIR, ["--input_file=rows.JSON"], "jsonl"),
+        (PAIR, ["--input_file=rows.ndjson", "--text_a_column=x"], "jsonl"),
         (PAIR, ["--text_a_column=0"], "tsv"),
         (PAIR, ["--text_a_column=0", "--input_file=rows.CSV"], "csv"),
         (PAIR, ["--text_a_column=0", "--input_file=rows.txt"], "tsv"),

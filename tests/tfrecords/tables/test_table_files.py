@@ -111,3 +111,45 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ValueError, match=r"a.parquet is damaged or not a Parq"):
         list(table_files.read(str(path)))
+
+
+CLASSES = {"_type": "ClassLabel", "names": ["no", "yes"]}
+
+
+@pytest.mark.parametrize(
+    ("features", "names"),
+    [
+        ({"y": CLASSES}, ("no", "yes")),
+        ({"y": {"_type": "List", "feature": CLASSES}}, ("no", "yes")),
+        ({"y": {"_type": "Value", "dtype": "int64"}}, ()),
+        ({"y": [CLASSES]}, ()),
+        ({}, ()),
+    ],
+)
+def test_a_parquet_file_names_the_classes_of_its_ids(
+    tmp_path, write_parquet_of, features, names
+):
+    path = str(tmp_path / "a.parquet")
+    write_parquet_of(path, features)
+    assert table_files.class_names(path, "auto", "y") == names
+
+
+@pytest.mark.parametrize("metadata", [{}, {"huggingface": "{"}, {"a": "b"}])
+def test_other_files_name_none(tmp_path, write_parquet_of, metadata):
+    path = str(tmp_path / "a.parquet")
+    write_parquet_of(path, {}, metadata)
+    assert table_files.class_names(path, "auto", "y") == ()
+    assert table_files.class_names(str(tmp_path / "b.tsv"), "auto", "y") == ()
+
+
+def test_only_the_wanted_columns_of_parquet_are_read(
+    tmp_path, write_parquet_of
+):
+    path = str(tmp_path / "a.parquet")
+    write_parquet_of(path, {})
+    found = list(table_files.read(path, columns=["y"]))
+    assert found == [
+        (1, ["text", "y", "z"]),
+        (1, [None, 1, None]),
+        (2, [None, 0, None]),
+    ]

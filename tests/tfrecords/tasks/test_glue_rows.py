@@ -272,10 +272,39 @@ def test_labels_that_are_no_numbers_are_collected_and_shown(tmp_path, caplog):
     task = glue_rows.choose_task(own(tmp_path, content, text_column=("text",)))
     assert task.labels == ("1", "a", "b, c") and not task.multi_label
     assert caplog.messages[-1].endswith("1 (1 rows), a (1 rows), b, c (2 rows)")
-    # Those of a test set are the model's.
+    # Those of a dev or test set are the model's.
     data = own(tmp_path, content, text_column=("text",))
-    data = dataclasses.replace(data, train_file=None, test_file=data.train_file)
-    assert glue_rows.takes_labels(data) and not glue_rows.has_labels(data)
+    for split in ("dev_file", "test_file"):
+        other = {"train_file": None, split: data.train_file}
+        found = dataclasses.replace(data, **other)
+        assert glue_rows.takes_labels(found) and not glue_rows.has_labels(found)
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (["film", "book"], ("film", "book")),
+        (["0", "1"], ("0", "1")),
+        (["1", "2"], None),
+    ],
+)
+def test_the_names_of_ids_in_a_parquet_file_are_the_labels(
+    tmp_path, write_parquet_of, names, labels
+):
+    path = tmp_path / "a.parquet"
+    features = {"y": {"_type": "ClassLabel", "names": names}}
+    write_parquet_of(path, features)
+    data = glue_tables.GlueData(
+        train_file=str(path), text_column=("text",), label_column="y"
+    )
+    if labels is None:
+        # The id 1 would be the label "1", whose id is 0.
+        with pytest.raises(ValueError, match=r"needs --labels: .* ids of 1, 2"):
+            glue_rows.choose_task(data)
+        return
+    task = glue_rows.choose_task(data)
+    rows = glue_rows.read_rows(task, str(path), is_labelled=True)
+    assert [task.labels[row.label] for row in rows] == [labels[1], labels[0]]
 
 
 SEVERAL = {"text_columns": ("text",), "multi_label": True, "label_column": "y"}

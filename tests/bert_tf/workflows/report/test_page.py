@@ -116,6 +116,22 @@ def test_runs_are_side_by_side():
     assert "(chooses the best model) 0.75 undefined 0.9375" in text
     assert "label rows F1, first F1, second bad 30 0.6667 0.6667" in text
     assert "Most wrong rows of dev of second" in text
+    assert "cannot be compared" not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_comparable"),
+    [
+        ({"rows": {"dev": [ROW | {"source": "b.csv:7"}]}}, False),
+        ({"rows": {"dev": [ROW | {"label": "bad"}]}}, False),
+        ({"rows": {"dev": [ROW | {"predicted": EVIL}]}}, True),
+        ({"rows": {}}, True),  # Unknown.
+    ],
+)
+def test_runs_on_other_rows_are_not_compared(changes, is_comparable):
+    text = Page(page.make([run_of(), run_of("second", **changes)])).text
+    is_warned = "evaluated on different rows of dev, so their" in text
+    assert is_warned != is_comparable
 
 
 def test_what_is_unknown_is_left_out():
@@ -136,3 +152,4 @@ def test_what_is_unknown_is_left_out():
     assert "dev f1 (chooses the best model) 50 " in text
     for title in ("Training", "Classes", "Confusion", "Most wrong", "Labels"):
         assert title not in text
+    assert "records of this run are not where it had them, so" in text

@@ -40,6 +40,21 @@ def test_a_stopped_process_adds_a_session_and_an_error_is_a_warning(
     assert "there is no report.html: " in caplog.messages[-1]
 
 
+def test_a_cut_last_line_is_left_out(tmp_path):
+    results = {"task_name": "RTE", "step": 2, "best_metric": "accuracy"}
+    results |= {"dev": {"accuracy": 0.5}, "majority_baseline": {}}
+    (tmp_path / "eval_results.json").write_text(json.dumps(results))
+    for split in ("train", "dev"):
+        (tmp_path / "logs" / split).mkdir(parents=True)
+        (tmp_path / "logs" / split / "steps.jsonl").write_text(
+            '{"step": 1, "loss": 2.0}\n{"step": 2, "lo'
+        )
+    (tmp_path / "logs/sessions.jsonl").write_text('{"seconds": 1.5}\n{"sec')
+    run = run_data.read(str(tmp_path))
+    assert run.train_log == run.dev_logs["dev"] == {1: {"loss": 2.0}}
+    assert run.sessions == [{"seconds": 1.5}]
+
+
 def test_each_process_adds_a_session(tmp_path):
     run_data.write_session(str(tmp_path), 1.26, 1_500_000_000)
     run_data.write_session(str(tmp_path), 60.0, 2_000_000)
