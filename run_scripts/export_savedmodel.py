@@ -7,17 +7,20 @@ Tokenizer and vocabulary are inside; a client needs TensorFlow and
 tensorflow_text. Its signature `serving_default` maps
 
     classification      text_a, text_b -> label, probabilities, logits
+    multi_label         text_a, text_b -> labels, probabilities, logits
     regression          text_a, text_b -> score
     question_answering  question, context -> answer, start, end, nbest_answers
     tagging             text -> words, tags, starts, ends, probabilities
     multiple_choice     context, endings -> choice, ending, probabilities
     fill_mask           text with [MASK] in it -> tokens, probabilities
+    pseudo_log_likelihood  text -> score, tokens, log_probabilities
+    token_vectors       text -> words, starts, ends, vectors
     sentence_embedding  text -> embedding
     encoder             input_word_ids, input_mask, input_type_ids ->
                         sequence_output, pooled_output, encoder_outputs_0, ...
     preprocessor        text_a, text_b -> inputs of encoder; has no weights
 
-Every model can be exported as the last three. Every export of a model has a
+Every model can be exported as the last four. Every export of a model has a
 signature `encoder`, with the inputs in its row; that of `--kind=encoder` has
 `text` as well, for strings. A tagger has the signature `words`, for text that
 is already split into words. `classify` and `regress`

@@ -21,6 +21,7 @@ LABELS = ["bad", "good", "so so"]
 TASKS = {
     "question_answering": "spans",
     "fill_mask": "pretraining",
+    "pseudo_log_likelihood": "pretraining",
     "encoder": "regression",
     "sentence_embedding": "pretraining",
     "token_vectors": "tagging",
@@ -30,6 +31,7 @@ THRESHOLDS = [0.3, 0.5, 0.7]
 # Kind -> settings that are not in model.json.
 SETTINGS = {
     "fill_mask": {"top_k": 3},
+    "pseudo_log_likelihood": {"within_word_masking": True},
     "sentence_embedding": {"layers": ("-1", "-2")},
     # n_best_size is the number of tokens in a window, so every span is
     # considered.
@@ -73,6 +75,11 @@ TEXTS = {
         {"text": "the [MASK] sat on [MASK]."},
         {"text": "a [MASK] ship"},
         {"text": "no mask"},
+    ],
+    "pseudo_log_likelihood": [
+        {"text": "The cat sat on bread."},
+        {"text": "caf\u00e9 told"},
+        {"text": "a"},
     ],
     "sentence_embedding": [{"text": "The cat sat."}, {"text": "a"}],
 }
@@ -216,7 +223,8 @@ def write_kind(made_once, kind: str, *words: str) -> pathlib.Path:
         for name, value in SETTINGS.get(kind, {}).items()
     }
     flags = [f"--{name}={value}" for name, value in settings.items()]
-    if kind in ("encoder", "token_vectors", "sentence_embedding"):
+    kinds = "encoder", "token_vectors", "sentence_embedding"
+    if kind in (*kinds, "pseudo_log_likelihood"):
         flags.append(f"--kind={kind}")
 
     def make(folder):

@@ -167,7 +167,7 @@ def test_folders_have_few_modules():
     counts = collections.Counter(
         path.parent.as_posix() for path in MODULES if path.name != "__init__.py"
     )
-    limits = {"run_scripts": MAX_SCRIPTS}
+    limits = {"run_scripts": MAX_SCRIPTS, "bert_tf/serving/answers": 14}
     too_large = {
         folder: count
         for folder, count in counts.items()

@@ -22,6 +22,7 @@ CLASSES = {
     "tagging": "tags.Tagging",
     "multiple_choice": "choices.MultipleChoice",
     "fill_mask": "masks.FillMask",
+    "pseudo_log_likelihood": "likelihoods.PseudoLogLikelihood",
     "encoder": "encoder.Encoder",
     "sentence_embedding": "vectors.SentenceEmbedding",
     "token_vectors": "token_vectors.TokenVectors",
@@ -55,6 +56,11 @@ class AnswerOptions(Options):
         None,
         "fill_mask: number of candidates for each [MASK]. Default: 5.",
         at_least=1,
+    )
+    within_word_masking: bool | None = option(
+        None,
+        "pseudo_log_likelihood: where a WordPiece is masked, mask those after "
+        "it in its word, too (Kauf and Ivanova 2023). Default: false.",
     )
     pooling: str | None = option(
         None,

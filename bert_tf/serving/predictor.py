@@ -35,6 +35,7 @@ class Predictor:
         multiple_choice              (context, [ending, ...]), or a dict
         tagging, token_vectors       a str; or its words, a tuple of str
         fill_mask                    a str with [MASK] in it
+        pseudo_log_likelihood        a str
         sentence_embedding           a str
 
     Args:
@@ -59,8 +60,9 @@ class Predictor:
     Returns:
       The answer to one input, or a list of answers in the order of the inputs.
       They are NamedTuples of the modules of `bert_tf.serving.answers`, by kind
-      Label, Labels, Score, Answer, Choice, Tagged, Filled or WordVectors. For
-      sentence_embedding [H] or [N, H] float32, H per selected layer.
+      Label, Labels, Score, Answer, Choice, Tagged, Filled, Likelihood or
+      WordVectors. For sentence_embedding [H] or [N, H] float32, H per selected
+      layer.
 
     Attributes:
       model: the model in use.

@@ -23,6 +23,7 @@ from run_scripts import predict as predict_script
 NAMES = [name for name in kinds.CLASSES if kinds.by_name(name).has_answers]
 # Those whose export no other quick test needs.
 _SLOW = ("regression", "multiple_choice", "sentence_embedding", "token_vectors")
+_SLOW += ("pseudo_log_likelihood",)
 EVERY_KIND = pytest.mark.parametrize(
     "name",
     [
@@ -62,6 +63,7 @@ TEXTS = {
         {"text": f"[MASK] {INVALID} [MASK]"},
         {"text": f"[MASK] {LONG} [MASK]"},
     ],
+    "pseudo_log_likelihood": _TEXTS,
     "sentence_embedding": _TEXTS,
 }
 EXACT = "a " * (exports.MAX_SEQ_LENGTH - 2)
@@ -73,6 +75,7 @@ CUT = {
     "multi_label": (_CUT_PAIRS, 2),
     "regression": (_CUT_PAIRS, 2),
     "sentence_embedding": (_CUT, 1),
+    "pseudo_log_likelihood": (_CUT, 1),
     "fill_mask": ([EXACT, EXACT + "[MASK]", "[MASK]"], 1),
     "multiple_choice": (
         [
@@ -137,6 +140,11 @@ def _of_masks(answer):
     return {"filled": answer.text, "masks": masks}
 
 
+def _of_likelihood(answer):
+    assert answer.score == pytest.approx(sum(answer.log_probabilities), 1e-5)
+    return answer._asdict()
+
+
 # Kind -> what the JSON of an answer of a Predictor should be.
 RECORDS = {
     "classification": _of_label,
@@ -151,6 +159,7 @@ RECORDS = {
         "probabilities": x.probabilities,
     },
     "fill_mask": _of_masks,
+    "pseudo_log_likelihood": _of_likelihood,
     "sentence_embedding": _of_vector,
 }
 

@@ -37,8 +37,9 @@ def time_calls(run, inputs):
 def full_inputs(inputs, batch_size, num_tokens):
     """Returns the first row of `inputs`, repeated to a full batch."""
     row = {name: values[:1] for name, values in inputs.items()}
-    lengths = {name: num_tokens for name in row}
-    lengths["masked_lm_positions"] = 1
+    lengths = {
+        name: 1 if name.startswith("masked_lm_") else num_tokens for name in row
+    }
     row = {
         name: np.resize(values, (1, lengths[name]))
         for name, values in row.items()

@@ -34,7 +34,8 @@ def convert(
 
     model = _convert(network)
     for value in model.graph.input:
-        name = "masks" if value.name == "masked_lm_positions" else "tokens"
+        is_of_masks = value.name.startswith("masked_lm_")
+        name = "masks" if is_of_masks else "tokens"
         dims = value.type.tensor_type.shape.dim
         dims[0].dim_param, dims[1].dim_param = "batch", name
     if half:

@@ -29,6 +29,7 @@ import contextlib
 import csv
 import errno
 import hashlib
+import itertools
 import json
 import math
 import os
@@ -84,6 +85,7 @@ _ENTRIES_OF = {
     "multiple_choice": {},
     "tagging": {"labels": [str], "doc_stride": (int, None)},
     "fill_mask": {},
+    "pseudo_log_likelihood": {"within_word_masking": bool},
     "sentence_embedding": {},
     "encoder": {},
 }
@@ -104,6 +106,7 @@ _READS = {
     "multiple_choice": ("logits",),
     "tagging": ("logits",),
     "fill_mask": ("token_ids", "probabilities"),
+    "pseudo_log_likelihood": ("log_probabilities",),
     "sentence_embedding": ("embedding",),
     "encoder": (),
 }
@@ -486,6 +489,25 @@ class Model:
             }
             for i, probability in zip(ids, probabilities, strict=True)
         ]
+
+    def _pseudo_log_likelihood(self, texts):
+        encoded = [self.encode(text) for text in texts]
+        outputs = self.outputs([row for rows in encoded for row in rows])
+        answers = []
+        for rows in encoded:
+            found = [
+                float(x["log_probabilities"][0])
+                for x in itertools.islice(outputs, len(rows))
+            ]
+            ids = [row[tokenizer_lib.MASKED_IDS][0] for row in rows]
+            answers.append(
+                {
+                    "score": sum(found),
+                    "tokens": [self.tokenizer.entries[i] for i in ids],
+                    "log_probabilities": found,
+                }
+            )
+        return answers
 
     def _tagging(self, texts):
         return [self._tag(text) for text in texts]

@@ -109,6 +109,9 @@ def _random_inputs(settings: Mapping, tokens: int, config: BertConfig):
         * mask
         * (config.type_vocab_size > 1),
         "masked_lm_positions": rng.integers(0, lengths, (_RANDOM_ROWS, 2)),
+        "masked_lm_ids": rng.integers(
+            1, settings["vocab_size"], (_RANDOM_ROWS, 2)
+        ),
     }
     return {name: inputs[name].astype(np.int32) for name in settings["inputs"]}
 

@@ -22,6 +22,7 @@ import unicodedata
 from typing import NamedTuple
 
 POSITIONS = "masked_lm_positions"
+MASKED_IDS = "masked_lm_ids"
 # Kind of model -> fields of a text, see `encode_fields`.
 FIELDS = {
     "classification": ("text_a", "text_b"),
@@ -31,6 +32,7 @@ FIELDS = {
     "multiple_choice": ("context", "endings"),
     "tagging": ("text", "words"),
     "fill_mask": ("text",),
+    "pseudo_log_likelihood": ("text",),
     "sentence_embedding": ("text",),
     "encoder": ("text_a", "text_b"),
 }
@@ -500,6 +502,22 @@ def _encode_masks(tokenizer, fields, settings):
     return [row | {POSITIONS: tokenizer.mask_positions(row)}]
 
 
+def _encode_each_token(tokenizer, fields, settings):
+    (row,) = _encode_texts(tokenizer, fields, settings)
+    ids, mask = row["input_word_ids"], tokenizer.ids["[MASK]"]
+    rows = []
+    for first in range(1, len(ids) - 1):  # Not of [CLS] and [SEP].
+        end = first + 1
+        while settings["within_word_masking"] and tokenizer.entries[
+            ids[end]
+        ].startswith("##"):
+            end += 1
+        masked = [*ids[:first], *[mask] * (end - first), *ids[end:]]
+        places = {POSITIONS: [first], MASKED_IDS: [ids[first]]}
+        rows.append(row | {"input_word_ids": masked} | places)
+    return rows
+
+
 def _encode_endings(tokenizer, fields, settings):
     context, length = fields["context"], settings["max_seq_length"]
     return [
@@ -531,6 +549,7 @@ _ENCODE = {
     "tagging": _encode_words,
     "multiple_choice": _encode_endings,
     "fill_mask": _encode_masks,
+    "pseudo_log_likelihood": _encode_each_token,
 }
 
 

@@ -35,6 +35,7 @@ def test_every_task_has_a_different_default_kind():
         own, *others = export_kinds.of_task(task)
         first.add(own)
         assert own.task == task
+        others = [kind for kind in others if kind.task != task]
         names = [kind.name for kind in others]
         assert names[:2] == ["encoder", "sentence_embedding"]
         assert not any(kind.task for kind in others)
@@ -50,6 +51,10 @@ def test_every_task_has_a_different_default_kind():
         ("token_vectors", ("vectors",)),
         ("multiple_choice", ("choice", "ending", "probabilities", "logits")),
         ("fill_mask", ("tokens", "probabilities")),
+        (
+            "pseudo_log_likelihood",
+            ("score", "tokens", "log_probabilities"),
+        ),
         ("encoder", ("input_mask", "sequence_output", "encoder_outputs_0")),
         # One value or one row of them for each text: nothing is padded.
         ("", ("label", "probabilities", "logits")),

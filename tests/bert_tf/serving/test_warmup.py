@@ -86,6 +86,7 @@ def test_long_texts_fill_a_row(exported):
     ("kind", "name"),
     [
         ("fill_mask", "text"),
+        ("pseudo_log_likelihood", "text"),
         ("tagging", "words"),
         ("multiple_choice", "text"),
         ("question_answering", "text"),

@@ -16,6 +16,7 @@ SETTINGS = {
     "format": "onnx",
     "inputs": ["input_word_ids", "input_mask", "input_type_ids"],
     "max_seq_length": 8,
+    "vocab_size": 20,
 }
 # Its score is the number of tokens, as that of the network below.
 PREDICT = """

@@ -1,0 +1,174 @@
+"""Texts -> log-probability of each token given the others, and their sum.
+
+Shapes: N texts, s length of the longest row in a batch, T tokens of the longest
+text, M tokens of all texts, V vocabulary.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.serving import batches
+from bert_tf.serving.answers.kind import Kind, plain
+from bert_tf.serving.answers.masks import POSITIONS, FillMask
+
+_IDS = "masked_lm_ids"
+# Of a WordPiece that continues a word.
+_CONTINUATION = "##"
+
+
+class Likelihood(NamedTuple):
+    """How likely a masked language model finds a text.
+
+    Attributes:
+      score: pseudo-log-likelihood, the sum of `log_probabilities`.
+      tokens: WordPieces of the text, without [CLS] and [SEP].
+      log_probabilities: natural logarithm of the probability of each token
+        where it is masked, given all others.
+    """
+
+    score: float
+    tokens: tuple[str, ...]
+    log_probabilities: tuple[float, ...]
+
+    @property
+    def perplexity(self) -> float:
+        """Pseudo-perplexity, exp(-score / tokens); NaN for no tokens."""
+        if not self.tokens:
+            return float("nan")
+        return float(np.exp(-self.score / len(self.tokens)))
+
+
+class PseudoLogLikelihood(Kind):
+    """Pseudo-log-likelihood of a text (Salazar et al. 2020, arXiv 1910.14659).
+
+    Each token is masked in a row of its own, and predicted from all others.
+    With `within_word_masking`, the WordPieces after it in its word are masked,
+    too: otherwise words of several WordPieces, which give each other away,
+    score too high (Kauf and Ivanova 2023, arXiv 2305.10588).
+
+    Its signature `text` returns `score` [N] float32, `tokens` [N, T] string and
+    `log_probabilities` [N, T] float32. Rows of texts with fewer than T tokens
+    are padded with "" and 0.
+    """
+
+    name = "pseudo_log_likelihood"
+    task = "pretraining"
+    weights = "masked_lm/"
+    title, hub_task = "pseudo-log-likelihood of a text", "fill-mask"
+    options = ("within_word_masking",)
+    reads = known_by = ("tokens", "log_probabilities", "score")
+    padded = ("tokens", "log_probabilities")
+
+    def set_options(self, options):
+        """Sets `within_word_masking`."""
+        self.within_word_masking = bool(options.within_word_masking)
+
+    misfit = FillMask.misfit
+
+    def encode(self, text: tf.Tensor):
+        """Returns a row for each token of the texts, in which it is masked.
+
+          text                 the cat
+          input_word_ids       CLS MASK cat SEP     CLS the MASK SEP
+          masked_lm_positions      1                         2
+          masked_lm_ids            the                       cat
+
+        Args:
+          text: [N] string.
+
+        Returns:
+          `schema.ENCODER_INPUTS`, each [M, s] int32; `masked_lm_positions` and
+          `masked_lm_ids`, [M, 1] int32; and `num_tokens` [N] int64.
+        """
+        tokenizer = self.tokenizer
+        batch = batches.pack(tokenizer, self.max_seq_length, tokenizer(text))
+        ids = batch["input_word_ids"]
+        columns = tf.range(tf.shape(ids)[1])
+        last = tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True) - 1
+        is_token = (columns > 0) & (columns < last)  # [N, s]
+        places = tf.where(is_token)  # [M, 2]: row and position.
+        rows, positions = tf.unstack(tf.cast(places, tf.int32), axis=1)
+        is_masked = columns == positions[:, tf.newaxis]  # [M, s]
+        if self.within_word_masking:
+            words = self._words(ids)
+            is_word = tf.gather(words, rows) == tf.gather_nd(
+                words[..., tf.newaxis], places
+            )
+            is_masked = is_word & (columns >= positions[:, tf.newaxis])
+        masked = {name: tf.gather(x, rows) for name, x in batch.items()}
+        masked["input_word_ids"] = tf.where(
+            is_masked, tokenizer.mask_id, masked["input_word_ids"]
+        )
+        return masked | {
+            POSITIONS: positions[:, tf.newaxis],
+            _IDS: tf.gather_nd(ids, places)[:, tf.newaxis],
+            "num_tokens": tf.math.count_nonzero(is_token, axis=1),
+        }
+
+    def _words(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the number of the word of each token, [N, s] int32."""
+        begins = [
+            not token.startswith(_CONTINUATION)
+            for token in self.tokenizer.vocab
+        ]
+        begins = tf.gather(tf.constant(begins, tf.int32), ids)
+        return tf.cumsum(begins, axis=1)
+
+    def rows_network(self, batch):
+        """Returns `log_probabilities` [M, 1] float32 of `masked_lm_ids`."""
+        logits = self.model(batch, training=False)["masked_lm_logits"]
+        logits = logits[..., : self.tokenizer.vocab_size]  # [M, 1, V]
+        found = tf.gather(tf.nn.log_softmax(logits), batch[_IDS], batch_dims=2)
+        return {"log_probabilities": found}
+
+    def network(self, batch):
+        """Returns the same of any number of rows, a few at a time."""
+        inputs = {name: batch[name] for name in self.network_inputs()}
+        shapes = {"log_probabilities": [None]}
+        found = batches.in_parts(self.rows_network, inputs, shapes)
+        return {name: value[:, :1] for name, value in found.items()}
+
+    def decode(self, numbers, batch):
+        """Returns the outputs in the class's description."""
+        lengths = batch["num_tokens"]
+        values = tf.RaggedTensor.from_row_lengths(
+            numbers["log_probabilities"][:, 0], lengths
+        )
+        tokens = self.tokenizer.detokenize(batch[_IDS])
+        tokens = tf.RaggedTensor.from_row_lengths(tokens, lengths)
+        return {
+            "score": tf.reduce_sum(values, axis=1),
+            "tokens": tokens.to_tensor(""),
+            "log_probabilities": values.to_tensor(),
+        }
+
+    @classmethod
+    def network_inputs(cls):
+        """Returns those of the encoder; position and id of a token, [M, 1]."""
+        return (*super().network_inputs(), POSITIONS, _IDS)
+
+    def settings(self):
+        """Returns `within_word_masking`."""
+        return {"within_word_masking": self.within_word_masking}
+
+    @classmethod
+    def count(cls, outputs, fields):
+        """Returns the number of tokens that are not cut off."""
+        return np.count_nonzero(outputs["tokens"][0] != b"")
+
+    @classmethod
+    def records(cls, fields, outputs, names):
+        """Returns `score`, `tokens` and `log_probabilities`."""
+        return {name: plain(outputs[name])[0] for name in reversed(cls.reads)}
+
+    @classmethod
+    def typed(cls, fields, outputs, labels):
+        """Returns a Likelihood."""
+        found = cls.records(fields, outputs, set())
+        return Likelihood(
+            found["score"],
+            tuple(found["tokens"]),
+            tuple(found["log_probabilities"]),
+        )
