@@ -129,6 +129,7 @@ SCRIPTS = [
     "run_swag",
     "run_ner",
     "extract_features",
+    "embed",
     "score_squad",
     "convert_checkpoint",
     "export_savedmodel",

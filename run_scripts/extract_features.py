@@ -10,7 +10,7 @@ same numbers unrounded in 0.4 of the space. The checkpoint may have any format
 that convert_checkpoint reads. The same command resumes a stopped run.
 """
 
-from bert_tf.workflows import feature_extraction
+from bert_tf.workflows.features import feature_extraction
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(feature_extraction.FeatureConfig)

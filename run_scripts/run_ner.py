@@ -30,7 +30,8 @@ def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.ner import Ner
-    from bert_tf.workflows import fine_tuning, ner_features
+    from bert_tf.workflows import fine_tuning
+    from bert_tf.workflows.features import ner_features
 
     data = common_flags.config(NerData, FLAGS)
     config = common_flags.config(NerConfig, FLAGS)

@@ -242,6 +242,11 @@ def read_columns(
         has two columns, or only some of the required inputs have columns.
     """
     given = (config.text_a_column, config.text_b_column)
+    if config.text_b_column and len(ranks) < 2:
+        raise ValueError(
+            f"--text_b_column={config.text_b_column}: this model reads one "
+            f"text, {min(ranks)}. Omit the flag."
+        )
     columns = zip(sorted(ranks), given, strict=False)
     columns = [(name, column) for name, column in columns if column]
     for word in config.columns:

@@ -40,6 +40,8 @@ COMMANDS = {
     "run_ner": f"--data_dir=conll2003 {_FINE_TUNE} --output_dir=out --do_train",
     "extract_features": "--input_file=text/one.txt --output_file=out "
     "--init_checkpoint=model --max_seq_length=16 --layers=-1",
+    "embed": "--input_file=text/one.txt --model_dir=model "
+    "--output_file=out.npy",
     "export_savedmodel": "--model_dir=model --export_dir=out",
     "convert_checkpoint": "--from=model --output_dir=out --to=google",
     "predict": "--export_dir=export --input_file=text/one.txt "

@@ -175,7 +175,7 @@ CASES = [
         "run/logs/dev/steps.jsonl:2 is not JSON",
         {
             "run/eval_results.json": _json(_EVALUATED),
-            "run/logs/dev/steps.jsonl": b'{"step": 1, "loss": 2.0}\n{"step"',
+            "run/logs/dev/steps.jsonl": b'{"step": 1}\n{"step"\n',
         },
     ),
     Case("glue_table", "--run_dirs=", "--run_dirs= has an empty entry"),

@@ -68,7 +68,31 @@ _OWN = (
 )
 _SCORES = "--data_file=squad/dev-v1.1.json --predictions_file=predictions.json"
 
+_EMBEDDED = [
+    Case("embed", flags, message, {"text/one.txt": content})
+    for flags, message, content in (
+        (
+            "",
+            "text/one.txt:2 has no text, so it has no vector. Remove",
+            b"a\n\n",
+        ),
+        ("", "text/one.txt has no rows", b""),
+        ("--input_format=jsonl", "one.txt:1: text is missing", b'{"a": "x"}'),
+        ("--text_a_column=b", "no column 'b'", b"a\tc\nx\ty\n"),
+        (
+            "--text_a_column=a --text_b_column=c",
+            "--text_b_column=c: this model reads one text, text. Omit",
+            b"a\tc\nx\ty\n",
+        ),
+        ("--layers=9", "--layers has '9'; expected integers", b"a\n"),
+        ("--input_file=-", "--input_file=- should be a file: it is", b"a\n"),
+        ("--id_column=a", "an array has no ids. Give", b"a\n"),
+        ("--output_file=out", "should end in .npy or .parquet", b"a\n"),
+        ("--output_file=none/x.npy", "No such file", b"a\n"),
+    )
+]
 CASES = [
+    *_EMBEDDED,
     *(
         Case(
             script,

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
-from bert_tf.workflows import feature_extraction
+from bert_tf.workflows.features import feature_extraction
 from run_scripts import extract_features
 from tfrecords.io import atomic_files, json_files
 

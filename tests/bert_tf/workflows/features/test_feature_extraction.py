@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.workflows import feature_extraction
+from bert_tf.workflows.features import feature_extraction
 
 VOCAB = ["[PAD]", "the", "caf\u00e9"]
 

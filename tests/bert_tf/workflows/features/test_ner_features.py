@@ -12,8 +12,9 @@ from contracts import tasks
 from bert_tf.model import models
 from bert_tf.tasks import ner
 from bert_tf.training import strategies
-from bert_tf.workflows import fine_tuning, ner_features
+from bert_tf.workflows import fine_tuning
 from bert_tf.workflows.configs import NerConfig
+from bert_tf.workflows.features import ner_features
 from tfrecords.reading import word_features
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer

@@ -1,0 +1,1 @@
+"""Texts and an encoder -> files of its hidden states, or of vectors."""
