@@ -68,7 +68,8 @@ test-engines: $(ENGINES_VENV)/.installed
 	$(ENGINES_VENV)/bin/python -m pytest tests/tfrecords/engines \
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
 	  tests/tfrecords/tables tests/tfrecords/tasks/test_glue_rows.py \
-	  tests/bert_tf/serving/test_text_rows.py $(ARGS)
+	  tests/bert_tf/serving/test_text_rows.py \
+	  tests/bert_tf/workflows/features/test_embedding.py $(ARGS)
 
 # The page of bert-explore in a headless browser, which is installed on Debian
 # if the user is root.
@@ -104,7 +105,9 @@ parity: $(PARITY_VENV)/.installed
 	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(RUNTIMES)/test_compatibility.py \
-	  $(HUGGING_FACE)/test_peer.py $(HUGGING_FACE)/test_pickles.py $(ARGS)
+	  $(HUGGING_FACE)/test_peer.py $(HUGGING_FACE)/test_pickles.py \
+	  tests/bert_tf/tasks/retrieval tests/bert_tf/workflows/test_retrieval.py \
+	  $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as

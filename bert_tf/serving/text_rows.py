@@ -41,9 +41,10 @@ class InputConfig(Options):
     )
     input_format: str = option(
         "auto",
-        "auto: csv, tsv, jsonl or parquet if the file name ends so; otherwise "
-        "tsv if columns are given, jsonl if the model needs more than one "
-        "text, and text. csv has commas and quotes; in tsv, quotes are text.",
+        "auto: csv, tsv, jsonl (also json, ndjson) or parquet if the file name "
+        "ends so; otherwise tsv if columns are given, jsonl if the model needs "
+        "more than one text, and text. csv has commas and quotes; in tsv, "
+        "quotes are text.",
         choices=("auto", "text", "tsv", "csv", "jsonl", "parquet"),
     )
     columns: tuple[str, ...] = option(
@@ -242,11 +243,6 @@ def read_columns(
         has two columns, or only some of the required inputs have columns.
     """
     given = (config.text_a_column, config.text_b_column)
-    if config.text_b_column and len(ranks) < 2:
-        raise ValueError(
-            f"--text_b_column={config.text_b_column}: this model reads one "
-            f"text, {min(ranks)}. Omit the flag."
-        )
     columns = zip(sorted(ranks), given, strict=False)
     columns = [(name, column) for name, column in columns if column]
     for word in config.columns:
@@ -507,6 +503,7 @@ def parse_object(
         return None
     where = f"{source}:{number}"
     try:
+        table_files.check_not_list(line, number, where)
         fields = json_files.parse(line, where)
         if "\\u" in line:  # JSON may escape an unpaired surrogate.
             text = json.dumps(fields, ensure_ascii=False)

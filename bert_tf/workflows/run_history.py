@@ -141,6 +141,11 @@ def _version(name: str) -> str:
         return "not installed"
 
 
+def log_path(run_dir: str, split: str) -> str:
+    """Returns the path of the log of a split."""
+    return os.path.join(run_dir, "logs", split, reporting.LOG)
+
+
 def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:
     """Returns the logged values of each step of a run, by step.
 
@@ -151,7 +156,7 @@ def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:
     Raises:
       ValueError: if there is no log, or a line is invalid.
     """
-    path = os.path.join(run_dir, "logs", split, reporting.LOG)
+    path = log_path(run_dir, split)
     log = {}
     try:
         with open(path, "rb") as file:

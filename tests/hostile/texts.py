@@ -81,7 +81,7 @@ _EMBEDDED = [
         ("--text_a_column=b", "no column 'b'", b"a\tc\nx\ty\n"),
         (
             "--text_a_column=a --text_b_column=c",
-            "--text_b_column=c: this model reads one text, text. Omit",
+            "--text_b_column=c: a vector is of one text. Omit the flag",
             b"a\tc\nx\ty\n",
         ),
         ("--layers=9", "--layers has '9'; expected integers", b"a\n"),
@@ -91,8 +91,28 @@ _EMBEDDED = [
         ("--output_file=none/x.npy", "No such file", b"a\n"),
     )
 ]
+_ROWS = {
+    "corpus.jsonl": b'{"id": "d1", "text": "the cat"}\n',
+    "queries.jsonl": b'{"id": "q1", "text": "a cat"}\n',
+    "qrels": b"q1 0 d1 1\n",
+}
+_RETRIEVED = [
+    Case("score_retrieval", flags, message, _ROWS | files)
+    for flags, message, files in (
+        ("--output_file=qrels", "is the same file as --judgements", {}),
+        ("--baselines=bm", "--baselines=bm should be some of tfidf, bm25", {}),
+        ("--id_column=_id", "queries.jsonl:1: no column '_id'", {}),
+        ("", "queries.jsonl: no query has judgements", {"qrels": b"x 0 d1 1"}),
+        ("", "judged documents, such as 'd2'; it has", {"qrels": b"q1 0 d2 1"}),
+        ("", "qrels:1 is 'q1 d1'; expected query", {"qrels": b"q1 d1\n"}),
+        ("", "queries.jsonl is empty", {"queries.jsonl": b""}),
+        ("", "corpus.jsonl is empty", {"corpus.jsonl": b""}),
+        ("--pooling=cls --layers=7", "--layers has '7'", {}),
+    )
+]
 CASES = [
     *_EMBEDDED,
+    *_RETRIEVED,
     *(
         Case(
             script,

@@ -182,13 +182,7 @@ def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
         if not line.strip():
             continue
         where = f"{path}:{number}"
-        if number == 1 and line.lstrip().startswith("["):
-            raise ValueError(
-                f"{where}: the file is a JSON list, not JSON lines. Write one "
-                'object a line, such as {"text": "...", "label": "..."}: '
-                'pandas.read_json(...).to_json(..., orient="records", '
-                "lines=True) does."
-            )
+        check_not_list(line, number, where)
         row = json_files.parse(line, where)
         if "\\u" in line:  # JSON may escape an unpaired surrogate.
             text = json.dumps(row, ensure_ascii=False)
@@ -199,18 +193,32 @@ def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
         yield number, [row.get(name) for name in header]
 
 
+def check_not_list(line: str, number: int, where: str) -> None:
+    """Raises ValueError if the first of JSON lines begins a list."""
+    if number == 1 and line.lstrip().startswith("["):
+        raise ValueError(
+            f"{where}: the file is a JSON list, not JSON lines. Write one "
+            'object a line, such as {"text": "...", "label": "..."}: '
+            'pandas.read_json(...).to_json(..., orient="records", '
+            "lines=True) does."
+        )
+
+
 def _parquet_cells(path, columns) -> Iterator[tuple[int, list]]:
     with _open_parquet(path) as file:
         header = list(file.schema_arrow.names)
         yield 1, header
-        names = [x for x in header if columns is None or x in columns]
+        names = None if columns is None else {*columns} & {*header}
         number = 0
         for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-            nulls = [None] * batch.num_rows
-            values = [
-                batch.column(name).to_pylist() if name in names else nulls
-                for name in header
-            ]
+            if names is None:
+                values = [column.to_pylist() for column in batch.columns]
+            else:
+                nulls = [None] * batch.num_rows
+                values = [
+                    batch.column(name).to_pylist() if name in names else nulls
+                    for name in header
+                ]
             for row in zip(*values, strict=True):
                 number += 1
                 yield number, list(row)
@@ -248,10 +256,12 @@ def class_names(path: str, input_format: str, column: str) -> tuple[str, ...]:
         content = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
     try:
         feature = json.loads(content)["info"]["features"][column]
-        names = feature.get("feature", feature)["names"]
+        feature = feature.get("feature", feature)
+        if feature["_type"] != "ClassLabel":
+            return ()
+        return tuple(map(str, feature["names"]))
     except (ValueError, KeyError, TypeError, AttributeError):
-        return ()  # Of another tool, or no ClassLabel.
-    return tuple(map(str, names))
+        return ()  # Of another tool, or no feature.
 
 
 def to_cell(value: Any, where: str) -> Cell:

@@ -174,6 +174,7 @@ def read_rows(
     statistics = statistics or ReadStatistics()
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
+    ids = _ids_of_names(task, path) if is_labelled else None
     for line, cells in _read_columns(
         path,
         task.input_format,
@@ -190,7 +191,7 @@ def read_rows(
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)
         }
-        yield _make_row(task, row, where)
+        yield _make_row(task, row, where, ids)
         statistics.rows += 1
     if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
@@ -243,7 +244,33 @@ def _read_columns(
             )
 
 
-def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
+def _ids_of_names(task, path: str) -> list[int] | None:
+    """Returns the ids of the classes that a file names, in its own order.
+
+    None if it names none, or none of the task's: then its ids are the task's.
+    """
+    if task.label_columns or task.is_regression:
+        return None
+    names = table_files.class_names(path, task.input_format, task.label_column)
+    if not set(names) & set(task.labels):
+        return None
+    unknown = [name for name in names if name not in task.labels]
+    if unknown:
+        raise ValueError(
+            f"{path} has ids of {shortened(', '.join(names), 300)}, of which "
+            f"{unknown[0]!r} is not one of {task.name}'s labels: "
+            f"{shortened(', '.join(task.labels), 300)}. Give --labels with all "
+            "of them, or correct the file."
+        )
+    return [task.labels.index(name) for name in names]
+
+
+def _make_row(
+    task,
+    cells: Mapping[str, table_files.Cell],
+    where: str,
+    ids: Sequence[int] | None,
+) -> Row:
     """Returns a row, of cells whose keys are those of `GlueTask.columns`."""
     texts = []
     for number, name in enumerate(task.text_columns):
@@ -255,7 +282,7 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
             )
     label = weight = None
     if "label" in cells:
-        label = _parse_label(task, cells["label"], where)
+        label = _parse_label(task, cells["label"], where, ids)
     elif "label_0" in cells:
         flags = [cells[f"label_{i}"] for i in range(len(task.label_columns))]
         label = _indicated(task, flags, where)
@@ -279,11 +306,11 @@ def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
         )
 
 
-def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
+def _parse_label(task, cell: table_files.Cell, where: str, ids) -> Label:
     if task.multi_label:
         labels = _split(cell, task.label_separator)
         return tuple(
-            sorted({_class_id(task, label, where) for label in labels})
+            sorted({_class_id(task, label, where, ids) for label in labels})
         )
     if not isinstance(cell, str):
         raise ValueError(
@@ -292,7 +319,7 @@ def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
             "several."
         )
     if not task.is_regression:
-        return _class_id(task, cell, where)
+        return _class_id(task, cell, where, ids)
     low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
     score = _number(cell)
     if not low <= score <= high:
@@ -303,8 +330,10 @@ def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
     return score
 
 
-def _class_id(task, label: str, where: str) -> int:
-    """Returns the id of a label, which may be the id itself."""
+def _class_id(task, label: str, where: str, ids) -> int:
+    """Returns the id of a label, which may be an id of the file's `ids`."""
+    if ids and label.isdecimal() and int(label) < len(ids):
+        return ids[int(label)]
     if label in task.labels:
         return task.labels.index(label)
     # As in files of Hugging Face's datasets. Not if labels are numbers.

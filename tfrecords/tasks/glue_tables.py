@@ -312,7 +312,7 @@ class GlueData(Options):
         "label is a number to predict (regression). Default: the values of the "
         "label column of --train_file, sorted, unless they are numbers; or the "
         "names that a Parquet file has for them. A file may also have the ids, "
-        "from 0. Without a train file, they are those of the model.",
+        "from 0. A model that is evaluated without a train file has its own.",
     )
     multi_label: bool = option(
         False,

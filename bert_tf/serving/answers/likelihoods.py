@@ -1,7 +1,7 @@
 """Texts -> log-probability of each token given the others, and their sum.
 
 Shapes: N texts, s length of the longest row in a batch, T tokens of the longest
-text, M tokens of all texts, V vocabulary.
+text, M tokens of all texts, m of some, V vocabulary.
 """
 
 from typing import NamedTuple
@@ -12,6 +12,7 @@ import tensorflow as tf
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Kind, plain
 from bert_tf.serving.answers.masks import POSITIONS, FillMask
+from tfrecords import schema
 
 _IDS = "masked_lm_ids"
 # Of a WordPiece that continues a word.
@@ -67,44 +68,48 @@ class PseudoLogLikelihood(Kind):
 
     misfit = FillMask.misfit
 
-    def encode(self, text: tf.Tensor):
-        """Returns a row for each token of the texts, in which it is masked.
+    def _places(self, batch) -> tf.Tensor:
+        """Returns row and position of each token, [M, 2] int64."""
+        columns = tf.range(tf.shape(batch["input_mask"])[1])
+        last = tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True) - 1
+        return tf.where((columns > 0) & (columns < last))
 
-          text                 the cat
+    def mask(self, batch, places: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Returns a row for each of some tokens, in which it is masked.
+
+          input_word_ids       CLS the cat SEP
+
           input_word_ids       CLS MASK cat SEP     CLS the MASK SEP
           masked_lm_positions      1                         2
           masked_lm_ids            the                       cat
 
         Args:
-          text: [N] string.
+          batch: `schema.ENCODER_INPUTS`, each [N, s] int32.
+          places: [m, 2] int64, row and position of m tokens.
 
         Returns:
-          `schema.ENCODER_INPUTS`, each [M, s] int32; `masked_lm_positions` and
-          `masked_lm_ids`, [M, 1] int32; and `num_tokens` [N] int64.
+          `schema.ENCODER_INPUTS`, each [m, s] int32; `masked_lm_positions` and
+          `masked_lm_ids`, [m, 1] int32.
         """
-        tokenizer = self.tokenizer
-        batch = batches.pack(tokenizer, self.max_seq_length, tokenizer(text))
         ids = batch["input_word_ids"]
         columns = tf.range(tf.shape(ids)[1])
-        last = tf.reduce_sum(batch["input_mask"], axis=1, keepdims=True) - 1
-        is_token = (columns > 0) & (columns < last)  # [N, s]
-        places = tf.where(is_token)  # [M, 2]: row and position.
         rows, positions = tf.unstack(tf.cast(places, tf.int32), axis=1)
-        is_masked = columns == positions[:, tf.newaxis]  # [M, s]
+        is_masked = columns == positions[:, tf.newaxis]  # [m, s]
         if self.within_word_masking:
             words = self._words(ids)
             is_word = tf.gather(words, rows) == tf.gather_nd(
                 words[..., tf.newaxis], places
             )
             is_masked = is_word & (columns >= positions[:, tf.newaxis])
-        masked = {name: tf.gather(x, rows) for name, x in batch.items()}
+        masked = {
+            name: tf.gather(batch[name], rows) for name in schema.ENCODER_INPUTS
+        }
         masked["input_word_ids"] = tf.where(
-            is_masked, tokenizer.mask_id, masked["input_word_ids"]
+            is_masked, self.tokenizer.mask_id, masked["input_word_ids"]
         )
         return masked | {
             POSITIONS: positions[:, tf.newaxis],
             _IDS: tf.gather_nd(ids, places)[:, tf.newaxis],
-            "num_tokens": tf.math.count_nonzero(is_token, axis=1),
         }
 
     def _words(self, ids: tf.Tensor) -> tf.Tensor:
@@ -124,20 +129,39 @@ class PseudoLogLikelihood(Kind):
         return {"log_probabilities": found}
 
     def network(self, batch):
-        """Returns the same of any number of rows, a few at a time."""
-        inputs = {name: batch[name] for name in self.network_inputs()}
-        shapes = {"log_probabilities": [None]}
-        found = batches.in_parts(self.rows_network, inputs, shapes)
-        return {name: value[:, :1] for name, value in found.items()}
+        """Returns `log_probabilities` [M, 1] float32 of all tokens of texts.
+
+        Rows are masked and predicted a few at a time, so that memory does not
+        grow with their number.
+        """
+        places = self._places(batch)
+        inputs = {
+            "row": places[:, :1],
+            "position": places[:, 1:],
+            "input_mask": tf.ones_like(places[:, :1], tf.int32),
+        }
+
+        def predict(part):
+            places = tf.concat([part["row"], part["position"]], axis=1)
+            places = tf.ensure_shape(places, [None, 2])
+            rows = batches.without_padding(self.mask(batch, places))
+            return self.rows_network(rows)
+
+        return batches.in_parts(predict, inputs, {"log_probabilities": [1]})
 
     def decode(self, numbers, batch):
         """Returns the outputs in the class's description."""
-        lengths = batch["num_tokens"]
-        values = tf.RaggedTensor.from_row_lengths(
-            numbers["log_probabilities"][:, 0], lengths
-        )
-        tokens = self.tokenizer.detokenize(batch[_IDS])
-        tokens = tf.RaggedTensor.from_row_lengths(tokens, lengths)
+        places = self._places(batch)
+        num_texts = tf.shape(batch["input_mask"], tf.int64)[0]
+
+        def by_text(values):
+            return tf.RaggedTensor.from_value_rowids(
+                values, places[:, 0], nrows=num_texts
+            )
+
+        values = by_text(numbers["log_probabilities"][:, 0])
+        ids = tf.gather_nd(batch["input_word_ids"], places)
+        tokens = by_text(self.tokenizer.detokenize(ids[:, tf.newaxis]))
         return {
             "score": tf.reduce_sum(values, axis=1),
             "tokens": tokens.to_tensor(""),

@@ -470,10 +470,10 @@ def choose_format(path, num_needed, given="auto"):
     """
     if given != "auto":
         return given
-    ending = path.lower().rpartition(".")[2]
-    if ending in ("jsonl", "ndjson", "json"):
+    _, dot, ending = path.lower().rpartition(".")
+    if dot and ending in ("jsonl", "ndjson", "json"):
         return "jsonl"
-    if ending in ("csv", "tsv"):
+    if dot and ending in ("csv", "tsv"):
         return ending
     return "text" if num_needed == 1 else "jsonl"
 

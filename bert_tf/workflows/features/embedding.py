@@ -9,10 +9,10 @@ Shapes: N rows, E size of a vector.
 
 import contextlib
 import dataclasses
-import functools
 import hashlib
 import io
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import IO, Any
@@ -35,30 +35,18 @@ from tfrecords.options import (
 
 # A killed run loses at most one part. In a part, batches are of similar length.
 _ROWS_PER_PART = 4096
-_KIND = "sentence_embedding"
 _RANKS = {"text": 1}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig(text_rows.InputConfig, CheckpointOptions):
-    """Which texts, which model, and where to write the vectors."""
+class VectorOptions(CheckpointOptions):
+    """Which model, and how it computes the vector of a text."""
 
     model_dir: str = option(
         REQUIRED,
         "Folder of a run or model, such as one of sentence-transformers, or a "
         "checkpoint of any format that convert_checkpoint reads.",
         reads=True,
-    )
-    output_file: str = option(
-        REQUIRED,
-        "File to write, atomically: .npy, an array [rows, size]; or .parquet, "
-        "with the line, the id and the vector of each row.",
-        writes="file",
-    )
-    prompt: str = option(
-        "",
-        "Text put before each text, such as 'query: ', for models that were "
-        "trained so.",
     )
     pooling: str | None = option(
         None,
@@ -77,16 +65,33 @@ class EmbeddingConfig(text_rows.InputConfig, CheckpointOptions):
         at_least=5,
         at_most=MAX_SEQ_LENGTH,
     )
-    dtype: str = option(
-        "float32",
-        "Type of the numbers that are written.",
-        choices=("float32", "float16"),
-    )
     batch_size: int = option(
         64,
         "Maximum number of texts in one call of the model.",
         at_least=1,
         at_most=MAX_BATCH_SIZE,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingConfig(text_rows.InputConfig, VectorOptions):
+    """Which texts, which model, and where to write the vectors."""
+
+    output_file: str = option(
+        REQUIRED,
+        "File to write, atomically: .npy, an array [rows, size]; or .parquet, "
+        "with the line, the id and the vector of each row.",
+        writes="file",
+    )
+    prompt: str = option(
+        "",
+        "Text put before each text, such as 'query: ', for models that were "
+        "trained so.",
+    )
+    dtype: str = option(
+        "float32",
+        "Type of the numbers that are written.",
+        choices=("float32", "float16"),
     )
 
     def __post_init__(self):
@@ -101,6 +106,16 @@ class EmbeddingConfig(text_rows.InputConfig, CheckpointOptions):
                 f"--id_column={self.id_column}: an array has no ids. Give an "
                 "--output_file that ends in .parquet, or omit the flag: row i "
                 "of the array is row i of the input."
+            )
+        if _key(self) in ("line", "embedding"):
+            raise ValueError(
+                f"--id_column={self.id_column} is also the name of a column "
+                "that is written. Rename the column of the input."
+            )
+        if self.text_b_column:
+            raise ValueError(
+                f"--text_b_column={self.text_b_column}: a vector is of one "
+                "text. Omit the flag."
             )
         if not os.path.isfile(self.input_file):
             raise ValueError(
@@ -124,63 +139,119 @@ def embed(config: EmbeddingConfig) -> int:
     if config.output_file.endswith(".parquet"):
         with libraries.extra("parquet", f"Writing {config.output_file}"):
             import pyarrow.parquet  # noqa: F401
-    num_rows, digest = _check_rows(config)
-    from bert_tf.checkpoint.checkpoint import Checkpoint
-    from bert_tf.serving.predictor import Predictor
-
-    given = Checkpoint.open(
-        config.model_dir,
-        accept_tokenizer_differences=config.accept_tokenizer_differences,
-    )
-    if given.vocabulary is None:
-        raise ValueError(
-            f"{config.model_dir} has no vocabulary. Copy its vocab.txt there."
-        )
-    if not given.sentence_embedding:
-        logging.info(
-            "%s is no folder of sentence-transformers: a vector is the %s of "
-            "the tokens of a text. A model that was not trained for vectors "
-            "gives weak ones.",
-            config.model_dir,
-            config.pooling or "mean",
-        )
-    model = given.build(dtype="float32")
-    predictor = Predictor(
-        model,
-        given.tokenizer([]),
-        kind=_KIND,
-        pooling=config.pooling,
-        layers=config.layers,
-        max_seq_length=config.max_seq_length,
-    )
-    parts = _Parts(config, predictor)
-    starts = range(0, num_rows, _ROWS_PER_PART)
-    join = _join_npy
-    if config.output_file.endswith(".parquet"):
-        join = functools.partial(_join_parquet, _key(config))
+    sizes, digests = _check_rows(config)
+    given, embedder = open_embedder(config, config.prompt)
+    predictor = embedder.predictor
+    parts = _Parts(config, embedder, digests)
+    steps = predictor.answers.steps.tensors()
     part_files.write(
         config.output_file,
         {
-            "input": digest,  # Of the rows that were checked.
+            "input": digests,  # Of the rows that were checked.
             "weights": given.sha256(),
             "config": given.config.to_dict(),
             "vocabulary": predictor.tokenizer.sha256,
             **predictor.tokenizer.rules,
             **predictor.answers.settings(),
+            "tensors": {
+                name: hashlib.sha256(x.tobytes()).hexdigest()
+                for name, x in steps.items()
+            },
             "layers": list(predictor.answers.layers),
             "max_seq_length": predictor.max_seq_length,
             "prompt": config.prompt,
             "dtype": config.dtype,
             "rows_per_part": _ROWS_PER_PART,
         },
-        [min(_ROWS_PER_PART, num_rows - start) for start in starts],
+        sizes,
         parts.make,
-        join,
+        parts.join,
         unit="texts",
     )
-    parts.warn_of_cut()
-    logging.info("%s  rows %d", config.output_file, num_rows)
-    return num_rows
+    warn_of_cut(parts.num_cut, sum(sizes), predictor)
+    logging.info("%s  rows %d", config.output_file, sum(sizes))
+    return sum(sizes)
+
+
+def open_embedder(options: VectorOptions, prompt: str):
+    """Returns the Checkpoint of a model, and its Embedder.
+
+    Raises:
+      ValueError: if there is no model, it has no vocabulary, or a setting does
+        not apply to it.
+    """
+    from bert_tf.checkpoint.checkpoint import Checkpoint
+    from bert_tf.serving.predictor import Predictor
+
+    given = Checkpoint.open(
+        options.model_dir,
+        accept_tokenizer_differences=options.accept_tokenizer_differences,
+    )
+    if given.vocabulary is None:
+        raise ValueError(
+            f"{options.model_dir} has no vocabulary. Copy its vocab.txt there."
+        )
+    if not given.sentence_embedding:
+        logging.info(
+            "%s is no folder of sentence-transformers: vectors have pooling "
+            "%s. A model that was not trained for vectors gives weak ones.",
+            options.model_dir,
+            options.pooling or "mean",
+        )
+    model = given.build(dtype="float32")
+    predictor = Predictor(
+        model,
+        given.tokenizer([]),
+        kind="sentence_embedding",
+        pooling=options.pooling,
+        layers=options.layers,
+        max_seq_length=options.max_seq_length,
+    )
+    return given, Embedder(predictor, options.batch_size, prompt)
+
+
+class Embedder:
+    """Texts -> vectors, in batches of similar length.
+
+    Args:
+      predictor: a Predictor of kind sentence_embedding.
+      batch_size: maximum number of texts in one call of the model.
+      prompt: put before each text.
+    """
+
+    def __init__(self, predictor, batch_size: int, prompt: str = ""):
+        self.predictor, self.batch_size = predictor, batch_size
+        self.prompt = prompt
+        self.num_texts = self.num_cut = 0
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Returns [N, E] float32."""
+        from bert_tf.serving import row_outputs
+
+        predictor = self.predictor
+        rows = [
+            text_rows.Row(i, {"text": self.prompt + text})
+            for i, text in enumerate(texts)
+        ]
+        found: dict[int, np.ndarray] = {}
+        for batch in row_outputs.batches_of(rows, _RANKS, self.batch_size):
+            self.num_cut += row_outputs.count_cut(
+                batch, _RANKS, predictor.max_seq_length, predictor.num_tokens
+            )
+            inputs = row_outputs.make_inputs(batch, _RANKS)
+            vectors = predictor.signatures["text"](**inputs)["embedding"]
+            numbers = [row.line for row in batch]
+            found |= zip(numbers, vectors.numpy(), strict=True)
+        self.num_texts += len(rows)
+        return np.stack([found[i] for i in range(len(rows))])
+
+
+def warn_of_cut(num_cut: int, num_texts: int, predictor) -> None:
+    """Logs how many of all texts were cut."""
+    from bert_tf.serving import row_outputs
+
+    limit = predictor.max_seq_length
+    row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
 
 
 class _Parts:
@@ -188,64 +259,70 @@ class _Parts:
 
     Args:
       config: file and settings.
-      predictor: answers with vectors.
+      embedder: texts -> vectors.
+      digests: of the rows of each part.
+
+    Attributes:
+      num_cut: number of texts that were cut, after `join`.
     """
 
-    def __init__(self, config: EmbeddingConfig, predictor):
-        self.config, self.predictor = config, predictor
-        self.rows = _read_rows(config)
-        self.next_part = self.num_rows = self.num_cut = 0
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        embedder: Embedder,
+        digests: Sequence[str],
+    ):
+        self.config, self.embedder, self.digests = config, embedder, digests
+        self.parts = enumerate(_read_parts(config))
+        self.num_cut = 0
 
     def make(self, number: int) -> bytes:
-        """Returns a part as .npz; the numbers of later calls are higher."""
-        skipped = (number - self.next_part) * _ROWS_PER_PART
-        rows = itertools.islice(self.rows, skipped, skipped + _ROWS_PER_PART)
-        lines, texts, ids = zip(*rows, strict=True)
-        self.next_part = number + 1
+        """Returns a part as .npz; the numbers of later calls are higher.
+
+        Raises:
+          ValueError: if the file has changed since it was checked, or a number
+            is too large for float16.
+        """
+        rows = next((x for i, x in self.parts if i == number), [])
+        if _digest(rows) != self.digests[number]:
+            raise ValueError(
+                f"{self.config.input_file} has changed since the run began. "
+                "Run the command again."
+            )
+        before = self.embedder.num_cut
+        vectors = self.embedder([text for _, text, _ in rows])
+        vectors = vectors.astype(self.config.dtype)
+        if not np.isfinite(vectors).all():
+            raise ValueError(
+                f"{self.config.input_file}: a text from line {rows[0][0]} to "
+                f"{rows[-1][0]} has a vector with a number that is not finite "
+                f"as {self.config.dtype}. Use --dtype=float32; or the model's "
+                "weights are damaged."
+            )
+        names = json.dumps([name for *_, name in rows]).encode()
         file = io.BytesIO()
         np.savez(
             file,
-            line=np.array(lines, np.int64),
-            id=np.array(ids),
-            embedding=self._vectors(texts).astype(self.config.dtype),
+            line=np.array([line for line, *_ in rows], np.int64),
+            ids=np.frombuffer(names, np.uint8),
+            embedding=vectors,
+            num_cut=self.embedder.num_cut - before,
         )
         return file.getvalue()
 
-    def _vectors(self, texts: Sequence[str]) -> np.ndarray:
-        """Returns [N, E] float32."""
-        from bert_tf.serving import row_outputs
-
-        embed = self.predictor.signatures["text"]
-        rows = [
-            text_rows.Row(i, {"text": self.config.prompt + text})
-            for i, text in enumerate(texts)
-        ]
-        found: dict[int, np.ndarray] = {}
-        for batch in row_outputs.batches_of(
-            rows, _RANKS, self.config.batch_size
-        ):
-            self.num_cut += row_outputs.count_cut(
-                batch,
-                _RANKS,
-                self.predictor.max_seq_length,
-                self.predictor.num_tokens,
-            )
-            vectors = embed(**row_outputs.make_inputs(batch, _RANKS))
-            numbers = [row.line for row in batch]
-            found |= zip(numbers, vectors["embedding"].numpy(), strict=True)
-        self.num_rows += len(rows)
-        return np.stack([found[i] for i in range(len(rows))])
-
-    def warn_of_cut(self) -> None:
-        """Logs how many texts of the parts that were made are cut."""
-        limit = self.predictor.max_seq_length
-        from bert_tf.serving import row_outputs
-
-        row_outputs.warn_of_cut(self.num_cut, self.num_rows, limit, True)
+    def join(
+        self, file: IO[bytes], parts: Callable[[], Iterator[bytes]]
+    ) -> None:
+        """Writes the file, keeping one part at a time in memory."""
+        self.num_cut = sum(int(_array(part, "num_cut")) for part in parts())
+        if self.config.output_file.endswith(".parquet"):
+            _join_parquet(_key(self.config), file, parts)
+        else:
+            _join_npy(file, parts)
 
 
 def _join_npy(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes an array, keeping one part at a time in memory."""
+    """Writes an array."""
     num_rows = sum(len(_array(part, "line")) for part in parts())
     for number, part in enumerate(parts()):
         vectors = _array(part, "embedding")
@@ -271,7 +348,7 @@ def _join_parquet(
             kind = pyarrow.from_numpy_dtype(vectors.dtype)
             columns: dict[str, Any] = {"line": _array(part, "line")}
             if id_name:
-                columns[id_name] = _array(part, "id").tolist()
+                columns[id_name] = json.loads(_array(part, "ids").tobytes())
             columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(
                 pyarrow.array(vectors.ravel(), kind), vectors.shape[1]
             )
@@ -288,37 +365,62 @@ def _array(part: bytes, name: str) -> np.ndarray:
         return content[name]
 
 
-def _check_rows(config: EmbeddingConfig) -> tuple[int, str]:
-    """Returns the number of rows, and a digest of texts and ids."""
-    digest, num_rows = hashlib.sha256(), 0
-    for _, text, name in _read_rows(config):
-        digest.update(f"{len(text)} {text} {name}\n".encode())
-        num_rows += 1
-    if not num_rows:
+def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
+    """Returns the number of rows of each part, and a digest of them."""
+    found = [(len(rows), _digest(rows)) for rows in _read_parts(config)]
+    if not found:
         raise ValueError(
             f"{config.input_file} has no rows. Give a file with a text."
         )
-    return num_rows, digest.hexdigest()
+    sizes, digests = zip(*found, strict=True)
+    return list(sizes), list(digests)
+
+
+def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
+    return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+
+def _read_parts(
+    config: EmbeddingConfig,
+) -> Iterator[list[tuple[int, str, str]]]:
+    """Yields line, text and id, or "" without ids, of the rows of a part."""
+    rows = _read_rows(config)
+    while part := list(itertools.islice(rows, _ROWS_PER_PART)):
+        yield part
 
 
 def _read_rows(config: EmbeddingConfig) -> Iterator[tuple[int, str, str]]:
     """Yields line, text and id, or "" without ids, of each row.
 
     Raises:
-      ValueError: naming file and line, if a row has no text or no id.
+      ValueError: naming file and line, if a row has no text or no id; or if
+        the ids of a format are not read so.
     """
-    columns = bool(text_rows.read_columns(config, _RANKS))
-    input_format = text_rows.choose_format(config, _RANKS, columns)
-    given = config
-    if input_format not in ("csv", "tsv"):  # All keys are read.
+    columns = text_rows.read_columns(config, _RANKS)
+    input_format = text_rows.choose_format(config, _RANKS, bool(columns))
+    given, name = config, config.id_column
+    if name and input_format == "text":
+        raise ValueError(
+            f"--id_column={name}: lines of text have no ids. Omit it, or give "
+            "a table."
+        )
+    if input_format not in ("csv", "tsv"):
+        if name in {"text", *(column for _, column in columns)}:
+            raise ValueError(
+                f"--id_column={name} is also the name of the text, which is "
+                "read from it or takes its place. Rename one of them."
+            )
+        # All keys are read.
         given = dataclasses.replace(config, id_column=None)
     parse = text_rows.make_parser(given, config.input_file, _RANKS)
+    if name and input_format in ("csv", "tsv"):
+        name = _key(config)
     with text_rows.open_lines(config.input_file) as lines:
         for group in text_rows.make_groups(lines, parse, _ROWS_PER_PART):
             for row in group:
                 if isinstance(row, text_rows.BadLine):
                     raise ValueError(row.message)
-                yield row.line, *_check(row, _key(config), config.input_file)
+                yield row.line, *_check(row, name, config.input_file)
 
 
 def _key(config: EmbeddingConfig) -> str | None:
@@ -330,7 +432,8 @@ def _key(config: EmbeddingConfig) -> str | None:
 def _check(row: text_rows.Row, key: str | None, path: str) -> tuple[str, str]:
     """Returns text and id of a row."""
     text, name = row.fields["text"], ""
-    if not text.strip():
+    # Characters such as U+200B are no tokens.
+    if not any(x.isprintable() and not x.isspace() for x in text):
         raise ValueError(
             f"{path}:{row.line} has no text, so it has no vector. Remove the "
             "line."

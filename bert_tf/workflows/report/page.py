@@ -108,9 +108,13 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
 def _not_comparable(runs: Sequence[RunData]) -> list[str]:
     """Returns a line for each dev split that is not the same in all runs."""
     found = []
-    for split in dict.fromkeys(split for split, *_ in runs[0].scores):
-        known = {rows for run in runs if (rows := run.evaluated(split))}
-        if len(known) > 1:
+    splits = dict.fromkeys(split for run in runs for split, *_ in run.scores)
+    for split in splits:
+        known = [run.evaluated(split) for run in runs]
+        digests = {x["rows"] for x in known if "rows" in x}
+        if not all("rows" in x for x in known):
+            digests = {x["records"] for x in known if "records" in x}
+        if len(digests) > 1:
             found.append(
                 f"The runs were evaluated on different rows of {split}, so "
                 "their scores cannot be compared. Evaluate them with the same "

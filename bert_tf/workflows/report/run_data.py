@@ -2,6 +2,7 @@
 
 import dataclasses
 import glob
+import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -57,16 +58,23 @@ class RunData:
         """Split, metric, score and baseline of each score."""
         return run_models.scores(self.results)
 
-    def evaluated(self, split: str) -> tuple:
-        """Returns what tells the rows of a dev split from others, if known."""
+    def evaluated(self, split: str) -> dict[str, str]:
+        """Returns digests of what a dev split was evaluated on, if known.
+
+        Of its "rows", and of the file of its "records".
+        """
+        found = {}
         if split in self.rows:
-            return tuple(
-                (x["source"], str(x["label"])) for x in self.rows[split]
-            )
-        if split not in self.manifests:
-            return ()
-        manifest = self.manifests[split]
-        return manifest.num_examples, manifest.flags.get("source_sha256")
+            keys = ("text_a", "text_b", "label")
+            rows = [[row.get(key) for key in keys] for row in self.rows[split]]
+            found["rows"] = hashlib.sha256(
+                json.dumps(rows).encode()
+            ).hexdigest()
+        if split in self.manifests:
+            manifest = self.manifests[split]
+            if source := manifest.flags.get("source_sha256"):
+                found["records"] = f"{source} {manifest.num_examples}"
+        return found
 
 
 def read(run_dir: str) -> RunData:
@@ -99,7 +107,7 @@ def read(run_dir: str) -> RunData:
     logs = {
         split: run_history.read_log(run_dir, split)
         for split in ("train", *splits)
-        if os.path.isdir(os.path.join(run_dir, "logs", split))
+        if os.path.isfile(run_history.log_path(run_dir, split))
     }
     return RunData(
         name=os.path.basename(os.path.abspath(run_dir)),
@@ -127,11 +135,13 @@ def _read_lines(run_dir: str, name: str) -> list[dict]:
     if not os.path.isfile(path):
         return []
     with open(path, encoding="utf-8") as file:
-        return [
-            json_files.parse(line, f"{path}:{number}")
-            for number, line in enumerate(file, 1)
-            if line.endswith("\n")  # Otherwise cut, as on a full disk.
-        ]
+        lines = list(file)
+    if name == SESSIONS and lines and not lines[-1].endswith("\n"):
+        lines.pop()  # Cut by a kill, as it is appended.
+    return [
+        json_files.parse(line, f"{path}:{number}")
+        for number, line in enumerate(lines, 1)
+    ]
 
 
 def _read_manifests(run_dir: str, source) -> dict[str, Records]:

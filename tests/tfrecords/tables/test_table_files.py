@@ -123,6 +123,8 @@ CLASSES = {"_type": "ClassLabel", "names": ["no", "yes"]}
         ({"y": {"_type": "List", "feature": CLASSES}}, ("no", "yes")),
         ({"y": {"_type": "Value", "dtype": "int64"}}, ()),
         ({"y": [CLASSES]}, ()),
+        ({"y": {"_type": "ClassLabel", "names": None}}, ()),
+        ({"y": {"names": {"_type": "Value"}, "ids": CLASSES}}, ()),
         ({}, ()),
     ],
 )

@@ -307,6 +307,36 @@ def test_the_names_of_ids_in_a_parquet_file_are_the_labels(
     assert [task.labels[row.label] for row in rows] == [labels[1], labels[0]]
 
 
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("book", "film"), ["book", "film"]),  # In another order.
+        (("film", "play", "book"), ["book", "film"]),
+        (("a", "b"), ["b", "a"]),  # Other names of the same ids.
+        (("film", "play"), "has ids of film, book, of which 'book' is not"),
+    ],
+)
+def test_a_file_has_ids_of_its_own_names(
+    tmp_path, write_parquet_of, labels, expected
+):
+    path = tmp_path / "a.parquet"
+    features = {"y": {"_type": "ClassLabel", "names": ["film", "book"]}}
+    write_parquet_of(path, features)
+    data = glue_tables.GlueData(
+        train_file=str(path),
+        text_column=("text",),
+        label_column="y",
+        labels=labels,
+    )
+    task = glue_rows.choose_task(data)
+    rows = glue_rows.read_rows(task, str(path), is_labelled=True)
+    if isinstance(expected, str):
+        with pytest.raises(ValueError, match=expected):
+            list(rows)
+    else:
+        assert [task.labels[row.label] for row in rows] == expected
+
+
 SEVERAL = {"text_columns": ("text",), "multi_label": True, "label_column": "y"}
 
 

@@ -75,6 +75,7 @@ def test_only_the_rest_of_a_word_is_masked(made_once):
     )
     answers, tokenizer = predictor.answers, predictor.tokenizer
     batch = answers.encode(["caf\u00e9 told"])
+    batch = answers.mask(batch, [[0, i] for i in range(1, 6)])
     rows = [
         [tokenizer.vocab[i].replace("[MASK]", "_") for i in row]
         for row in batch["input_word_ids"].numpy()

@@ -61,7 +61,7 @@ def test_vectors_are_those_of_a_predictor(config, caplog, changes):
     assert vectors.dtype == config.dtype and vectors.shape == wanted.shape
     tolerance = 1e-5 if config.dtype == "float32" else 2e-3
     np.testing.assert_allclose(vectors, wanted, tolerance, tolerance)
-    assert "is no folder of sentence-transformers: a vector" in caplog.text
+    assert "is no folder of sentence-transformers: vectors" in caplog.text
     # Those of three and four times five tokens, two more, [CLS] and [SEP].
     if not config.prompt:
         assert "8 of 23 texts have more than max_seq_length=16" in caplog.text
@@ -87,6 +87,8 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
         embedding.embed(resumed)
     embedding.embed(resumed)
     assert "2 of 5 parts exist already" in caplog.text
+    # Those of the first two parts are counted, too.
+    assert caplog.text.count("8 of 23 texts have more") == 2
     assert pathlib.Path(resumed.output_file).read_bytes() == undisturbed
 
 
@@ -144,10 +146,76 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
     assert rows[:2] == [(1, TEXTS[0], "70"), (2, TEXTS[1], "71")]
 
 
+def test_a_file_that_changes_during_a_run_is_refused(config, monkeypatch):
+    make = embedding._Parts.make
+
+    def change(self, number):
+        if number == 1:
+            with open(config.input_file, "a") as file:
+                file.write('\n{"body": "one more"}')
+            self.parts = enumerate(embedding._read_parts(config))
+        return make(self, number)
+
+    monkeypatch.setattr(embedding._Parts, "make", change)
+    with pytest.raises(ValueError, match=r"a.jsonl has changed since the run"):
+        embedding.embed(config)
+    assert not pathlib.Path(config.output_file).exists()
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(1, "a", ""), (3, "b", "")],  # Other lines.
+        [(1, "a", "x"), (2, "b", "")],
+        [(1, "ab", ""), (2, "", "")],
+    ],
+)
+def test_digests_are_of_lines_texts_and_ids(rows):
+    assert embedding._digest(rows) != embedding._digest(
+        [(1, "a", ""), (2, "b", "")]
+    )
+
+
+def test_a_dense_layer_decides_the_parts(config, made_once, tmp_path):
+    # Parts of a run with other weights of the modules must not be joined.
+    folder = exports.model_folder(made_once, "sentence_embedding")
+    config = dataclasses.replace(
+        config, model_dir=str(folder), layers=("-1", "-2")
+    )
+    _, embedder = embedding.open_embedder(config, "")
+    assert embedder.predictor.answers.steps.tensors()
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            embedding.part_files,
+            "write",
+            lambda path, settings, *_, **__: found.append(settings),
+        )
+        embedding.embed(config)
+    assert len(found[0]["tensors"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"id_column": "body"}, "is also the name of the text, which is read"),
+        ({"id_column": "text"}, "is also the name of the text, which is read"),
+        ({"id_column": "line"}, "also the name of a column that is written"),
+        ({"text_b_column": "x"}, "a vector is of one text. Omit the flag"),
+    ],
+)
+def test_other_columns_are_refused(config, tmp_path, changes, message):
+    path = str(tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match=message):
+        config = dataclasses.replace(config, output_file=path, **changes)
+        list(embedding._read_rows(config))
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         ({"body": " "}, "a.jsonl:24 has no text, so it has no vector"),
+        ({"body": "\u200b\0"}, "a.jsonl:24 has no text, so it has no vector"),
         ({"body": "x"}, "a.jsonl:24: 'id' is None; an id should be a string"),
         ({"body": "x", "id": [1]}, "'id' is [1]; an id should be a string"),
         ({"body": "x", "id": True}, "'id' is True; an id should be a string"),

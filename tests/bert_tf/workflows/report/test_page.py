@@ -122,7 +122,9 @@ def test_runs_are_side_by_side():
 @pytest.mark.parametrize(
     ("changes", "is_comparable"),
     [
-        ({"rows": {"dev": [ROW | {"source": "b.csv:7"}]}}, False),
+        ({"rows": {"dev": [ROW | {"source": "b.csv:7"}]}}, True),
+        ({"rows": {"dev": [ROW | {"text_a": "other"}]}}, False),
+        ({"rows": {"dev": [ROW | {"text_b": "other"}]}}, False),
         ({"rows": {"dev": [ROW | {"label": "bad"}]}}, False),
         ({"rows": {"dev": [ROW | {"predicted": EVIL}]}}, True),
         ({"rows": {}}, True),  # Unknown.

@@ -1,0 +1,1 @@
+"""Queries, documents and judgements -> rankings, and their scores."""

@@ -1,0 +1,397 @@
+"""Queries, documents, judgements, a model -> nDCG, MRR and recall.
+
+Search is exact: each document is compared with each query. Documents are read
+and compared in chunks, so a corpus of any size needs the same memory, except
+for baselines, which need all of it.
+
+Shapes: Q queries, C documents of a chunk.
+"""
+
+import dataclasses
+import itertools
+import json
+import logging as python_logging
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from absl import logging
+
+from bert_tf.tasks.retrieval import ranking
+from bert_tf.workflows.features import embedding
+from tfrecords import libraries
+from tfrecords.io import atomic_files, progress, streams
+from tfrecords.options import REQUIRED, option, quoted
+from tfrecords.tables import table_files
+
+_DOCUMENTS_AT_ONCE = 4096
+_BASELINES = ("tfidf", "bm25")
+# Columns of a judgements file with a header; without one, those of TREC, in
+# this order, with an unused one after the first.
+_JUDGEMENTS = (
+    ("query-id", "query_id", "qid"),
+    ("corpus-id", "doc_id", "docid"),
+    ("score", "relevance", "grade"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RetrievalConfig(embedding.VectorOptions):
+    """Which queries, documents and judgements, and which model."""
+
+    corpus_file: str = option(
+        REQUIRED,
+        "Documents: a table (TSV, CSV, JSON lines, Parquet) with ids.",
+        reads=True,
+    )
+    queries_file: str = option(
+        REQUIRED, "Queries: a table with ids.", reads=True
+    )
+    judgements_file: str = option(
+        REQUIRED,
+        "Grades of documents for queries, relevant from 1: lines of query, an "
+        "unused column, document and grade, as of TREC; or a TSV with the "
+        "header query-id, corpus-id, score.",
+        reads=True,
+    )
+    corpus_columns: tuple[str, ...] = option(
+        ("text",),
+        "Columns of --corpus_file that make the text of a document, with a "
+        "space between them, such as title,text.",
+    )
+    query_column: str = option("text", "Column of --queries_file with texts.")
+    id_column: str = option("id", "Column of both with ids.")
+    input_format: str = option(
+        "auto",
+        "Format of both; auto: by their endings.",
+        choices=table_files.FORMATS,
+    )
+    query_prompt: str = option(
+        "", "Text put before each query, for models that were trained so."
+    )
+    corpus_prompt: str = option("", "Text put before each document.")
+    baselines: tuple[str, ...] = option(
+        ("tfidf",),
+        "What to score beside the model: tfidf, of scikit-learn; bm25, of the "
+        "library bm25s; or both.",
+    )
+    output_file: str = option(
+        "-", "JSON file of the scores; - is stdout.", writes="file"
+    )
+    run_file: str | None = option(
+        None,
+        "File to write the model's ranking to, as trec_eval reads it.",
+        writes="file",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        for name in self.baselines:
+            if name not in _BASELINES:
+                raise ValueError(
+                    f"--baselines={name} should be some of "
+                    f"{', '.join(_BASELINES)}."
+                )
+
+
+def score(config: RetrievalConfig) -> dict:
+    """Writes the scores of the model and of baselines, and returns them.
+
+    Raises:
+      ValueError: if a file is malformed, an id occurs twice, or no query or
+        document that is judged is there.
+      OSError: if a file cannot be read or written.
+    """
+    inputs = [
+        (name, getattr(config, name))
+        for name in ("corpus_file", "queries_file", "judgements_file")
+    ]
+    streams.check_output("output_file", config.output_file, inputs)
+    if config.run_file:
+        inputs.append(("output_file", config.output_file))
+        streams.check_output("run_file", config.run_file, inputs)
+    if "bm25" in config.baselines:
+        with libraries.extra("bm25", "--baselines=bm25"):
+            import bm25s  # noqa: F401
+    judged = read_judgements(config.judgements_file)
+    query_ids, queries = _read_queries(config, judged)
+    num_documents = _check_documents(config, judged)
+    grades = [judged[name] for name in query_ids]
+    _, embed = embedding.open_embedder(config, config.query_prompt)
+    vectors = embed(queries)
+    embed.prompt = config.corpus_prompt
+    sizes = len(queries), num_documents
+    found = _rank(
+        config,
+        "model",
+        *sizes,
+        lambda texts: ranking.cosines(vectors, embed(texts)),
+    )
+    embedding.warn_of_cut(embed.num_cut, embed.num_texts, embed.predictor)
+    scores = {"model": ranking.scores(found.ids(), grades)}
+    for name in config.baselines:
+        compare = {"tfidf": _tf_idf, "bm25": _bm25}[name](config, queries)
+        baseline = _rank(config, name, *sizes, compare)
+        scores[name] = ranking.scores(baseline.ids(), grades)
+    results = {
+        "queries": len(queries),
+        "documents": num_documents,
+        "scores": scores,
+    }
+    for name, values in scores.items():
+        line = "  ".join(f"{key} {value:.4f}" for key, value in values.items())
+        logging.info("%s  %s", name, line)
+    if config.run_file:
+        with atomic_files.atomic_file(config.run_file) as file:
+            file.writelines(_run_lines(query_ids, found))
+    with atomic_files.atomic_file(config.output_file) as file:
+        file.write(json.dumps(results, indent=2) + "\n")
+    return results
+
+
+def _rank(
+    config: RetrievalConfig,
+    name: str,
+    num_queries: int,
+    num_documents: int,
+    compare: Callable[[Sequence[str]], np.ndarray],
+) -> ranking.Ranking:
+    """Returns the best documents, and shows progress.
+
+    Args:
+      config: of the corpus.
+      name: of what ranks, for progress lines.
+      num_queries: Q.
+      num_documents: number of documents with a text.
+      compare: C texts, in the order of the corpus -> [Q, C].
+    """
+    found = ranking.Ranking(num_queries)
+    starts = range(0, num_documents, _DOCUMENTS_AT_ONCE)
+    sizes = [min(_DOCUMENTS_AT_ONCE, num_documents - x) for x in starts]
+
+    def results():
+        rows = _read_corpus(config)
+        for i, size in enumerate(sizes):
+            chunk = itertools.islice(rows, size)
+            ids, texts = zip(*chunk, strict=True)
+            found.add(compare(texts), ids)
+            yield i, None
+
+    for _ in progress.show(
+        results(), sizes, sizes, name=name, unit="documents"
+    ):
+        pass
+    return found
+
+
+def _tf_idf(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
+    """Returns [Q, C] of texts: cosines of TF-IDF vectors."""
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    rows = _read_corpus(config)
+    vectorizer = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    vectorizer.fit(text for _, text in rows)
+    of_queries = vectorizer.transform(queries)
+    return lambda texts: (of_queries @ vectorizer.transform(texts).T).toarray()
+
+
+def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
+    """Returns [Q, C] of the next C texts of the corpus: their BM25."""
+    import bm25s
+
+    python_logging.getLogger("bm25s").setLevel(python_logging.WARNING)
+    rows = _read_corpus(config)
+    retriever = bm25s.BM25()
+    options = {"stopwords": "en", "show_progress": False}
+    tokens = bm25s.tokenize([text for _, text in rows], **options)
+    retriever.index(tokens, show_progress=False)
+    words = bm25s.tokenize(queries, return_ids=False, **options)
+    scores = np.stack([retriever.get_scores(query) for query in words])
+    starts = itertools.count(0, _DOCUMENTS_AT_ONCE)
+
+    def compare(texts):
+        start = next(starts)
+        return scores[:, start : start + len(texts)]
+
+    return compare
+
+
+def _run_lines(
+    query_ids: Sequence[str], found: ranking.Ranking
+) -> Iterator[str]:
+    for query, best in zip(query_ids, found.best, strict=True):
+        for rank, (value, name) in enumerate(best, 1):
+            yield f"{query} Q0 {name} {rank} {value!r} bert_tf\n"
+
+
+def _read_queries(
+    config: RetrievalConfig, judged: dict[str, dict[str, int]]
+) -> tuple[list[str], list[str]]:
+    """Returns ids and texts of the queries with judgements."""
+    path = config.queries_file
+    rows = list(_read_texts(config, path, (config.query_column,)))
+    found = [row for row in rows if row[0] in judged]
+    for name, text in found:
+        if not text:
+            raise ValueError(
+                f"{path}: the query {name!r} has no text in "
+                f"{config.query_column!r}. Remove it, or name another "
+                "--query_column."
+            )
+    if not found:
+        raise ValueError(
+            f"{path}: no query has judgements. Its ids, such as "
+            f"{rows[0][0]!r}, should be those of {config.judgements_file}, "
+            f"such as {next(iter(judged))!r}."
+        )
+    if len(found) < len(rows) or len(found) < len(judged):
+        logging.warning(
+            "%d of %d queries have judgements, which are of %d",
+            len(found),
+            len(rows),
+            len(judged),
+        )
+    return [name for name, _ in found], [text for _, text in found]
+
+
+def _check_documents(
+    config: RetrievalConfig, judged: dict[str, dict[str, int]]
+) -> int:
+    """Returns the number of documents; checks all ids and texts."""
+    path = config.corpus_file
+    rows = _read_texts(config, path, config.corpus_columns)
+    texts = {name: bool(text) for name, text in rows}
+    names = {name for name, has_text in texts.items() if has_text}
+    if empty := [name for name in texts if name not in names]:
+        logging.warning(
+            "%d of %d documents of %s have no text in %s, such as %r: they "
+            "are never found",
+            len(empty),
+            len(texts),
+            path,
+            ", ".join(config.corpus_columns),
+            empty[0],
+        )
+    if not names:
+        raise ValueError(f"{path} has no texts. Name other --corpus_columns.")
+    wanted = set().union(*judged.values())
+    if missing := sorted(wanted - texts.keys()):
+        message = (
+            f"{path} lacks {len(missing)} of {len(wanted)} judged documents, "
+            f"such as {missing[0]!r}"
+        )
+        if len(missing) == len(wanted):
+            raise ValueError(
+                f"{message}; it has {min(names)!r}. Give the corpus of the "
+                "judgements, or another --id_column."
+            )
+        logging.warning("%s: they are never found", message)
+    if len(names) < ranking.DEPTH:
+        logging.warning(
+            "%s has %d documents, so recall@%d is 1",
+            path,
+            len(names),
+            ranking.DEPTH,
+        )
+    return len(names)
+
+
+def _read_corpus(config: RetrievalConfig) -> Iterator[tuple[str, str]]:
+    """Yields id and text of each document with a text."""
+    rows = _read_texts(config, config.corpus_file, config.corpus_columns)
+    return (row for row in rows if row[1])
+
+
+def _read_texts(
+    config: RetrievalConfig, path: str, columns: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yields id and text, perhaps "", of each row of a table.
+
+    Raises:
+      ValueError: naming file and line, if a column is missing, or an id is
+        empty or there twice.
+    """
+    wanted = [config.id_column, *columns]
+    table = table_files.read(path, config.input_format, columns=wanted)
+    _, header = next(table, (0, []))
+    fix = (
+        "Name the columns with --id_column, --corpus_columns and --query_column"
+    )
+    table_files.check_columns(wanted, header, path, f"{fix}.")
+    places = [header.index(name) for name in wanted]
+    seen: set[str] = set()
+    for line, row in table:
+        where = f"{path}:{line}"
+        if len(row) != len(header):
+            raise ValueError(
+                f"{where}: {len(row)} columns where the header has "
+                f"{len(header)}. Correct the line."
+            )
+        cells = [
+            table_files.to_cell(row[place], f"{where}: {name!r}")
+            for name, place in zip(wanted, places, strict=True)
+        ]
+        name, *texts = (x if isinstance(x, str) else "" for x in cells)
+        if not name or name.split() != [name]:
+            raise ValueError(
+                f"{where}: {config.id_column!r} is {quoted(cells[0])}; an id "
+                "should be a string without spaces. Correct the line."
+            )
+        if name in seen:
+            raise ValueError(
+                f"{where}: the id {name!r} is there twice. Remove one of the "
+                "rows."
+            )
+        seen.add(name)
+        yield name, " ".join(x for x in texts if x.strip())
+    if not seen:
+        raise ValueError(f"{path} has no rows; copy or create it again.")
+
+
+def read_judgements(path: str) -> dict[str, dict[str, int]]:
+    """Returns query -> document -> grade.
+
+    Raises:
+      ValueError: naming file and line, if a line is not a judgement, or one is
+        there twice.
+    """
+    with open(path, "rb") as file:
+        statistics = table_files.ReadStatistics()
+        lines = list(table_files.decoded(file, path, statistics))
+    places = None
+    found: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        if places is None:
+            places = _places(words)
+            if places != (0, 2, 3):
+                continue  # The header.
+        try:
+            query, document, grade = (words[place] for place in places)
+            value = int(grade)
+        except (IndexError, ValueError):
+            raise ValueError(
+                f"{path}:{number} is {quoted(line.strip())}; expected query, "
+                "an unused column, document and grade, an integer; or, below "
+                "the header query-id, corpus-id, score, these three. Correct "
+                "the line."
+            ) from None
+        if found.setdefault(query, {}).setdefault(document, value) != value:
+            raise ValueError(
+                f"{path}:{number}: query {query!r} and document {document!r} "
+                "have two grades. Remove one of them."
+            )
+    if not found:
+        raise ValueError(f"{path} has no judgements; copy it again.")
+    return found
+
+
+def _places(words: Sequence[str]) -> tuple[int, ...]:
+    """Returns the places of query, document and grade in a line."""
+    names = [word.lower() for word in words]
+    places = [
+        next((names.index(x) for x in known if x in names), None)
+        for known in _JUDGEMENTS
+    ]
+    return (0, 2, 3) if None in places else tuple(places)

@@ -1,0 +1,169 @@
+"""retrieval.py: rankings as those of a full comparison, and wrong files."""
+
+import dataclasses
+import json
+
+import exports
+import numpy as np
+import pytest
+
+import bert_tf
+from bert_tf.tasks.retrieval import ranking
+from bert_tf.workflows import retrieval
+
+WORDS = "the cat sat on warm stone old bread was told it rained a ship".split()
+rng = np.random.default_rng(5)
+# All different, so that no scores are equal.
+DOCUMENTS = {
+    f"d{i}": f"{WORDS[i % 14]} {WORDS[i // 14]} {WORDS[i % 5]}"
+    for i in range(30)
+}
+QUERIES = {f"q{i}": " ".join(rng.choice(WORDS, 3)) for i in range(4)}
+JUDGED = {
+    query: {f"d{i}": int(rng.integers(0, 4)) for i in rng.choice(30, 6, False)}
+    for query in list(QUERIES)[:3]
+}
+
+
+def write(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def config(tmp_path, made_once):
+    """Documents with a title, and a query without judgements."""
+    documents = [
+        {"_id": name, "title": text.split()[0], "body": text}
+        for name, text in DOCUMENTS.items()
+    ]
+    documents.append({"_id": "empty", "title": "", "body": None})
+    queries = [{"_id": name, "text": text} for name, text in QUERIES.items()]
+    lines = [
+        f"{query} 0 {document} {grade}\n"
+        for query, grades in JUDGED.items()
+        for document, grade in grades.items()
+    ]
+    (tmp_path / "qrels").write_text("".join(lines))
+    return retrieval.RetrievalConfig(
+        model_dir=str(exports.model_folder(made_once, "fill_mask")),
+        corpus_file=write(tmp_path / "corpus.jsonl", documents),
+        queries_file=write(tmp_path / "queries.jsonl", queries),
+        judgements_file=str(tmp_path / "qrels"),
+        corpus_columns=("title", "body"),
+        id_column="_id",
+        query_prompt="it ",
+        output_file=str(tmp_path / "scores.json"),
+        run_file=str(tmp_path / "run"),
+    )
+
+
+def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
+    monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
+    results = retrieval.score(config)
+    embed = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
+    queries = embed(["it " + QUERIES[name] for name in JUDGED])
+    texts = [f"{text.split()[0]} {text}" for text in DOCUMENTS.values()]
+    found = ranking.cosines(queries, embed(texts))
+    names = np.array([*DOCUMENTS])
+    ranked = [names[np.argsort(-row)].tolist() for row in found]
+    expected = ranking.scores(ranked, [*JUDGED.values()])
+    assert results["scores"]["model"] == pytest.approx(expected)
+    assert (results["queries"], results["documents"]) == (3, 30)
+    with open(config.output_file) as file:
+        assert json.load(file) == results
+    with open(config.run_file) as file:
+        rows = [line.split() for line in file]
+    assert [row[2] for row in rows if row[0] == "q0"] == ranked[0]
+    assert rows[0][1::2][:2] == ["Q0", "1"]
+    assert "3 of 4 queries have judgements" in caplog.text
+    assert "1 of 31 documents of" in caplog.text
+    assert "has 30 documents, so recall@100 is 1" in caplog.text
+
+
+def test_tf_idf_ranks_the_document_with_the_words_first(config):
+    scores = retrieval.score(config)["scores"]["tfidf"]
+    assert scores["recall@100"] == 1.0
+    compare = retrieval._tf_idf(config, ["ship"])
+    (found,) = compare(["cat", "ship", "old ship"])
+    assert found[1] == pytest.approx(1.0) and found[0] == 0.0
+    assert 0.0 < found[2] < 1.0
+
+
+def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
+    pytest.importorskip("bm25s", reason="make parity installs it")
+    monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
+    compare = retrieval._bm25(config, ["ship", "bread"])
+    texts = [text for _, text in retrieval._read_corpus(config)]
+    found = np.concatenate(
+        [compare(texts[i : i + 7]) for i in range(0, len(texts), 7)], axis=1
+    )
+    for row, word in zip(found, ("ship", "bread"), strict=True):
+        has_word = [word in text.split() for text in texts]
+        assert ((row > 0) == has_word).all()
+
+
+def test_a_header_names_the_columns_of_judgements(tmp_path):
+    path = tmp_path / "qrels.tsv"
+    path.write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n")
+    found = retrieval.read_judgements(str(path))
+    assert found == {"q1": {"d1": 1, "d2": 0}}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "has no judgements"),
+        ("q1 0 d1 1\nq1 0 d2\n", ":2 is 'q1 0 d2'; expected query, an unu"),
+        ("q1 0 d1 x\n", ":1 is 'q1 0 d1 x'; expected query"),
+        ("q1 0 d1 1\nq1 0 d1 2\n", ":2: query 'q1' and document 'd1' have two"),
+    ],
+)
+def test_wrong_judgements_are_named(tmp_path, content, message):
+    path = tmp_path / "qrels"
+    path.write_text(content)
+    with pytest.raises(ValueError) as raised:
+        retrieval.read_judgements(str(path))
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "message"),
+    [
+        ("corpus", [{"_id": "d1"}], "no column 'title', 'body'; there are"),
+        (
+            "corpus",
+            [{"_id": "x", "title": "a", "body": "b"}],
+            "judged documents, such as 'd",
+        ),
+        (
+            "corpus",
+            [{"_id": "d1", "title": "a", "body": "b"}] * 2,
+            "corpus.jsonl:2: the id 'd1' is there twice",
+        ),
+        (
+            "corpus",
+            [{"_id": "d 1", "title": "a", "body": "b"}],
+            "corpus.jsonl:1: '_id' is 'd 1'; an id should be a string without",
+        ),
+        (
+            "corpus",
+            [{"_id": "d1", "title": "", "body": ""}],
+            "corpus.jsonl has no texts. Name other --corpus_columns",
+        ),
+        ("queries", [], "queries.jsonl is empty"),
+        ("queries", [{"_id": "x", "text": "a"}], "no query has judgements"),
+        ("queries", [{"_id": "q1", "text": ""}], "query 'q1' has no text in"),
+    ],
+)
+def test_wrong_tables_are_named(config, tmp_path, name, rows, message):
+    write(tmp_path / f"{name}.jsonl", rows)
+    with pytest.raises(ValueError) as raised:
+        retrieval.score(config)
+    assert message in str(raised.value)
+    assert not (tmp_path / "scores.json").exists()
+
+
+def test_unknown_baselines_are_refused(config):
+    with pytest.raises(ValueError, match="baselines=bm should be some of tfi"):
+        dataclasses.replace(config, baselines=("bm",))
