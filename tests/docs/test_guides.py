@@ -101,7 +101,8 @@ def test_code_outside_of_guides_is_exempt_with_a_reason():
 
 def test_every_section_of_results_names_how_to_repeat_it():
     text = (ROOT / "docs" / "results.md").read_text("utf-8")
-    how = re.compile(r"`\w+\.flags`|`(python -m )?(benchmarks|tools)\.|`make ")
+    modules = r"`(python -m )?(benchmarks|tools|experiments|run_scripts)\."
+    how = re.compile(rf"`\w+\.flags`|{modules}|`make ")
     for section in text.split("\n## ")[1:]:
         assert how.search(section), section.splitlines()[0]
 

@@ -46,7 +46,7 @@ CASES = [
     _object(b"null", "one.txt:1: the content is None; it should be an object"),
     _object(b"true", "one.txt:1: the content is True; it should be an object"),
     _object(b'"text_a"', "one.txt:1: the content is 'text_a'; it should be"),
-    _object(b'["text_a"]', "one.txt:1: the content is ['text_a']; it should"),
+    _object(b'["text_a"]', "one.txt:1: the file is a JSON list, not JSON l"),
     _object(b"{}", "one.txt:1: text_a is missing or null; it should be a str"),
     _object(
         b'{"text_a": "x"}\n{"text_b": "x"}', "one.txt:2: text_a is missing"
@@ -63,7 +63,7 @@ CASES = [
     _object(b"{\xff\xfe", "one.txt:1 is not JSON"),
     _object(b'{"text_a": "\\ud800"}', "is not valid text: a surrogate without"),
     _object(
-        b"[" * 100_000, "one.txt:1 is not JSON (brackets are nested deeper"
+        b"\n" + b"[" * 100_000, "2 is not JSON (brackets are nested deeper"
     ),
     _object(b'{"text_a": ' + b"[" * 100_000, "brackets are nested deeper"),
     _object(b'{"text_a": ' + b"1" * 5000 + b"}", "one.txt:1 is not JSON"),

@@ -79,7 +79,9 @@ def test_no_queries_are_refused():
 
 
 def test_scores_are_those_of_trec_eval():
-    trec_eval = pytest.importorskip("pytrec_eval", reason="make parity installs it")
+    trec_eval = pytest.importorskip(
+        "pytrec_eval", reason="make parity installs it"
+    )
     rng = np.random.default_rng(7)
     judged, run, found = [], {}, ranking.Ranking(40)
     ids = [f"d{i}" for i in range(300)]
