@@ -74,11 +74,11 @@ def _of_groups(strata, groups, dev_share, seed) -> np.ndarray:
         strata = np.zeros_like(strata)
     most = max(collections.Counter(strata.tolist()).values())
     num_folds = min(num_groups, most, max(2, round(1 / dev_share)))
-    split = model_selection.StratifiedGroupKFold(
-        num_folds, shuffle=True, random_state=seed
-    )
-    # Its numbers in order of appearance: scikit-learn sorts them.
-    numbers = {group: i for i, group in enumerate(dict.fromkeys(groups))}
+    # Groups are shuffled here: scikit-learn before 1.8 loses the shares of the
+    # classes when it does. It takes groups in the order of their numbers.
+    split = model_selection.StratifiedGroupKFold(num_folds)
+    shuffled = np.random.default_rng(seed).permutation(num_groups).tolist()
+    numbers = dict(zip(dict.fromkeys(groups), shuffled, strict=True))
     numbers = [numbers[group] for group in groups]
     with warnings.catch_warnings():
         # A class of fewer rows than folds is in some of them only.
