@@ -1,7 +1,7 @@
 """Queries, documents, judgements, a model -> nDCG, MRR and recall.
 
 Search is exact: each document is compared with each query. Documents are read
-and compared in chunks, so a corpus of any size needs the same memory, except
+and compared in chunks: of a large corpus only the ids stay in memory, except
 for baselines, which need all of it.
 
 Shapes: Q queries, C documents of a chunk.
