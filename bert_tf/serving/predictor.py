@@ -6,7 +6,7 @@ in the dtype policy of the model that is given.
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -129,6 +129,22 @@ class Predictor:
             text_rows.Row(i, self.answers.parse(value, where))
             for i, value, where in _numbered(inputs, is_one)
         ]
+        answers, num_cut = self.answer_rows(rows)
+        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
+        if is_one:
+            return answers[0]
+        return self.answers.join(answers, self.signatures)
+
+    def answer_rows(
+        self, rows: Sequence[text_rows.Row]
+    ) -> tuple[list[Any], int]:
+        """Returns the answers to rows, and how many of these were cut.
+
+        It does not warn of them.
+
+        Args:
+          rows: their fields are those of `Kind.parse`; each has another `line`.
+        """
         found, num_cut = {}, 0
         limit = self.max_seq_length if self.num_tokens else None
         for name, ranks in self.answers.inputs.items():
@@ -140,11 +156,7 @@ class Predictor:
                     batch, ranks, limit, self.num_tokens
                 )
                 found |= self._answer(name, batch, ranks)
-        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
-        in_order = [found[row.line] for row in rows]
-        if is_one:
-            return in_order[0]
-        return self.answers.join(in_order, self.signatures)
+        return [found[row.line] for row in rows], num_cut
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, int]]:

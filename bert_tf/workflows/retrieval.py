@@ -126,7 +126,7 @@ def score(config: RetrievalConfig) -> dict:
         *sizes,
         lambda texts: ranking.cosines(vectors, embed(texts)),
     )
-    embedding.warn_of_cut(embed.num_cut, embed.num_texts, embed.predictor)
+    embed.warn_of_cut(embed.num_cut, embed.num_texts)
     scores = {"model": ranking.scores(found.ids(), grades)}
     for name in config.baselines:
         compare = {"tfidf": _tf_idf, "bm25": _bm25}[name](config, queries)
@@ -311,24 +311,18 @@ def _read_texts(
         empty or there twice.
     """
     wanted = [config.id_column, *columns]
-    table = table_files.read(path, config.input_format, columns=wanted)
-    _, header = next(table, (0, []))
     fix = (
-        "Name the columns with --id_column, --corpus_columns and --query_column"
+        "Name the columns with --id_column, --corpus_columns and "
+        "--query_column."
     )
-    table_files.check_columns(wanted, header, path, f"{fix}.")
-    places = [header.index(name) for name in wanted]
     seen: set[str] = set()
-    for line, row in table:
+    for line, row in table_files.read_columns(
+        path, config.input_format, wanted, fix
+    ):
         where = f"{path}:{line}"
-        if len(row) != len(header):
-            raise ValueError(
-                f"{where}: {len(row)} columns where the header has "
-                f"{len(header)}. Correct the line."
-            )
         cells = [
-            table_files.to_cell(row[place], f"{where}: {name!r}")
-            for name, place in zip(wanted, places, strict=True)
+            table_files.to_cell(value, f"{where}: {name!r}")
+            for name, value in zip(wanted, row, strict=True)
         ]
         name, *texts = (x if isinstance(x, str) else "" for x in cells)
         if not name or name.split() != [name]:

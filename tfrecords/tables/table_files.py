@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import dataclasses
+import itertools
 import json
 import math
 import os
@@ -310,6 +311,57 @@ def check_columns(
             f"{listed(header)}. {fix}"
         )
     text_files.check_unique(wanted, header, f"{path}:1")
+
+
+def read_columns(
+    path: str,
+    input_format: str,
+    wanted: Sequence[str],
+    fix: str,
+    *,
+    header: Sequence[str] | None = None,
+    skips_bad_rows: bool = False,
+    statistics: ReadStatistics | None = None,
+) -> Iterator[tuple[int, list]]:
+    """Yields the line and the wanted values of each row.
+
+    Args:
+      path: a table.
+      input_format: one of `FORMATS`.
+      wanted: names of columns; or numbers, of a table without a header.
+      fix: what to do if columns are missing.
+      header: the header of a file without one.
+      skips_bad_rows: whether rows of too few or many cells are skipped.
+      statistics: counts are added to it.
+
+    Raises:
+      ValueError: as in `read` and `check_columns`; or naming file and line, if
+        a row has too few or too many cells.
+    """
+    statistics = statistics or ReadStatistics()
+    table = read(path, input_format, statistics, wanted)
+    first = None
+    if header is None:
+        line, header = next(table, (0, ()))
+        numbers = [*map(str, range(len(header)))]
+        is_text = format_of(path, input_format) in ("tsv", "csv")
+        # pandas writes numbers as a header, of columns without names.
+        if is_text and are_numbers(wanted) and header != numbers:
+            first, header = (line, header), numbers
+    check_columns(wanted, header, path, fix)
+    columns = [header.index(name) for name in wanted]
+    for line, row in itertools.chain([first] if first else (), table):
+        if len(row) == len(header):
+            yield line, [row[column] for column in columns]
+        elif skips_bad_rows:
+            statistics.skipped_rows += 1
+        else:
+            raise ValueError(
+                f"{path}:{line}: {len(row)} columns where the header has "
+                f"{len(header)}: {listed(header)}. There is a separator too "
+                "few or too many, or a stray quote or line break joined or "
+                "split rows. Correct this line."
+            )
 
 
 def listed(names: Iterable[str]) -> str:

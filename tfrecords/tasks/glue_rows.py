@@ -1,7 +1,6 @@
 """Tables of a GLUE task, or a user's own -> rows of texts and label."""
 
 import collections
-import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -120,7 +119,9 @@ def _count_labels(data, path) -> collections.Counter:
         "Name one with --label_column; in a table without a header, by its "
         "number, from 0."
     )
-    for line, cells in _read_columns(path, data.input_format, wanted, fix):
+    for line, cells in table_files.read_columns(
+        path, data.input_format, wanted, fix
+    ):
         where = f"{path}:{line}: {data.label_column!r}"
         cell = table_files.to_cell(cells[0], where)
         if isinstance(cell, list) and not data.multi_label:
@@ -174,8 +175,8 @@ def read_rows(
     statistics = statistics or ReadStatistics()
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
-    ids = _ids_of_names(task, path) if is_labelled else None
-    for line, cells in _read_columns(
+    names = _names_of_ids(task, path) if is_labelled else ()
+    for line, cells in table_files.read_columns(
         path,
         task.input_format,
         list(wanted.values()),
@@ -191,69 +192,27 @@ def read_rows(
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)
         }
-        yield _make_row(task, row, where, ids)
+        if names:
+            cell = row["label"]
+            if task.multi_label:
+                cell = _split(cell, task.label_separator)
+            row["label"] = _named(cell, names)
+        yield _make_row(task, row, where)
         statistics.rows += 1
     if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
 
-def _read_columns(
-    path: str,
-    input_format: str,
-    wanted: Sequence[str],
-    fix: str,
-    *,
-    header: Sequence[str] | None = None,
-    skips_bad_rows: bool = False,
-    statistics: ReadStatistics | None = None,
-) -> Iterator[tuple[int, list]]:
-    """Yields the line and the wanted values of each row.
+def _names_of_ids(task, path: str) -> tuple[str, ...]:
+    """Returns the classes whose ids a file has, if it names the task's.
 
-    Args:
-      path: a table.
-      input_format: one of `table_files.FORMATS`.
-      wanted: names of columns; or numbers, of a table without a header.
-      fix: what to do if columns are missing.
-      header: the header of a file without one.
-      skips_bad_rows: whether rows of too few or many cells are skipped.
-      statistics: counts are added to it.
-    """
-    statistics = statistics or ReadStatistics()
-    table = table_files.read(path, input_format, statistics, wanted)
-    first = None
-    if header is None:
-        line, header = next(table, (0, ()))
-        numbers = [*map(str, range(len(header)))]
-        is_text = table_files.format_of(path, input_format) in ("tsv", "csv")
-        # pandas writes numbers as a header, of columns without names.
-        if is_text and table_files.are_numbers(wanted) and header != numbers:
-            first, header = (line, header), numbers
-    table_files.check_columns(wanted, header, path, fix)
-    columns = [header.index(name) for name in wanted]
-    for line, row in itertools.chain([first] if first else (), table):
-        if len(row) == len(header):
-            yield line, [row[column] for column in columns]
-        elif skips_bad_rows:
-            statistics.skipped_rows += 1
-        else:
-            raise ValueError(
-                f"{path}:{line}: {len(row)} columns where the header has "
-                f"{len(header)}: {table_files.listed(header)}. There is a "
-                "separator too few or too many, or a stray quote or line break "
-                "joined or split rows. Correct this line."
-            )
-
-
-def _ids_of_names(task, path: str) -> list[int] | None:
-    """Returns the ids of the classes that a file names, in its own order.
-
-    None if it names none, or none of the task's: then its ids are the task's.
+    () if it names none, or none of the task's: then its ids are the task's.
     """
     if task.label_columns or task.is_regression:
-        return None
+        return ()
     names = table_files.class_names(path, task.input_format, task.label_column)
     if not set(names) & set(task.labels):
-        return None
+        return ()
     unknown = [name for name in names if name not in task.labels]
     if unknown:
         raise ValueError(
@@ -262,15 +221,19 @@ def _ids_of_names(task, path: str) -> list[int] | None:
             f"{shortened(', '.join(task.labels), 300)}. Give --labels with all "
             "of them, or correct the file."
         )
-    return [task.labels.index(name) for name in names]
+    return names
 
 
-def _make_row(
-    task,
-    cells: Mapping[str, table_files.Cell],
-    where: str,
-    ids: Sequence[int] | None,
-) -> Row:
+def _named(cell: table_files.Cell, names: Sequence[str]) -> table_files.Cell:
+    """Returns a cell of labels with names in place of a file's ids."""
+    if isinstance(cell, list):
+        return [_named(label, names) for label in cell]
+    if cell and cell.isdecimal() and int(cell) < len(names):
+        return names[int(cell)]
+    return cell
+
+
+def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
     """Returns a row, of cells whose keys are those of `GlueTask.columns`."""
     texts = []
     for number, name in enumerate(task.text_columns):
@@ -282,7 +245,7 @@ def _make_row(
             )
     label = weight = None
     if "label" in cells:
-        label = _parse_label(task, cells["label"], where, ids)
+        label = _parse_label(task, cells["label"], where)
     elif "label_0" in cells:
         flags = [cells[f"label_{i}"] for i in range(len(task.label_columns))]
         label = _indicated(task, flags, where)
@@ -306,11 +269,11 @@ def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
         )
 
 
-def _parse_label(task, cell: table_files.Cell, where: str, ids) -> Label:
+def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
     if task.multi_label:
         labels = _split(cell, task.label_separator)
         return tuple(
-            sorted({_class_id(task, label, where, ids) for label in labels})
+            sorted({_class_id(task, label, where) for label in labels})
         )
     if not isinstance(cell, str):
         raise ValueError(
@@ -319,7 +282,7 @@ def _parse_label(task, cell: table_files.Cell, where: str, ids) -> Label:
             "several."
         )
     if not task.is_regression:
-        return _class_id(task, cell, where, ids)
+        return _class_id(task, cell, where)
     low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
     score = _number(cell)
     if not low <= score <= high:
@@ -330,10 +293,8 @@ def _parse_label(task, cell: table_files.Cell, where: str, ids) -> Label:
     return score
 
 
-def _class_id(task, label: str, where: str, ids) -> int:
-    """Returns the id of a label, which may be an id of the file's `ids`."""
-    if ids and label.isdecimal() and int(label) < len(ids):
-        return ids[int(label)]
+def _class_id(task, label: str, where: str) -> int:
+    """Returns the id of a label, which may be the id itself."""
     if label in task.labels:
         return task.labels.index(label)
     # As in files of Hugging Face's datasets. Not if labels are numbers.

@@ -59,7 +59,7 @@ class PseudoLogLikelihood(Kind):
     weights = "masked_lm/"
     title, hub_task = "pseudo-log-likelihood of a text", "fill-mask"
     options = ("within_word_masking",)
-    reads = known_by = ("tokens", "log_probabilities", "score")
+    known_by = ("score", "tokens", "log_probabilities")
     padded = ("tokens", "log_probabilities")
 
     def set_options(self, options):
@@ -183,16 +183,7 @@ class PseudoLogLikelihood(Kind):
         return np.count_nonzero(outputs["tokens"][0] != b"")
 
     @classmethod
-    def records(cls, fields, outputs, names):
-        """Returns `score`, `tokens` and `log_probabilities`."""
-        return {name: plain(outputs[name])[0] for name in reversed(cls.reads)}
-
-    @classmethod
     def typed(cls, fields, outputs, labels):
         """Returns a Likelihood."""
-        found = cls.records(fields, outputs, set())
-        return Likelihood(
-            found["score"],
-            tuple(found["tokens"]),
-            tuple(found["log_probabilities"]),
-        )
+        score, tokens, values = (plain(outputs[x])[0] for x in cls.known_by)
+        return Likelihood(score, tuple(tokens), tuple(values))

@@ -168,7 +168,7 @@ def embed(config: EmbeddingConfig) -> int:
         parts.join,
         unit="texts",
     )
-    warn_of_cut(parts.num_cut, sum(sizes), predictor)
+    embedder.warn_of_cut(parts.num_cut, sum(sizes))
     logging.info("%s  rows %d", config.output_file, sum(sizes))
     return sum(sizes)
 
@@ -203,55 +203,46 @@ def open_embedder(options: VectorOptions, prompt: str):
         model,
         given.tokenizer([]),
         kind="sentence_embedding",
+        batch_size=options.batch_size,
         pooling=options.pooling,
         layers=options.layers,
         max_seq_length=options.max_seq_length,
     )
-    return given, Embedder(predictor, options.batch_size, prompt)
+    return given, Embedder(predictor, prompt)
 
 
 class Embedder:
-    """Texts -> vectors, in batches of similar length.
+    """Texts -> vectors.
 
     Args:
       predictor: a Predictor of kind sentence_embedding.
-      batch_size: maximum number of texts in one call of the model.
       prompt: put before each text.
+
+    Attributes:
+      num_texts, num_cut: number of texts so far, and of those that were cut.
     """
 
-    def __init__(self, predictor, batch_size: int, prompt: str = ""):
-        self.predictor, self.batch_size = predictor, batch_size
-        self.prompt = prompt
+    def __init__(self, predictor, prompt: str = ""):
+        self.predictor, self.prompt = predictor, prompt
         self.num_texts = self.num_cut = 0
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
         """Returns [N, E] float32."""
-        from bert_tf.serving import row_outputs
-
-        predictor = self.predictor
         rows = [
             text_rows.Row(i, {"text": self.prompt + text})
             for i, text in enumerate(texts)
         ]
-        found: dict[int, np.ndarray] = {}
-        for batch in row_outputs.batches_of(rows, _RANKS, self.batch_size):
-            self.num_cut += row_outputs.count_cut(
-                batch, _RANKS, predictor.max_seq_length, predictor.num_tokens
-            )
-            inputs = row_outputs.make_inputs(batch, _RANKS)
-            vectors = predictor.signatures["text"](**inputs)["embedding"]
-            numbers = [row.line for row in batch]
-            found |= zip(numbers, vectors.numpy(), strict=True)
+        vectors, num_cut = self.predictor.answer_rows(rows)
         self.num_texts += len(rows)
-        return np.stack([found[i] for i in range(len(rows))])
+        self.num_cut += num_cut
+        return np.stack(vectors)
 
+    def warn_of_cut(self, num_cut: int, num_texts: int) -> None:
+        """Logs how many texts were cut."""
+        from bert_tf.serving import row_outputs
 
-def warn_of_cut(num_cut: int, num_texts: int, predictor) -> None:
-    """Logs how many of all texts were cut."""
-    from bert_tf.serving import row_outputs
-
-    limit = predictor.max_seq_length
-    row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
+        limit = self.predictor.max_seq_length
+        row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
 
 
 class _Parts:
