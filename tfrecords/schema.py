@@ -32,6 +32,7 @@ Sizes = Mapping[str, int]
 
 _SEQUENCE = ("max_seq_length",)
 _CHOICES = ("num_choices", "max_seq_length")
+_TEXTS = ("num_texts", "max_seq_length")
 _PREDICTIONS = ("max_predictions_per_seq",)
 _ROW_EXAMPLES = ("max_examples_per_row",)
 _ROW_PREDICTIONS = ("max_predictions_per_row",)
@@ -114,6 +115,14 @@ CHOICE_INPUTS: Schema = {
     for name, feature in ENCODER_INPUTS.items()
 }
 MULTIPLE_CHOICE: Schema = CLASSIFICATION | CHOICE_INPUTS
+# One row per text of a pair, or of several.
+TEXTS: Schema = {
+    name: dataclasses.replace(feature, shape=_TEXTS)
+    for name, feature in ENCODER_INPUTS.items()
+}
+SCORED_TEXTS: Schema = TEXTS | {
+    "label_scores": Feature((), FLOAT32, "Similarity of the texts, in [0, 1]."),
+}
 # One tag per word, at the word's first piece.
 TAGGING: Schema = ENCODER_INPUTS | {
     "tag_ids": Feature(_SEQUENCE, INT32, "Tags, at words' first pieces."),
@@ -143,6 +152,8 @@ SCHEMAS: dict[str, Schema] = {
     "weighted_multi_label": MULTI_LABEL | EXAMPLE_WEIGHT,
     "choice_inputs": CHOICE_INPUTS,
     "multiple_choice": MULTIPLE_CHOICE,
+    "texts": TEXTS,
+    "scored_texts": SCORED_TEXTS,
     "tagging": TAGGING,
     "spans": SPANS,
 }

@@ -28,7 +28,7 @@ from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, ACTIVATIONS, FORMATS, OURS
 from bert_tf.config import POLICIES
 from bert_tf.model import encoder as encoder_lib
-from bert_tf.model import lora, models
+from bert_tf.model import lora, models, sentence_embedding
 from tfrecords.io import atomic_files, stored_folders
 from tfrecords.options import is_address, some
 from tfrecords.text import vocab
@@ -241,7 +241,12 @@ class Checkpoint(Contents):
         variables = model_folders.weight_names(model)
         if isinstance(model, encoder_lib.BertEncoder):
             prefix, tensors = "encoder/", self.without_head().tensors
-        variables = {prefix + name: x for name, x in variables.items()}
+        variables = {
+            prefix + name: x
+            for name, x in variables.items()
+            # The steps of a BertSentenceEncoder, which it is made with.
+            if not name.startswith(sentence_embedding.PREFIX)
+        }
         missing = [name for name in self.missing() if name in variables]
         for name in missing:
             del variables[name]

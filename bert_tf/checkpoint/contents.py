@@ -8,7 +8,7 @@ one without the pooler and the next-sentence head.
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -238,6 +238,28 @@ def untrained_pooler(
     if is_trained or reads_pooler(task, config):
         return {}
     return {UNTRAINED: [POOLER]}
+
+
+def untrained_of(
+    task: str,
+    config: bert_config.BertConfig,
+    source: Contents | None,
+    weights: Collection[str],
+) -> dict[str, list[str]]:
+    """Returns the entry of model.json on weights that no loss reaches.
+
+    Args:
+      task: as in `untrained_pooler`.
+      config: as in `untrained_pooler`.
+      source: as in `untrained_pooler`.
+      weights: names of those of the model in training. One of vectors has no
+        heads for pre-training, as a folder of sentence-transformers has none.
+    """
+    found = untrained_pooler(task, config, source)
+    if task == "pretraining":
+        missing = [x for x in shapes(config, task) if x not in weights]
+        found = {UNTRAINED: [*missing, *found.get(UNTRAINED, ())]}
+    return found
 
 
 def _dense(name: str, rows: int, columns: int) -> dict[str, tuple[int, ...]]:

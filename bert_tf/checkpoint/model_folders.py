@@ -220,20 +220,24 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             f"expected one of {', '.join(models.TASK_MODELS)}. Correct it."
         )
     path = os.path.join(folder, WEIGHTS)
-    tensors, embedding = tensor_files.TensorFile(path), None
-    names = list(tensors)
-    if settings := metadata.get(contents.SENTENCE_EMBEDDING):
-        embedding = sentence_embedding.of_folder(settings, tensors, folder)
-        more = embedding.tensors()
-        names = [name for name in names if name not in more]
+    tensors = tensor_files.TensorFile(path)
+    prefix = sentence_embedding.PREFIX
+    names = [name for name in tensors if not name.startswith(prefix)]
     num_labels = len(given.labels)
     if not num_labels:
         head = f"{given.task}/dense/bias"
         if head not in tensors:
             contents.check_labels(given)
         num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
+    expected = contents.shapes(given.config, given.task, num_labels)
+    untrained = metadata.get(contents.UNTRAINED, ())
     tensor_files.check_partners(
-        contents.shapes(given.config, given.task, num_labels),
+        # A run that trains vectors has no heads.
+        {
+            n: x
+            for n, x in expected.items()
+            if n in tensors or n not in untrained
+        },
         tensor_files.only(tensors, names),
         path,
     )
@@ -244,7 +248,6 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             tensors, [name for name in names if name in given.tensors]
         ),
         slots=_read_slots(folder) if with_slots else {},
-        sentence_embedding=embedding,
     )
 
 
@@ -294,7 +297,18 @@ def _described(folder: str, metadata: dict) -> Contents:
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
         },
+        sentence_embedding=_read_embedding(folder, metadata),
     )
+
+
+def _read_embedding(folder: str, metadata: Mapping):
+    """Returns the SentenceEmbedding of a folder; None if it has none."""
+    settings, tensors = metadata.get(contents.SENTENCE_EMBEDDING), {}
+    if not settings:
+        return None
+    if any(step["type"] == "Dense" for step in settings["steps"]):
+        tensors = tensor_files.TensorFile(os.path.join(folder, WEIGHTS))
+    return sentence_embedding.of_folder(settings, tensors, folder)
 
 
 def _read_slots(folder: str) -> Mapping[str, np.ndarray]:

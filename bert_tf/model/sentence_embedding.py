@@ -94,7 +94,7 @@ class SentenceEmbedding:
             two, and 0 for padding after them.
         """
         hidden = tf.cast(hidden, tf.float32)
-        pooled = [_pool(hidden, input_mask, mode) for mode in self.pooling]
+        pooled = [pool(hidden, input_mask, mode) for mode in self.pooling]
         x = tf.concat(pooled, axis=-1)  # [N, P D]
         for step in self.steps:
             x = step(x)
@@ -134,7 +134,7 @@ class SentenceEmbedding:
         return tensors
 
 
-def _pool(hidden: tf.Tensor, input_mask: tf.Tensor, mode: str) -> tf.Tensor:
+def pool(hidden: tf.Tensor, input_mask: tf.Tensor, mode: str) -> tf.Tensor:
     """Returns [N, D] for hidden states [N, s, D] float32.
 
     Sums are products and reductions, not einsum or matmul: LiteRT lacks the

@@ -61,13 +61,19 @@ class Target(NamedTuple):
 
     def mean(self, outputs: Outputs) -> WeightedMean:
         """Returns its loss, multiplied by its share."""
-        labels = self.labels
-        if isinstance(labels, str):
-            labels = outputs[labels]
         mean = self.loss(
-            outputs[self.logits], labels, self.weights, epsilon=self.epsilon
+            outputs[self.logits],
+            self.labels_of(outputs),
+            self.weights,
+            epsilon=self.epsilon,
         )
         return mean._replace(total=mean.total * self.share)
+
+    def labels_of(self, outputs: Outputs) -> tf.Tensor:
+        """Returns `labels`, which an output may have."""
+        if isinstance(self.labels, str):
+            return outputs[self.labels]
+        return self.labels
 
 
 def _by_loss(targets: Mapping[str, Target]) -> dict[str, list[Target]]:
@@ -140,7 +146,7 @@ class Task:
         return {
             target.accuracy_name or f"{name}_accuracy": accuracy(
                 outputs[target.logits],
-                target.labels,
+                target.labels_of(outputs),
                 target.weights
                 if target.accuracy_weights is None
                 else target.accuracy_weights,
@@ -172,6 +178,21 @@ class FineTuningTask(Task):
     best_metric: str
     inputs = schema.ENCODER_INPUTS
     prediction_splits: tuple[str, ...] = ("test",)
+
+    def check_config(self, config) -> None:
+        """Raises ValueError for settings of the run that the task cannot have.
+
+        Args:
+          config: a FineTuningConfig.
+        """
+
+    def use_source(self, source) -> None:
+        """Takes what a model says beside its weights, before records are made.
+
+        Args:
+          source: the Checkpoint that the run starts from, resumes or
+            evaluates; None for new weights.
+        """
 
     def prepare(self, model_dir: str | None, model_metadata: Mapping) -> None:
         """Finds the files and completes the options, before records are made.

@@ -191,6 +191,8 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     trained, metadata = None, {}
     if source and not config.do_train:
         trained, metadata = source.path(), source.model_json()
+    task.check_config(config)
+    task.use_source(source)
     config = dataclasses.replace(
         config,
         max_seq_length=config.max_seq_length
@@ -246,8 +248,11 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
             "max_seq_length": config.max_seq_length,
             "precision": config.precision,  # Exports compute in it, too.
         }
-        | contents.untrained_pooler(
-            task.metadata()["task"], bert_config, source
+        | contents.untrained_of(
+            task.metadata()["task"],
+            bert_config,
+            source,
+            model_folders.weight_names(model),
         )
         | task.metadata(),
         source=source,

@@ -69,10 +69,10 @@ class Ranking:
 
 def cosines(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """Returns [Q, C] for vectors [Q, E] and [C, E] float32; 0 for zeros."""
-    return _normalized(queries) @ _normalized(documents).T
+    return normalized(queries) @ normalized(documents).T
 
 
-def _normalized(vectors: np.ndarray) -> np.ndarray:
+def normalized(vectors: np.ndarray) -> np.ndarray:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12)
 

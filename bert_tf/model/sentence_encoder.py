@@ -1,0 +1,166 @@
+"""Tokens of texts -> their vectors, by a model whose every step is trained.
+
+Shapes: B rows, T texts of each, S sequence, H hidden, E size of a vector.
+"""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.model import encoder
+from bert_tf.model.sentence_embedding import (
+    Dense,
+    Normalize,
+    SentenceEmbedding,
+    pool,
+)
+
+# Of a learned scale (Radford et al. 2021, arXiv 2103.00020, section 2.5).
+MAX_SCALE = 100.0
+
+
+class _Steps(keras.Layer):
+    """Hidden states -> vectors: pooling, dense layers, normalizations.
+
+    Its weights have the names of `SentenceEmbedding.tensors`.
+
+    Args:
+      pooling: see SentenceEmbedding.
+      steps: its settings of the steps; those of a dense layer have `units`.
+      width: hidden size.
+      scale: initial value of a learned factor of cosines; None for none.
+    """
+
+    def __init__(self, pooling, steps, width: int, scale=None, **kwargs):
+        super().__init__(**kwargs)
+        self.pooling, self.layers = tuple(pooling), []
+        width *= len(self.pooling)
+        for number, step in enumerate(steps):
+            layer = Normalize()
+            if step["type"] == "Dense":
+                layer = keras.layers.Dense(
+                    step["units"],
+                    activation=step["activation"],
+                    use_bias=step["use_bias"],
+                    name=str(number),
+                    dtype="float32",
+                )
+                layer.build((None, width))
+                width = step["units"]
+            self.layers.append(layer)
+        self.log_scale = None
+        if scale is not None:
+            self.log_scale = self.add_weight(
+                name="log_scale",
+                initializer=keras.initializers.Constant(np.log(scale)),
+                dtype="float32",
+            )
+        self.built = True
+
+    def call(self, hidden, input_mask):
+        """Returns [N, E] float32 for [N, S, H] and [N, S]."""
+        hidden = tf.cast(hidden, tf.float32)
+        x = tf.concat([pool(hidden, input_mask, m) for m in self.pooling], -1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@keras.saving.register_keras_serializable("bert_tf")
+class BertSentenceEncoder(encoder.ConfiguredModel):
+    """BERT, and the steps from its hidden states to the vector of a text.
+
+    Reimers and Gurevych 2019 (arXiv 1908.10084). Unlike those of a served
+    SentenceEmbedding, its dense layers are trained with the encoder.
+
+    Args:
+      config: BertConfig.
+      pooling: see SentenceEmbedding.
+      steps: settings of the steps after it; those of a dense layer have
+        `units`, its number of outputs.
+      scale: factor of cosines in a loss.
+      learns_scale: whether the factor is a weight.
+
+    Call arguments:
+      batch: dict of the inputs of BertEncoder, [B, T, S] int32.
+      training: whether to apply dropout.
+      dropout_key: [3] int64, see `dropout.make_key`.
+
+    Returns:
+      Dict of `embedding` [B, T, E] float32.
+    """
+
+    def __init__(
+        self,
+        config,
+        pooling=("mean",),
+        steps=(),
+        scale=20.0,
+        learns_scale=False,
+        **kwargs,
+    ):
+        super().__init__(config, **kwargs)
+        self.pooling, self.steps = tuple(pooling), [dict(x) for x in steps]
+        self.given_scale, self.learns_scale = scale, learns_scale
+        self.encoder = encoder.BertEncoder(
+            self.config, name="encoder", dtype=self.dtype_policy
+        )
+        self.embed = _Steps(
+            *(self.pooling, self.steps, self.config.hidden_size),
+            scale=scale if learns_scale else None,
+            name="sentence_embedding",
+            dtype="float32",
+        )
+        self.built = True
+
+    @classmethod
+    def of(
+        cls, config, embedding: SentenceEmbedding, dtype=None, **kwargs
+    ) -> "BertSentenceEncoder":
+        """Returns a model whose steps have the weights of `embedding`."""
+        steps = []
+        for step in embedding.steps:
+            steps.append(step.settings())
+            if isinstance(step, Dense):
+                steps[-1]["units"] = step.kernel.shape[1]
+        embedding.check_width(config.hidden_size)
+        model = cls(config, embedding.pooling, steps, dtype=dtype, **kwargs)
+        for layer, step in zip(
+            model.embed.layers, embedding.steps, strict=True
+        ):
+            if isinstance(step, Dense):
+                layer.kernel.assign(step.kernel)
+                if step.bias is not None:
+                    layer.bias.assign(step.bias)
+        return model
+
+    def scale(self) -> tf.Tensor:
+        """Returns the factor of cosines, a scalar float32."""
+        if self.embed.log_scale is None:
+            return tf.constant(self.given_scale, tf.float32)
+        limit = tf.constant(np.log(MAX_SCALE), tf.float32)
+        return tf.exp(tf.minimum(self.embed.log_scale.value, limit))
+
+    def get_config(self):
+        """Returns the dict for `from_config`."""
+        return super().get_config() | {
+            "pooling": list(self.pooling),
+            "steps": self.steps,
+            "scale": self.given_scale,
+            "learns_scale": self.learns_scale,
+        }
+
+    def call(self, batch, training=None, dropout_key=None):
+        names = ("input_word_ids", "input_mask", "input_type_ids")
+        texts, length = keras.ops.shape(batch[names[0]])[1:]
+        rows = {
+            name: tf.reshape(batch[name], [-1, length]) for name in names
+        }  # [B T, S]
+        if dropout_key is not None:
+            # Each text is a separate row: those of example b start at T b.
+            dropout_key *= tf.constant([1, 1, texts], tf.int64)
+        outputs = self.encoder(rows, training=training, dropout_key=dropout_key)
+        vectors = self.embed(outputs.sequence_output, rows["input_mask"])
+        return {
+            "embedding": tf.reshape(vectors, [-1, texts, vectors.shape[-1]])
+        }

@@ -1,0 +1,289 @@
+"""Tables of similar texts -> task Embeddings: records, model, losses, scores.
+
+The vectors of texts that belong together become similar. What a row is decides
+the loss:
+
+  a sentence        its vector, computed twice, with two draws of dropout, is to
+                    be found among those of the other rows (SimCSE, Gao et al.
+                    2021, arXiv 2104.08821, section 3)
+  a pair, and any   the vector of the second text is to be found among those of
+  wrong texts       all other texts but the first ones, of all replicas (Henderson
+                    et al. 2017, arXiv 1705.00652, section 4.4)
+  a pair, a score   the cosine is to be the score (Reimers and Gurevych 2019,
+                    arXiv 1908.10084, section 3)
+
+B rows of a replica, T texts of each, S sequence, E size of a vector, R rows of
+all replicas, K candidates of a row: its texts but the first.
+"""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
+from bert_tf.model.sentence_encoder import BertSentenceEncoder
+from bert_tf.tasks import losses, metrics
+from bert_tf.tasks.retrieval import ranking
+from bert_tf.tasks.retrieval.options import EmbeddingData
+from bert_tf.tasks.task import FineTuningTask, Target
+from tfrecords import schema
+from tfrecords.tasks.similarity import text_examples
+
+# Not --seed: runs with different seeds must be evaluated on the same rows.
+_DEV_SEED = 12345
+_NEVER = -1e9  # Logit of what is not compared.
+_QUERIES_AT_ONCE = 1024
+
+
+class Embeddings(FineTuningTask):
+    """Vectors of texts.
+
+    Args:
+      data: tables and settings.
+
+    Attributes:
+      embedding: the steps from hidden states to a vector, with their initial
+        weights.
+    """
+
+    name = "embeddings"
+    inputs = schema.TEXTS
+
+    def __init__(self, data: EmbeddingData):
+        self.data = data
+        self.embedding = self._chosen(None)
+        self.schema = schema.SCORED_TEXTS if data.score_column else schema.TEXTS
+        tables = data.tables()
+        if not tables:
+            raise ValueError("No data: give --train_file or --dev_file.")
+        dev = tables.get("dev") or tables["train"]
+        self.best_metric = "spearman" if dev.score_column else "mrr"
+        self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] scores.
+        # Dev split -> numbers of the texts of each row, [N, T]: the same for
+        # equal texts.
+        self.numbers: dict[str, np.ndarray] = {}
+
+    def _chosen(self, given: SentenceEmbedding | None) -> SentenceEmbedding:
+        """Returns the steps of a model, as the options change them."""
+        data = self.data
+        steps = given or SentenceEmbedding(steps=(Normalize(),))
+        if data.pooling:
+            steps = dataclasses.replace(steps, pooling=(data.pooling,))
+        if data.normalize is not None:
+            others = [x for x in steps.steps if not isinstance(x, Normalize)]
+            others += [Normalize()] * data.normalize
+            steps = dataclasses.replace(steps, steps=tuple(others))
+        return steps
+
+    def use_source(self, source):
+        """Takes pooling, dense layers and length of a sentence model."""
+        embedding = source and source.sentence_embedding
+        self.embedding = self._chosen(embedding or None)
+        if embedding:
+            length = source.metadata.get("max_seq_length")
+            self.max_seq_length = length or type(self).max_seq_length
+
+    def check_config(self, config):
+        """Raises ValueError for batches that have no negatives."""
+        if not config.do_train or self.data.score_column:
+            return
+        if config.gradient_accumulation_steps > 1:
+            raise ValueError(
+                "--gradient_accumulation_steps="
+                f"{config.gradient_accumulation_steps}: each part of a batch "
+                "would only have its own negatives, which is another loss. "
+                "Omit it, and choose a --train_batch_size that fits into "
+                "memory, or add --remat."
+            )
+        if config.train_batch_size == 1 and len(self.data.text_column) < 3:
+            raise ValueError(
+                "--train_batch_size=1: the negatives of a row are the other "
+                "rows of its batch, of which there are none. Choose a larger "
+                "batch."
+            )
+
+    def build_model(self, config, dtype=None):
+        """Returns a BertSentenceEncoder."""
+        return BertSentenceEncoder.of(
+            *(config, self.embedding, dtype),
+            scale=self.data.similarity_scale,
+            learns_scale=self.data.learn_scale,
+        )
+
+    def outputs(self, model, batch, dropout_key):
+        """Returns `embedding`, `similarity` [B], or logits and labels.
+
+        `similarity_logits` are [B, R K] float32, and `similarity_labels` [B]
+        int32.
+        """
+        ids = batch["input_word_ids"]
+        if ids.shape[1] == 1:  # Each row twice, with dropout of its own.
+            names = schema.ENCODER_INPUTS
+            batch = {
+                name: tf.repeat(x, 2, axis=1) if name in names else x
+                for name, x in batch.items()
+            }
+        outputs = dict(model(batch, training=True, dropout_key=dropout_key))
+        vectors = tf.math.l2_normalize(outputs["embedding"], axis=-1)
+        if self.data.score_column:
+            similarity = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)
+            return outputs | {"similarity": similarity}
+        return outputs | in_batch_similarities(
+            vectors,
+            batch["input_word_ids"],
+            batch["is_real_example"],
+            model.scale(),
+            are_copies=ids.shape[1] == 1,
+        )
+
+    def targets(self, batch):
+        """Returns the target of each real row."""
+        weights = batch["is_real_example"]
+        if self.data.score_column:
+            target = Target(
+                *("similarity", batch["label_scores"], weights),
+                losses.squared_error,
+            )
+            return {"squared_error": target}
+        target = Target("similarity_logits", "similarity_labels", weights)
+        return {"in_batch": target}
+
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Writes missing records; returns the folder of each split."""
+        return text_examples.make_records(
+            self.data,
+            output_dir,
+            tokenizer,
+            max_seq_length=max_seq_length,
+            seed=_DEV_SEED,
+        )
+
+    def open_splits(self, splits):
+        """Reads the scores of dev, and which of its texts are equal."""
+        for split, records in splits.items():
+            if not split.startswith("dev"):
+                continue
+            if records.manifest.schema_name == "scored_texts":
+                name = "label_scores"
+                wanted = {name: schema.SCORED_TEXTS[name]}
+                self.labels[split] = records.read(wanted)[name]
+                continue
+            name = "input_word_ids"
+            ids = records.read({name: schema.TEXTS[name]})[name]  # [N, T, S]
+            shape = ids.shape[:2]
+            _, numbers = np.unique(
+                ids.reshape(-1, ids.shape[-1]), axis=0, return_inverse=True
+            )
+            self.numbers[split] = numbers.reshape(shape)
+
+    def score(self, split, outputs):
+        """Returns Spearman's and Pearson's correlation; or scores of search.
+
+        Each first text searches among all other texts of the split.
+        """
+        vectors = outputs["embedding"]  # [N, T, E]
+        if split in self.labels:
+            first, second = map(
+                ranking.normalized, (vectors[:, 0], vectors[:, 1])
+            )
+            return metrics.compute(
+                ("spearman", "pearson"),
+                np.sum(first * second, axis=-1),
+                self.labels[split],
+                split,
+            )
+        return search_scores(vectors, self.numbers[split])
+
+    def decisive_settings(self):
+        """Returns the settings that decide the weights of a run."""
+        return self.data.decisive()
+
+    def metadata(self):
+        """Returns task and steps, for model.json."""
+        return {
+            "task": "pretraining",  # Of a BERT without a head.
+            "sentence_embedding": self.embedding.settings(),
+        }
+
+
+def in_batch_similarities(
+    vectors: tf.Tensor,
+    ids: tf.Tensor,
+    is_real: tf.Tensor,
+    scale: tf.Tensor,
+    *,
+    are_copies: bool = False,
+) -> dict[str, tf.Tensor]:
+    """Returns `similarity_logits` and `similarity_labels`, see `Embeddings`.
+
+    A text is no negative of a row if it equals the row's second text, or if it
+    is the second text of a row with the same first one: that would punish a
+    right answer.
+
+    Args:
+      vectors: [B, T, E] float32, of length 1.
+      ids: [B, T, S] int32, tokens of the texts.
+      is_real: [B] float32, 0 for rows that fill the batch.
+      scale: factor of cosines.
+      are_copies: whether the texts of a row are the same one, of which equal
+        ones in other rows remain negatives of no row.
+    """
+    rows, texts = vectors.shape[:2]
+    replica = tf.distribute.get_replica_context()
+    first = replica.replica_id_in_sync_group * tf.constant(rows)
+    own = {"vectors": vectors[:, 1:], "ids": ids, "is_real": is_real}
+    everywhere = own
+    if replica.num_replicas_in_sync > 1:
+        everywhere = {
+            name: replica.all_gather(x, axis=0) for name, x in own.items()
+        }
+    candidates = everywhere["vectors"]
+    candidates = tf.reshape(candidates, [-1, vectors.shape[-1]])  # [R K, E]
+    logits = scale * tf.matmul(vectors[:, 0], candidates, transpose_b=True)
+    others = everywhere["ids"]
+    is_known = _equal(ids[:, 1], tf.reshape(others[:, 1:], [-1, ids.shape[2]]))
+    if not are_copies:
+        # Second texts of rows with the same first text.
+        is_second = tf.one_hot(0, texts - 1, True, False, dtype=tf.bool)
+        is_same = _equal(ids[:, 0], others[:, 0])[:, :, None] & is_second
+        is_known |= tf.reshape(is_same, [rows, -1])
+    labels = (first + tf.range(rows)) * (texts - 1)
+    is_own = tf.range(tf.shape(candidates)[0]) == labels[:, None]
+    is_row = tf.repeat(everywhere["is_real"] > 0, texts - 1)
+    logits = tf.where(is_own | (is_row & ~is_known), logits, _NEVER)
+    return {"similarity_logits": logits, "similarity_labels": labels}
+
+
+def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
+    """Returns [n, m] bool, which rows of [n, S] and [m, S] are equal."""
+    return tf.reduce_all(a[:, None] == b[None], axis=-1)
+
+
+def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
+    """Returns the scores of finding second texts among all but the first.
+
+    Equal texts are one document; the second texts of all rows with the same
+    first one are relevant.
+
+    Args:
+      vectors: [N, T, E] float32.
+      numbers: [N, T] of the texts, the same for equal ones.
+    """
+    places = {}  # Of each document: row and column of one of its texts.
+    relevant: dict[int, dict[str, int]] = {}
+    for row, (query, *others) in enumerate(numbers.tolist()):
+        for column, number in enumerate(others, 1):
+            places.setdefault(number, (row, column))
+        relevant.setdefault(query, {})[str(others[0])] = 1
+    documents = vectors[tuple(np.array([*places.values()]).T)]
+    ids = [str(number) for number in places]
+    _, queries = np.unique(numbers[:, 0], return_index=True)
+    ranked = []
+    for begin in range(0, len(queries), _QUERIES_AT_ONCE):
+        part = vectors[queries[begin : begin + _QUERIES_AT_ONCE], 0]
+        found = ranking.Ranking(len(part))
+        found.add(ranking.cosines(part, documents), ids)
+        ranked += found.ids()
+    grades = [relevant[number] for number in numbers[queries, 0].tolist()]
+    return ranking.scores(ranked, grades)

@@ -1,0 +1,44 @@
+"""Flags of vectors and their loss -> EmbeddingData."""
+
+import dataclasses
+
+from tfrecords.options import Options, option
+from tfrecords.tasks.similarity.text_tables import SimilarityData
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VectorTraining(Options):
+    """How tokens become a vector, and how similarities become a loss."""
+
+    pooling: str | None = option(
+        None,
+        "How the vectors of tokens become one. Default: that of a folder of "
+        "sentence-transformers, otherwise mean.",
+        choices=("mean", "cls", "max"),
+    )
+    normalize: bool | None = option(
+        None,
+        "Whether vectors are divided by their lengths. Default: as in a folder "
+        "of sentence-transformers, otherwise true.",
+    )
+    similarity_scale: float = option(
+        20.0,
+        "Factor of the cosines of in-batch negatives before the softmax, the "
+        "inverse of its temperature.",
+        above=0.0,
+        at_most=100.0,
+    )
+    learn_scale: bool = option(
+        False,
+        "Whether the factor is learned, from --similarity_scale, up to 100.",
+    )
+
+    def decisive(self) -> dict:
+        """Returns the settings that decide the weights."""
+        fields = dataclasses.fields(VectorTraining)
+        return {field.name: getattr(self, field.name) for field in fields}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EmbeddingData(SimilarityData, VectorTraining):
+    """Tables of similar texts, and how vectors learn from them."""

@@ -1,0 +1,1 @@
+"""Tables of similar texts, queries and documents -> records of their tokens."""

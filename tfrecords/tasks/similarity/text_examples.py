@@ -1,0 +1,176 @@
+"""Rows of similar texts -> records of T texts each, and perhaps their score.
+
+N rows, T texts of each, S max_seq_length.
+"""
+
+import dataclasses
+import functools
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from tfrecords.io import atomic_files
+from tfrecords.tables import hold_out, table_files
+from tfrecords.tasks import glue_examples, split_records
+from tfrecords.tasks.similarity import text_tables
+from tfrecords.text import tokenizer as tokenizer_lib
+
+_ROWS_AT_ONCE = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """The rows of a table that are in a split."""
+
+    split: str
+    table: text_tables.Table
+    takes_row: Callable[[int], bool] = lambda number: True
+    held_out: dict | None = None  # Settings, if dev is held out from train.
+
+    def rows(self, statistics=None) -> Iterator[text_tables.Row]:
+        """Yields the rows, in the order of the records."""
+        rows = self.table.rows(statistics)
+        return (row for i, row in enumerate(rows) if self.takes_row(i))
+
+    def count(self) -> int:
+        """Checks all rows, and returns the number of those of the split."""
+        num_rows = sum(1 for _ in self.rows())
+        if not num_rows:
+            raise ValueError(
+                f"{self.table.path} has too few rows to hold some out: "
+                f"{self.split} would have none. Give a --dev_file, or "
+                "--dev_share=0."
+            )
+        return num_rows
+
+
+def make_records(
+    data: text_tables.SimilarityData,
+    output_dir: str,
+    tokenizer: tokenizer_lib.BertTokenizer,
+    *,
+    max_seq_length: int,
+    seed: int,
+) -> dict[str, str]:
+    """Writes a folder of records for each split; complete ones are kept.
+
+      How old is she ? | She is six .
+      [CLS] how old is she ? [SEP]      a row of the record for each text
+      [CLS] she is six . [SEP]
+
+    Args:
+      data: the tables.
+      output_dir: parent of a folder for each split, such as `train`.
+      tokenizer: maps text to ids.
+      max_seq_length: tokens of a text, including [CLS], [SEP] and padding.
+      seed: random seed of the rows to hold out.
+
+    Returns:
+      The folder of each split.
+
+    Raises:
+      ValueError: as in `text_tables.Table.rows` and `split_records.make`.
+    """
+    encode = glue_examples.make_encoder(tokenizer, 1, max_seq_length)
+    return split_records.make(
+        [_to_make(x, encode, max_seq_length) for x in _parts(data, seed)],
+        split_records.vocabulary_of(tokenizer),
+        output_dir,
+    )
+
+
+def _parts(data, seed: int) -> list[_Part]:
+    """Returns the splits; a share of train is dev if no table is."""
+    tables, share = data.tables(), data.dev_share
+    train = tables.get("train")
+    if "dev" in tables or not train or not share:
+        return [_Part(split, table) for split, table in tables.items()]
+    if len(train.text_columns) == 1:
+        return [_Part("train", train)]
+    # Only when records are made: it reads the file.
+    dev_rows = functools.cache(lambda: _held_out_rows(train, share, seed))
+    held_out = {"dev_share": share, "seed": seed}
+    return [
+        _Part("train", train, lambda i: i not in dev_rows(), held_out),
+        _Part("dev", train, lambda i: i in dev_rows(), held_out),
+    ]
+
+
+def _held_out_rows(table, share: float, seed: int) -> frozenset[int]:
+    """Returns the rows of dev: rows of equal first texts stay together."""
+    groups = [row.texts[0] for row in table.rows()]
+    rows = hold_out.choose(
+        [0] * len(groups),
+        # A query may have several passages.
+        groups if len(set(groups)) < len(groups) else None,
+        dev_share=share,
+        seed=seed,
+    )
+    logging.info(
+        "%s: %d of %d rows are held out as dev",
+        table.path,
+        len(rows),
+        len(groups),
+    )
+    return frozenset(rows.tolist())
+
+
+def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
+    table = part.table
+    sizes = {
+        "num_texts": len(table.text_columns),
+        "max_seq_length": max_seq_length,
+    }
+
+    def examples(statistics):
+        reading = table_files.ReadStatistics()
+        counts = {"tokens": 0, "truncated_texts": 0}
+        yield from _examples(part.rows(reading), encode, counts)
+        statistics |= dataclasses.asdict(reading) | counts
+
+    by_ending = table_files.format_of(table.path)
+    own_format = table_files.format_of(table.path, table.input_format)
+    scores = {"score_column": table.score_column}
+    scores |= {"score_range": list(table.bounds)}
+    return split_records.Split(
+        name=part.split,
+        schema_name="scored_texts" if table.score_column else "texts",
+        sizes=sizes,
+        flags={
+            "task_name": "similarity",
+            "max_seq_length": max_seq_length,
+            "text_columns": list(table.text_columns),
+            "held_out": part.held_out,
+            **(scores if table.score_column else {}),
+            **({"input_format": own_format} if own_format != by_ending else {}),
+            "source": os.path.basename(table.path),
+            "source_sha256": atomic_files.digest(table.path),
+        },
+        count=part.count,
+        examples=examples,
+    )
+
+
+def _examples(
+    rows: Iterable[text_tables.Row], encode, counts: dict
+) -> Iterator[split_records.Example]:
+    """Yields an example for each row; rows are packed in batches."""
+    rows = iter(rows)
+    while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
+        texts = [text for row in chunk for text in row.texts]
+        packed, is_cut = encode(tf.constant(texts))
+        arrays = {
+            name: values.numpy().reshape(len(chunk), -1, values.shape[-1])
+            for name, values in packed.items()
+        }  # [N, T, S]
+        counts["tokens"] += int(arrays["input_mask"].sum())
+        counts["truncated_texts"] += int(is_cut.numpy().sum())
+        for index, row in enumerate(chunk):
+            example = {name: values[index] for name, values in arrays.items()}
+            if row.score is not None:
+                example["label_scores"] = np.float32(row.score)
+            yield example
