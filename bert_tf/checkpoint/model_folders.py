@@ -221,8 +221,10 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         )
     path = os.path.join(folder, WEIGHTS)
     tensors = tensor_files.TensorFile(path)
-    prefix = sentence_embedding.PREFIX
-    names = [name for name in tensors if not name.startswith(prefix)]
+    more = {sentence_embedding.LOG_SCALE}  # Of training alone.
+    if given.sentence_embedding:
+        more |= given.sentence_embedding.tensors().keys()
+    names = [name for name in tensors if name not in more]
     num_labels = len(given.labels)
     if not num_labels:
         head = f"{given.task}/dense/bias"

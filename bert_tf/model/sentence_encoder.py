@@ -27,35 +27,38 @@ class _Steps(keras.Layer):
     Args:
       pooling: see SentenceEmbedding.
       steps: its settings of the steps; those of a dense layer have `units`.
-      width: hidden size.
       scale: initial value of a learned factor of cosines; None for none.
     """
 
-    def __init__(self, pooling, steps, width: int, scale=None, **kwargs):
+    def __init__(self, pooling, steps, scale=None, **kwargs):
         super().__init__(**kwargs)
-        self.pooling, self.layers = tuple(pooling), []
-        width *= len(self.pooling)
-        for number, step in enumerate(steps):
-            layer = Normalize()
-            if step["type"] == "Dense":
-                layer = keras.layers.Dense(
-                    step["units"],
-                    activation=step["activation"],
-                    use_bias=step["use_bias"],
-                    name=str(number),
-                    dtype="float32",
-                )
-                layer.build((None, width))
-                width = step["units"]
-            self.layers.append(layer)
-        self.log_scale = None
-        if scale is not None:
-            self.log_scale = self.add_weight(
-                name="log_scale",
-                initializer=keras.initializers.Constant(np.log(scale)),
+        self.pooling, self.scale, self.log_scale = tuple(pooling), scale, None
+        self.layers = [
+            Normalize()
+            if step["type"] == "Normalize"
+            else keras.layers.Dense(
+                step["units"],
+                activation=step["activation"],
+                use_bias=step["use_bias"],
+                name=str(number),
                 dtype="float32",
             )
-        self.built = True
+            for number, step in enumerate(steps)
+        ]
+
+    def build(self, hidden_shape):
+        """Makes the weights; their paths begin with the name of this layer."""
+        width = hidden_shape[-1] * len(self.pooling)
+        for layer in self.layers:
+            if isinstance(layer, keras.Layer):
+                layer.build((None, width))
+                width = layer.units
+        if self.scale is not None:
+            self.log_scale = self.add_weight(
+                name="log_scale",
+                initializer=keras.initializers.Constant(np.log(self.scale)),
+                dtype="float32",
+            )
 
     def call(self, hidden, input_mask):
         """Returns [N, E] float32 for [N, S, H] and [N, S]."""
@@ -106,11 +109,12 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
             self.config, name="encoder", dtype=self.dtype_policy
         )
         self.embed = _Steps(
-            *(self.pooling, self.steps, self.config.hidden_size),
+            *(self.pooling, self.steps),
             scale=scale if learns_scale else None,
             name="sentence_embedding",
             dtype="float32",
         )
+        self.embed.build((None, None, self.config.hidden_size))
         self.built = True
 
     @classmethod

@@ -7,8 +7,8 @@ the loss:
                     be found among those of the other rows (SimCSE, Gao et al.
                     2021, arXiv 2104.08821, section 3)
   a pair, and any   the vector of the second text is to be found among those of
-  wrong texts       all other texts but the first ones, of all replicas (Henderson
-                    et al. 2017, arXiv 1705.00652, section 4.4)
+  wrong texts       all texts but the first ones, of the rows of all replicas
+                    (Henderson et al. 2017, arXiv 1705.00652, section 4.4)
   a pair, a score   the cosine is to be the score (Reimers and Gurevych 2019,
                     arXiv 1908.10084, section 3)
 
@@ -194,6 +194,21 @@ class Embeddings(FineTuningTask):
                 split,
             )
         return search_scores(vectors, self.numbers[split])
+
+    def majority_baseline(self):
+        """Returns the scores of vectors that are all the same, by dev split.
+
+        Equal scores are ranked in an arbitrary, but fixed, order.
+        """
+        found = {}
+        for split, labels in self.labels.items():
+            found[split] = metrics.compute(
+                ("spearman", "pearson"), np.zeros_like(labels), labels
+            )
+        for split, numbers in self.numbers.items():
+            equal = np.ones((*numbers.shape, 1), np.float32)
+            found[split] = search_scores(equal, numbers)
+        return found
 
     def decisive_settings(self):
         """Returns the settings that decide the weights of a run."""

@@ -73,6 +73,7 @@ def cosines(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:
+    """Returns vectors [N, E] of length 1, but zeros for zeros."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.maximum(lengths, 1e-12)
 

@@ -1,0 +1,238 @@
+"""Losses, scores and refusals of Embeddings, against NumPy."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from bert_tf.checkpoint import model_folders
+from bert_tf.config import BertConfig
+from bert_tf.model import sentence_embedding
+from bert_tf.model.sentence_encoder import MAX_SCALE, BertSentenceEncoder
+from bert_tf.tasks.retrieval import embeddings
+from bert_tf.tasks.retrieval.options import EmbeddingData
+from bert_tf.workflows.configs import FineTuningConfig
+
+CONFIG = BertConfig(
+    vocab_size=40,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=16,
+    max_position_embeddings=16,
+)
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("a\tb\tc\ty\nx\ty\tz\t1\nu\tv\tw\t3\n")
+    return str(path)
+
+
+def task(table, *columns, **options):
+    data = EmbeddingData(train_file=table, text_column=columns, **options)
+    return embeddings.Embeddings(data)
+
+
+def config(**values):
+    return FineTuningConfig(output_dir="run", do_train=True, **values)
+
+
+def vectors_of(rows, texts, seed=0):
+    x = np.random.default_rng(seed).normal(size=(rows, texts, 5))
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def in_batch(vectors, ids, is_real, scale=20.0, **options):
+    found = embeddings.in_batch_similarities(
+        tf.constant(vectors, tf.float32),
+        tf.constant(ids, tf.int32),
+        tf.constant(is_real, tf.float32),
+        tf.constant(scale),
+        **options,
+    )
+    logits, labels = (found[f"similarity_{x}"] for x in ("logits", "labels"))
+    return logits.numpy(), labels.numpy()
+
+
+@pytest.mark.parametrize("texts", [2, 4])
+def test_logits_are_scaled_cosines_of_all_other_texts(texts):
+    vectors = vectors_of(3, texts)
+    ids = np.arange(3 * texts * 2).reshape(3, texts, 2)
+    logits, labels = in_batch(vectors, ids, np.ones(3))
+    expected = 20 * np.einsum("be,rke->brk", vectors[:, 0], vectors[:, 1:])
+    np.testing.assert_allclose(logits, expected.reshape(3, -1), rtol=1e-4)
+    assert labels.tolist() == [0, texts - 1, 2 * texts - 2]
+
+
+def masked(logits):
+    return np.argwhere(logits < -1e8).tolist()
+
+
+def test_equal_texts_and_padding_are_no_negatives():
+    ids = np.arange(5 * 3).reshape(5, 3, 1)
+    ids[2, 1] = ids[0, 1]  # The same second text.
+    ids[3, 0] = ids[1, 0]  # The same first text.
+    ids[1, 2] = ids[0, 1]  # A hard negative of row 1 is right for row 0.
+    logits, _ = in_batch(vectors_of(5, 3), ids, [1, 1, 1, 1, 0])
+    padding = [[i, j] for i in range(5) for j in (8, 9) if (i, j) != (4, 8)]
+    assert masked(logits) == sorted(
+        padding + [[0, 3], [0, 4], [1, 6], [2, 0], [2, 3], [3, 2]]
+    )
+
+
+def test_copies_are_negatives_unless_equal():
+    ids = np.repeat(np.arange(4).reshape(4, 1, 1), 2, axis=1)
+    ids[3] = ids[0]
+    logits, _ = in_batch(vectors_of(4, 2), ids, np.ones(4), are_copies=True)
+    assert masked(logits) == [[0, 3], [3, 0]]
+
+
+def batch_of(texts, rows=4):
+    rng = np.random.default_rng(1)
+    lengths = rng.integers(3, 8, (rows, texts, 1))
+    mask = (np.arange(8) < lengths).astype(np.int32)
+    ids = rng.integers(5, 40, mask.shape).astype(np.int32) * mask
+    batch = {"input_word_ids": ids, "input_mask": mask}
+    batch |= {"input_type_ids": np.zeros_like(ids)}
+    batch |= {"is_real_example": np.ones(rows, np.float32)}
+    return {name: tf.constant(x) for name, x in batch.items()}
+
+
+def mean_loss(own, model, batch):
+    key = tf.constant([1, 2, 0], tf.int64)
+    outputs = own.outputs(model, batch, key)
+    (mean,) = own.losses(outputs, batch).values()
+    return float(mean.value()), outputs
+
+
+def test_the_loss_of_scores_is_their_squared_error(table):
+    own = task(table, "a", "b", score_column="y", score_range=("1", "3"))
+    own.embedding = sentence_embedding.SentenceEmbedding(("mean", "cls"))
+    batch = batch_of(2)
+    scores = np.linspace(0, 1, 4, dtype=np.float32)
+    batch["label_scores"] = tf.constant(scores)
+    model = own.build_model(CONFIG)
+    loss, outputs = mean_loss(own, model, batch)
+    first, second = np.moveaxis(outputs["embedding"].numpy(), 1, 0)
+    assert first.shape == (4, 16)
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    cosines = np.sum(first * second, axis=1) / lengths
+    assert loss == pytest.approx(np.mean((cosines - scores) ** 2), rel=1e-5)
+
+
+def test_sentences_differ_by_dropout_alone(table):
+    own = task(table, "a")
+    model = own.build_model(CONFIG)
+    loss, outputs = mean_loss(own, model, batch_of(1))
+    first, second = np.moveaxis(outputs["embedding"].numpy(), 1, 0)
+    assert np.abs(first - second).max() > 1e-3
+    logits = 20 * first @ second.T  # They have length 1.
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    assert loss == pytest.approx(-np.mean(np.diag(logits)), rel=1e-4)
+
+
+def test_a_learned_scale_has_a_gradient_and_a_limit(table):
+    own = task(table, "a", "b", learn_scale=True, similarity_scale=30.0)
+    model = own.build_model(CONFIG)
+    weight = model.embed.log_scale
+    assert float(model.scale()) == pytest.approx(30)
+    assert any(x is weight for x in model.trainable_weights)
+    with tf.GradientTape() as tape:
+        outputs = own.outputs(model, batch_of(2), None)
+        (mean,) = own.losses(outputs, batch_of(2)).values()
+        loss = mean.value()
+    assert float(tape.gradient(loss, weight.value)) != 0
+    weight.assign(9.0)
+    assert float(model.scale()) == pytest.approx(MAX_SCALE)
+
+
+def test_a_trained_model_gives_the_vectors_that_are_served():
+    rng = np.random.default_rng(0)
+    dense = [
+        sentence_embedding.Dense(
+            rng.normal(size=shape).astype(np.float32), bias, activation
+        )
+        for shape, bias, activation in (
+            ((16, 6), np.ones(6, np.float32), "tanh"),
+            ((6, 4), None, "linear"),
+        )
+    ]
+    steps = sentence_embedding.SentenceEmbedding(
+        ("max", "mean"), (*dense, sentence_embedding.Normalize())
+    )
+    model = BertSentenceEncoder.of(CONFIG, steps)
+    batch = batch_of(2)
+    found = model(batch)["embedding"].numpy()
+    assert found.shape == (4, 2, 4)
+    rows = {n: x[:, 1] for n, x in batch.items() if n.startswith("input")}
+    hidden = model.encoder(rows).sequence_output
+    expected = steps(hidden, rows["input_mask"]).numpy()
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-6)
+    again = BertSentenceEncoder.from_config(model.get_config())
+    names = [[*model_folders.weight_names(x)] for x in (model, again)]
+    assert names[0] == names[1]
+    stored = [x for x in names[0] if not x.startswith("encoder/")]
+    assert sorted(stored) == sorted(steps.tensors())
+
+
+def test_options_change_the_steps_of_a_folder(table):
+    kernel = np.ones((8, 2), np.float32)
+    dense = sentence_embedding.Dense(kernel, None, "tanh")
+    given = sentence_embedding.SentenceEmbedding(("cls",), (dense,))
+
+    @dataclasses.dataclass
+    class Source:
+        sentence_embedding: object
+        metadata: dict
+
+    source = Source(given, {"max_seq_length": 77})
+    own = task(table, "a", "b")
+    own.use_source(source)
+    assert own.embedding == given
+    assert own.max_seq_length == 77
+    own = task(table, "a", "b", pooling="max", normalize=True)
+    own.use_source(source)
+    assert str(own.embedding) == "max, Dense, Normalize"
+    own.use_source(None)
+    assert str(own.embedding) == "max, Normalize"
+    own = task(table, "a", "b", normalize=False)
+    own.use_source(None)
+    assert str(own.embedding) == "mean"
+
+
+def test_search_finds_the_second_text_of_equal_first_ones():
+    # Texts 0 and 1 are queries; 2 and 3 belong to 0, 4 to 1; 5 is wrong.
+    numbers = np.array([[0, 2, 5], [0, 3, 5], [1, 4, 5]])
+    points = {0: 0.0, 1: 1.0, 2: 0.1, 3: 0.4, 5: 0.3, 4: 2.0}
+    angles = np.vectorize(points.get)(numbers)
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    found = embeddings.search_scores(vectors.astype(np.float32), numbers)
+    # Of 0: 2, 5, 3, 4; of 1: 3 at 0.6, 5 at 0.7, 2 at 0.9, 4 at 1.0.
+    ideal = 1 + 1 / np.log2(3)
+    expected = ((1 + 1 / np.log2(4)) / ideal + 1 / np.log2(5)) / 2
+    assert found["ndcg@10"] == pytest.approx(expected)
+    assert found["mrr"] == pytest.approx((1 + 1 / 4) / 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"train_batch_size": 1}, "train_batch_size=1: the negatives of a row"),
+        ({"gradient_accumulation_steps": 2}, "steps=2: each part of a batch"),
+    ],
+)
+def test_batches_without_their_negatives_are_refused(table, values, message):
+    with pytest.raises(ValueError, match=message):
+        task(table, "a", "b").check_config(config(**values))
+    scored = task(table, "a", "b", score_column="y", score_range=("1", "3"))
+    scored.check_config(config(**values))
+    if "train_batch_size" in values:
+        task(table, "a", "b", "c").check_config(config(**values))
+
+
+def test_no_table_is_refused():
+    with pytest.raises(ValueError, match="No data: give --train_file or"):
+        embeddings.Embeddings(EmbeddingData(text_column=("a", "b")))

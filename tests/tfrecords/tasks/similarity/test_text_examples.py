@@ -1,0 +1,71 @@
+"""Records of similar texts: layout, the rows of dev."""
+
+import numpy as np
+import pytest
+import run_processes
+
+from tfrecords import schema
+from tfrecords.io.records import Records
+from tfrecords.tasks.similarity import text_examples
+from tfrecords.tasks.similarity.text_tables import SimilarityData
+from tfrecords.text.tokenizer import BertTokenizer
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return BertTokenizer(str(run_processes.VOCAB_FILE), do_lower_case=True)
+
+
+def make(folder, tokenizer, rows, *columns, **options):
+    """Returns split -> Records of a table."""
+    path = folder / "pairs.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    data = SimilarityData(train_file=str(path), text_column=columns, **options)
+    folders = text_examples.make_records(
+        data, str(folder / "records"), tokenizer, max_seq_length=8, seed=1
+    )
+    return {name: Records.open(found) for name, found in folders.items()}
+
+
+def test_each_text_is_a_row_of_its_record(tmp_path, tokenizer):
+    rows = [("a", "b", "y"), ("the ship", "the old captain", "2")]
+    rows += [("the sea", " ".join(["sea"] * 9), "4")]
+    options = {"score_column": "y", "score_range": ("0", "4"), "dev_share": 0.0}
+    (records,) = make(tmp_path, tokenizer, rows, "b", "a", **options).values()
+    assert records.manifest.schema_name == "scored_texts"
+    assert records.manifest.sizes == {"num_texts": 2, "max_seq_length": 8}
+    assert records.manifest.statistics["truncated_texts"] == 1
+    batch = records.read(schema.SCORED_TEXTS)
+    assert batch["label_scores"].tolist() == [0.5, 1]
+    assert not batch["input_type_ids"].any()
+    for row, texts in enumerate(rows[1:]):
+        for column, text in enumerate((texts[1], texts[0])):
+            (ids,) = tokenizer([text]).to_list()
+            ids = [tokenizer.cls_id, *ids[:6], tokenizer.sep_id]
+            found = batch["input_word_ids"][row, column]
+            assert found.tolist() == ids + [0] * (8 - len(ids))
+            mask = batch["input_mask"][row, column]
+            np.testing.assert_array_equal(mask, np.arange(8) < len(ids))
+
+
+def test_rows_of_equal_first_texts_are_held_out_together(tmp_path, tokenizer):
+    words = "sea ship captain crew old near".split()
+    rows = [("a", "b")] + [(x, f"the {y}") for x in words for y in words[:4]]
+    splits = make(tmp_path, tokenizer, rows, "a", "b", dev_share=0.34)
+    firsts = []
+    for name in ("train", "dev"):
+        batch = splits[name].read(schema.TEXTS)
+        firsts.append({tuple(x) for x in batch["input_word_ids"][:, 0]})
+    assert not firsts[0] & firsts[1]
+    assert len(splits["train"]) + len(splits["dev"]) == 24
+    assert len(firsts[1]) == 2
+
+
+def test_sentences_alone_have_no_dev(tmp_path, tokenizer):
+    rows = [("a",), *[("the sea",)] * 9]
+    assert list(make(tmp_path, tokenizer, rows, "a")) == ["train"]
+
+
+def test_too_few_rows_for_dev_are_named(tmp_path, tokenizer):
+    with pytest.raises(ValueError, match="pairs.tsv has too few rows to hold"):
+        make(tmp_path, tokenizer, [("a", "b"), ("the sea", "ship")], "a", "b")
