@@ -232,13 +232,12 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
             contents.check_labels(given)
         num_labels = tensor_files.shapes_of(tensors).get(head, (0,))[-1]
     expected = contents.shapes(given.config, given.task, num_labels)
-    untrained = metadata.get(contents.UNTRAINED, ())
     tensor_files.check_partners(
-        # A run that trains vectors has no heads.
+        # A run that trains vectors has no heads; others have untrained ones.
         {
-            n: x
-            for n, x in expected.items()
-            if n in tensors or n not in untrained
+            name: shape
+            for name, shape in expected.items()
+            if name in tensors or name in given.tensors
         },
         tensor_files.only(tensors, names),
         path,

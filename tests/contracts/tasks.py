@@ -32,6 +32,9 @@ TRAINING = [
 ]
 
 
+SETS = ("train", "dev")
+
+
 class Task(NamedTuple):
     """A task and how its commands are called; `{data}` is the data's folder.
 
@@ -44,7 +47,7 @@ class Task(NamedTuple):
       best_metric: by which the best model is chosen.
       metrics: of dev in eval_results.json.
       wrong: file of the data, its old and its new text, and the message.
-      make: the script that makes records.
+      make: the script that makes records, if one does.
       windows: flags of both scripts that a model remembers.
       training: flags of training alone.
       asked: folder of the data -> rows of `predict`.
@@ -53,6 +56,7 @@ class Task(NamedTuple):
       words: flags of `predict`.
       labels: in model.json.
       sets: folders of records.
+      untrained: prefixes of weights that no loss reaches, in model.json.
     """
 
     name: str
@@ -63,7 +67,7 @@ class Task(NamedTuple):
     best_metric: str
     metrics: tuple[str, ...]
     wrong: tuple[str, str, str, str]
-    make: str
+    make: str | None
     windows: list[str]
     training: list[str]
     asked: Callable[[pathlib.Path], list[dict]] = lambda data: []
@@ -72,13 +76,21 @@ class Task(NamedTuple):
     words: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     sets: tuple[str, ...] = ("train", "dev", "test")
+    untrained: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def is_fine_tuning(self) -> bool:
-        return self.task != "pretraining"
+        return self.script != "run_pretraining"
+
+    @property
+    def goals(self) -> list[str]:
+        """Returns what the script can do with a trained model."""
+        if not self.is_fine_tuning:
+            return ["--nodo_train"]
+        return ["--do_eval", "--do_predict"] if self.check else ["--do_eval"]
 
     def score(self, row: Mapping[str, float]) -> float:
         """Returns the best metric of a line of the log."""
@@ -360,6 +372,7 @@ _SQUAD = {
     ],
     "check": check_squad,
     "sets": ("train", "dev"),
+    "untrained": ("encoder/pooler/",),
 }
 TASKS = [
     Task(
@@ -506,5 +519,23 @@ TASKS = [
         scores=ner_scores,
         words=("--signature=words",),
         labels=("O", "B-LOC", "I-LOC", "B-PER", "I-PER"),
+        untrained=("encoder/pooler/",),
+    ),
+    Task(
+        "vectors",
+        "run_embeddings",
+        [f"--{split}_file={{data}}/STS-B/{split}.tsv" for split in SETS]
+        + ["--text_column=sentence1,sentence2", "--learn_scale"]
+        + ["--dev_score_column=score", "--score_range=0,5"],
+        "pretraining",
+        "texts",
+        "spearman",
+        ("spearman", "pearson"),
+        ("STS-B/dev.tsv", "\t2.5\n", "\tmuch\n", "dev.tsv:3: 'score' is 'much"),
+        make=None,
+        windows=["--max_seq_length=32"],
+        training=["--num_train_epochs=1.34", "--learning_rate=1e-2"],
+        sets=SETS,
+        untrained=("masked_lm/", "next_sentence/", "encoder/pooler/"),
     ),
 ]
