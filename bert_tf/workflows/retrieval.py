@@ -20,46 +20,21 @@ from bert_tf.tasks.retrieval import ranking
 from bert_tf.workflows.features import embedding
 from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, streams
-from tfrecords.options import REQUIRED, option, quoted
+from tfrecords.options import REQUIRED, option
 from tfrecords.tables import table_files
+from tfrecords.tasks.similarity import search_files
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")
-# Columns of a judgements file with a header; without one, those of TREC, in
-# this order, with an unused one after the first.
-_JUDGEMENTS = (
-    ("query-id", "query_id", "qid"),
-    ("corpus-id", "doc_id", "docid"),
-    ("score", "relevance", "grade"),
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RetrievalConfig(embedding.VectorOptions):
+class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
     """Which queries, documents and judgements, and which model."""
 
-    corpus_file: str = option(
-        REQUIRED,
-        "Documents: a table (TSV, CSV, JSON lines, Parquet) with ids.",
-        reads=True,
-    )
-    queries_file: str = option(
-        REQUIRED, "Queries: a table with ids.", reads=True
-    )
-    judgements_file: str = option(
-        REQUIRED,
-        "Grades of documents for queries, relevant from 1: lines of query, an "
-        "unused column, document and grade, as of TREC; or a TSV with the "
-        "header query-id, corpus-id, score.",
-        reads=True,
-    )
-    corpus_columns: tuple[str, ...] = option(
-        ("text",),
-        "Columns of --corpus_file that make the text of a document, with a "
-        "space between them, such as title,text.",
-    )
-    query_column: str = option("text", "Column of --queries_file with texts.")
-    id_column: str = option("id", "Column of both with ids.")
+    corpus_file: str = option(REQUIRED, search_files.CORPUS, reads=True)
+    queries_file: str = option(REQUIRED, search_files.QUERIES, reads=True)
+    judgements_file: str = option(REQUIRED, search_files.JUDGEMENTS, reads=True)
     input_format: str = option(
         "auto",
         "Format of both; auto: by their endings.",
@@ -112,9 +87,16 @@ def score(config: RetrievalConfig) -> dict:
     if "bm25" in config.baselines:
         with libraries.extra("bm25", "--baselines=bm25"):
             import bm25s  # noqa: F401
-    judged = read_judgements(config.judgements_file)
-    query_ids, queries = _read_queries(config, judged)
-    num_documents = _check_documents(config, judged)
+    judged = search_files.read_judgements(config.judgements_file)
+    query_ids, queries = search_files.read_queries(config, judged)
+    num_documents = search_files.check_documents(config, judged)
+    if num_documents < ranking.DEPTH:
+        logging.warning(
+            "%s has %d documents, so recall@%d is 1",
+            config.corpus_file,
+            num_documents,
+            ranking.DEPTH,
+        )
     grades = [judged[name] for name in query_ids]
     _, embed = embedding.open_embedder(config, config.query_prompt)
     vectors = embed(queries)
@@ -169,7 +151,7 @@ def _rank(
     sizes = [min(_DOCUMENTS_AT_ONCE, num_documents - x) for x in starts]
 
     def results():
-        rows = _read_corpus(config)
+        rows = search_files.read_corpus(config)
         for i, size in enumerate(sizes):
             chunk = itertools.islice(rows, size)
             ids, texts = zip(*chunk, strict=True)
@@ -187,7 +169,7 @@ def _tf_idf(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
     """Returns [Q, C] of texts: cosines of TF-IDF vectors."""
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    rows = _read_corpus(config)
+    rows = search_files.read_corpus(config)
     vectorizer = TfidfVectorizer(sublinear_tf=True, stop_words="english")
     vectorizer.fit(text for _, text in rows)
     of_queries = vectorizer.transform(queries)
@@ -199,7 +181,7 @@ def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
     import bm25s
 
     python_logging.getLogger("bm25s").setLevel(python_logging.WARNING)
-    rows = _read_corpus(config)
+    rows = search_files.read_corpus(config)
     retriever = bm25s.BM25()
     options = {"stopwords": "en", "show_progress": False}
     tokens = bm25s.tokenize([text for _, text in rows], **options)
@@ -221,171 +203,3 @@ def _run_lines(
     for query, best in zip(query_ids, found.best, strict=True):
         for rank, (value, name) in enumerate(best, 1):
             yield f"{query} Q0 {name} {rank} {value!r} bert_tf\n"
-
-
-def _read_queries(
-    config: RetrievalConfig, judged: dict[str, dict[str, int]]
-) -> tuple[list[str], list[str]]:
-    """Returns ids and texts of the queries with judgements."""
-    path = config.queries_file
-    rows = list(_read_texts(config, path, (config.query_column,)))
-    found = [row for row in rows if row[0] in judged]
-    for name, text in found:
-        if not text:
-            raise ValueError(
-                f"{path}: the query {name!r} has no text in "
-                f"{config.query_column!r}. Remove it, or name another "
-                "--query_column."
-            )
-    if not found:
-        raise ValueError(
-            f"{path}: no query has judgements. Its ids, such as "
-            f"{rows[0][0]!r}, should be those of {config.judgements_file}, "
-            f"such as {next(iter(judged))!r}."
-        )
-    if len(found) < len(rows) or len(found) < len(judged):
-        logging.warning(
-            "%d of %d queries have judgements, which are of %d",
-            len(found),
-            len(rows),
-            len(judged),
-        )
-    return [name for name, _ in found], [text for _, text in found]
-
-
-def _check_documents(
-    config: RetrievalConfig, judged: dict[str, dict[str, int]]
-) -> int:
-    """Returns the number of documents; checks all ids and texts."""
-    path = config.corpus_file
-    rows = _read_texts(config, path, config.corpus_columns)
-    texts = {name: bool(text) for name, text in rows}
-    names = {name for name, has_text in texts.items() if has_text}
-    if empty := [name for name in texts if name not in names]:
-        logging.warning(
-            "%d of %d documents of %s have no text in %s, such as %r: they "
-            "are never found",
-            len(empty),
-            len(texts),
-            path,
-            ", ".join(config.corpus_columns),
-            empty[0],
-        )
-    if not names:
-        raise ValueError(f"{path} has no texts. Name other --corpus_columns.")
-    wanted = set().union(*judged.values())
-    if missing := sorted(wanted - texts.keys()):
-        message = (
-            f"{path} lacks {len(missing)} of {len(wanted)} judged documents, "
-            f"such as {missing[0]!r}"
-        )
-        if len(missing) == len(wanted):
-            raise ValueError(
-                f"{message}; it has {min(names)!r}. Give the corpus of the "
-                "judgements, or another --id_column."
-            )
-        logging.warning("%s: they are never found", message)
-    if len(names) < ranking.DEPTH:
-        logging.warning(
-            "%s has %d documents, so recall@%d is 1",
-            path,
-            len(names),
-            ranking.DEPTH,
-        )
-    return len(names)
-
-
-def _read_corpus(config: RetrievalConfig) -> Iterator[tuple[str, str]]:
-    """Yields id and text of each document with a text."""
-    rows = _read_texts(config, config.corpus_file, config.corpus_columns)
-    return (row for row in rows if row[1])
-
-
-def _read_texts(
-    config: RetrievalConfig, path: str, columns: Sequence[str]
-) -> Iterator[tuple[str, str]]:
-    """Yields id and text, perhaps "", of each row of a table.
-
-    Raises:
-      ValueError: naming file and line, if a column is missing, or an id is
-        empty or there twice.
-    """
-    wanted = [config.id_column, *columns]
-    fix = (
-        "Name the columns with --id_column, --corpus_columns and "
-        "--query_column."
-    )
-    seen: set[str] = set()
-    for line, row in table_files.read_columns(
-        path, config.input_format, wanted, fix
-    ):
-        where = f"{path}:{line}"
-        cells = [
-            table_files.to_cell(value, f"{where}: {name!r}")
-            for name, value in zip(wanted, row, strict=True)
-        ]
-        name, *texts = (x if isinstance(x, str) else "" for x in cells)
-        if not name or name.split() != [name]:
-            raise ValueError(
-                f"{where}: {config.id_column!r} is {quoted(cells[0])}; an id "
-                "should be a string without spaces. Correct the line."
-            )
-        if name in seen:
-            raise ValueError(
-                f"{where}: the id {name!r} is there twice. Remove one of the "
-                "rows."
-            )
-        seen.add(name)
-        yield name, " ".join(x for x in texts if x.strip())
-    if not seen:
-        raise ValueError(f"{path} has no rows; copy or create it again.")
-
-
-def read_judgements(path: str) -> dict[str, dict[str, int]]:
-    """Returns query -> document -> grade.
-
-    Raises:
-      ValueError: naming file and line, if a line is not a judgement, or one is
-        there twice.
-    """
-    with open(path, "rb") as file:
-        statistics = table_files.ReadStatistics()
-        lines = list(table_files.decoded(file, path, statistics))
-    places = None
-    found: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words:
-            continue
-        if places is None:
-            places = _places(words)
-            if places != (0, 2, 3):
-                continue  # The header.
-        try:
-            query, document, grade = (words[place] for place in places)
-            value = int(grade)
-        except (IndexError, ValueError):
-            raise ValueError(
-                f"{path}:{number} is {quoted(line.strip())}; expected query, "
-                "an unused column, document and grade, an integer; or, below "
-                "the header query-id, corpus-id, score, these three. Correct "
-                "the line."
-            ) from None
-        if found.setdefault(query, {}).setdefault(document, value) != value:
-            raise ValueError(
-                f"{path}:{number}: query {query!r} and document {document!r} "
-                "have two grades. Remove one of them."
-            )
-    if not found:
-        raise ValueError(f"{path} has no judgements; copy it again.")
-    return found
-
-
-def _places(words: Sequence[str]) -> tuple[int, ...]:
-    """Returns the places of query, document and grade in a line."""
-    names = [word.lower() for word in words]
-    places = [
-        next((names.index(x) for x in known if x in names), None)
-        for known in _JUDGEMENTS
-    ]
-    return (0, 2, 3) if None in places else tuple(places)

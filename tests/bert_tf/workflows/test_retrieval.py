@@ -10,6 +10,7 @@ import pytest
 import bert_tf
 from bert_tf.tasks.retrieval import ranking
 from bert_tf.workflows import retrieval
+from tfrecords.tasks.similarity import search_files
 
 WORDS = "the cat sat on warm stone old bread was told it rained a ship".split()
 rng = np.random.default_rng(5)
@@ -94,7 +95,7 @@ def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
     pytest.importorskip("bm25s", reason="make parity installs it")
     monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
     compare = retrieval._bm25(config, ["ship", "bread"])
-    texts = [text for _, text in retrieval._read_corpus(config)]
+    texts = [text for _, text in search_files.read_corpus(config)]
     found = np.concatenate(
         [compare(texts[i : i + 7]) for i in range(0, len(texts), 7)], axis=1
     )
@@ -106,7 +107,7 @@ def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
 def test_a_header_names_the_columns_of_judgements(tmp_path):
     path = tmp_path / "qrels.tsv"
     path.write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n")
-    found = retrieval.read_judgements(str(path))
+    found = search_files.read_judgements(str(path))
     assert found == {"q1": {"d1": 1, "d2": 0}}
 
 
@@ -123,7 +124,7 @@ def test_wrong_judgements_are_named(tmp_path, content, message):
     path = tmp_path / "qrels"
     path.write_text(content)
     with pytest.raises(ValueError) as raised:
-        retrieval.read_judgements(str(path))
+        search_files.read_judgements(str(path))
     assert message in str(raised.value)
 
 

@@ -1,0 +1,216 @@
+"""Files of queries, documents and judgements -> texts with ids, grades."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from absl import logging
+
+from tfrecords.options import Options, option, quoted
+from tfrecords.tables import table_files
+
+CORPUS = "Documents: a table (TSV, CSV, JSON lines, Parquet) with ids."
+QUERIES = "Queries: a table with ids."
+JUDGEMENTS = (
+    "Grades of documents for queries, relevant from 1: lines of query, an "
+    "unused column, document and grade, as of TREC; or a TSV with the "
+    "header query-id, corpus-id, score."
+)
+# Columns of a judgements file with a header; without one, those of TREC, in
+# this order, with an unused one after the first.
+_JUDGEMENTS = (
+    ("query-id", "query_id", "qid"),
+    ("corpus-id", "doc_id", "docid"),
+    ("score", "relevance", "grade"),
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchOptions(Options):
+    """Queries, the corpus that they search, and what is relevant in it.
+
+    A subclass has `input_format`, that of queries and corpus.
+    """
+
+    corpus_file: str | None = option(None, CORPUS, reads=True)
+    queries_file: str | None = option(
+        None, QUERIES, reads=True, needs="corpus_file"
+    )
+    judgements_file: str | None = option(
+        None, JUDGEMENTS, reads=True, needs="queries_file"
+    )
+    corpus_columns: tuple[str, ...] = option(
+        ("text",),
+        "Columns of --corpus_file that make the text of a document, with a "
+        "space between them, such as title,text.",
+    )
+    query_column: str = option("text", "Column of --queries_file with texts.")
+    id_column: str = option("id", "Column of both with ids.")
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.corpus_file and not self.judgements_file:
+            raise ValueError(
+                f"--corpus_file={self.corpus_file} needs --queries_file and "
+                "--judgements_file, too. Add them, or omit it."
+            )
+
+
+def read_queries(
+    options: SearchOptions, judged: dict[str, dict[str, int]]
+) -> tuple[list[str], list[str]]:
+    """Returns ids and texts of the queries with judgements."""
+    path = options.queries_file
+    rows = list(_read_texts(options, path, (options.query_column,)))
+    found = [row for row in rows if row[0] in judged]
+    for name, text in found:
+        if not text:
+            raise ValueError(
+                f"{path}: the query {name!r} has no text in "
+                f"{options.query_column!r}. Remove it, or name another "
+                "--query_column."
+            )
+    if not found:
+        raise ValueError(
+            f"{path}: no query has judgements. Its ids, such as "
+            f"{rows[0][0]!r}, should be those of {options.judgements_file}, "
+            f"such as {next(iter(judged))!r}."
+        )
+    if len(found) < len(rows) or len(found) < len(judged):
+        logging.warning(
+            "%d of %d queries have judgements, which are of %d",
+            len(found),
+            len(rows),
+            len(judged),
+        )
+    return [name for name, _ in found], [text for _, text in found]
+
+
+def check_documents(
+    options: SearchOptions, judged: dict[str, dict[str, int]]
+) -> int:
+    """Returns the number of documents; checks all ids and texts."""
+    path = options.corpus_file
+    rows = _read_texts(options, path, options.corpus_columns)
+    texts = {name: bool(text) for name, text in rows}
+    names = {name for name, has_text in texts.items() if has_text}
+    if empty := [name for name in texts if name not in names]:
+        logging.warning(
+            "%d of %d documents of %s have no text in %s, such as %r: they "
+            "are never found",
+            len(empty),
+            len(texts),
+            path,
+            ", ".join(options.corpus_columns),
+            empty[0],
+        )
+    if not names:
+        raise ValueError(f"{path} has no texts. Name other --corpus_columns.")
+    wanted = set().union(*judged.values())
+    if missing := sorted(wanted - texts.keys()):
+        message = (
+            f"{path} lacks {len(missing)} of {len(wanted)} judged documents, "
+            f"such as {missing[0]!r}"
+        )
+        if len(missing) == len(wanted):
+            raise ValueError(
+                f"{message}; it has {min(names)!r}. Give the corpus of the "
+                "judgements, or another --id_column."
+            )
+        logging.warning("%s: they are never found", message)
+    return len(names)
+
+
+def read_corpus(options: SearchOptions) -> Iterator[tuple[str, str]]:
+    """Yields id and text of each document with a text."""
+    rows = _read_texts(options, options.corpus_file, options.corpus_columns)
+    return (row for row in rows if row[1])
+
+
+def _read_texts(
+    options: SearchOptions, path: str, columns: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yields id and text, perhaps "", of each row of a table.
+
+    Raises:
+      ValueError: naming file and line, if a column is missing, or an id is
+        empty or there twice.
+    """
+    wanted = [options.id_column, *columns]
+    fix = (
+        "Name the columns with --id_column, --corpus_columns and "
+        "--query_column."
+    )
+    seen: set[str] = set()
+    for line, row in table_files.read_columns(
+        path, options.input_format, wanted, fix
+    ):
+        where = f"{path}:{line}"
+        cells = [
+            table_files.to_cell(value, f"{where}: {name!r}")
+            for name, value in zip(wanted, row, strict=True)
+        ]
+        name, *texts = (x if isinstance(x, str) else "" for x in cells)
+        if not name or name.split() != [name]:
+            raise ValueError(
+                f"{where}: {options.id_column!r} is {quoted(cells[0])}; an id "
+                "should be a string without spaces. Correct the line."
+            )
+        if name in seen:
+            raise ValueError(
+                f"{where}: the id {name!r} is there twice. Remove one of the "
+                "rows."
+            )
+        seen.add(name)
+        yield name, " ".join(x for x in texts if x.strip())
+    if not seen:
+        raise ValueError(f"{path} has no rows; copy or create it again.")
+
+
+def read_judgements(path: str) -> dict[str, dict[str, int]]:
+    """Returns query -> document -> grade.
+
+    Raises:
+      ValueError: naming file and line, if a line is not a judgement, or one is
+        there twice.
+    """
+    with open(path, "rb") as file:
+        statistics = table_files.ReadStatistics()
+        lines = list(table_files.decoded(file, path, statistics))
+    places = None
+    found: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split()
+        if not words:
+            continue
+        if places is None:
+            places = _places(words)
+            if places != (0, 2, 3):
+                continue  # The header.
+        try:
+            query, document, grade = (words[place] for place in places)
+            value = int(grade)
+        except (IndexError, ValueError):
+            raise ValueError(
+                f"{path}:{number} is {quoted(line.strip())}; expected query, "
+                "an unused column, document and grade, an integer; or, below "
+                "the header query-id, corpus-id, score, these three. Correct "
+                "the line."
+            ) from None
+        if found.setdefault(query, {}).setdefault(document, value) != value:
+            raise ValueError(
+                f"{path}:{number}: query {query!r} and document {document!r} "
+                "have two grades. Remove one of them."
+            )
+    if not found:
+        raise ValueError(f"{path} has no judgements; copy it again.")
+    return found
+
+
+def _places(words: Sequence[str]) -> tuple[int, ...]:
+    """Returns the places of query, document and grade in a line."""
+    names = [word.lower() for word in words]
+    places = [
+        next((names.index(x) for x in known if x in names), None)
+        for known in _JUDGEMENTS
+    ]
+    return (0, 2, 3) if None in places else tuple(places)
