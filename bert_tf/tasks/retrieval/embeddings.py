@@ -17,6 +17,7 @@ all replicas, K candidates of a row: its texts but the first.
 """
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -28,12 +29,12 @@ from bert_tf.tasks.retrieval import ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
-from tfrecords.tasks.similarity import text_examples
+from tfrecords.tasks.similarity import search_files, text_examples
 
 # Not --seed: runs with different seeds must be evaluated on the same rows.
 _DEV_SEED = 12345
 _NEVER = -1e9  # Logit of what is not compared.
-_QUERIES_AT_ONCE = 1024
+_DOCUMENTS_AT_ONCE = 4096
 
 
 class Embeddings(FineTuningTask):
@@ -55,14 +56,24 @@ class Embeddings(FineTuningTask):
         self.embedding = self._chosen(None)
         self.schema = schema.SCORED_TEXTS if data.score_column else schema.TEXTS
         tables = data.tables()
-        if not tables:
-            raise ValueError("No data: give --train_file or --dev_file.")
-        dev = tables.get("dev") or tables["train"]
-        self.best_metric = "spearman" if dev.score_column else "mrr"
+        if not tables and not data.corpus_file:
+            raise ValueError(
+                "No data: give --train_file, --dev_file, or --corpus_file, "
+                "--queries_file and --judgements_file."
+            )
+        dev = tables.get("dev") or tables.get("train")
+        self.best_metric = "mrr"
+        if data.corpus_file:
+            self.best_metric = f"ndcg@{ranking.NDCG_DEPTH}"
+        elif dev.score_column:
+            self.best_metric = "spearman"
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] scores.
         # Dev split -> numbers of the texts of each row, [N, T]: the same for
         # equal texts.
         self.numbers: dict[str, np.ndarray] = {}
+        # Ids of the documents, and the grades of each query.
+        self.documents: list[str] = []
+        self.grades: list[ranking.Grades] = []
 
     def _chosen(self, given: SentenceEmbedding | None) -> SentenceEmbedding:
         """Returns the steps of a model, as the options change them."""
@@ -157,11 +168,15 @@ class Embeddings(FineTuningTask):
             tokenizer,
             max_seq_length=max_seq_length,
             seed=_DEV_SEED,
+            search=self.data if self.data.corpus_file else None,
         )
 
     def open_splits(self, splits):
-        """Reads the scores of dev, and which of its texts are equal."""
+        """Reads scores and judgements, and which texts of dev are equal."""
         for split, records in splits.items():
+            if split == text_examples.SEARCH:
+                self._read_judgements()
+                continue
             if not split.startswith("dev"):
                 continue
             if records.manifest.schema_name == "scored_texts":
@@ -177,12 +192,27 @@ class Embeddings(FineTuningTask):
             )
             self.numbers[split] = numbers.reshape(shape)
 
+    def _read_judgements(self) -> None:
+        judged = search_files.read_judgements(self.data.judgements_file)
+        queries, _ = search_files.read_queries(self.data, judged)
+        self.grades = [judged[name] for name in queries]
+        corpus = search_files.read_corpus(self.data)
+        self.documents = [name for name, _ in corpus]
+
     def score(self, split, outputs):
         """Returns Spearman's and Pearson's correlation; or scores of search.
 
-        Each first text searches among all other texts of the split.
+        Queries search the corpus; without one, each first text searches among
+        all other texts of the split.
         """
         vectors = outputs["embedding"]  # [N, T, E]
+        if split == text_examples.SEARCH:
+            num_queries, vectors = len(self.grades), vectors[:, 0]
+            ranked = ranked_ids(
+                *(vectors[:num_queries], vectors[num_queries:]),
+                self.documents,
+            )
+            return ranking.scores(ranked, self.grades)
         if split in self.labels:
             first, second = map(
                 ranking.normalized, (vectors[:, 0], vectors[:, 1])
@@ -205,6 +235,10 @@ class Embeddings(FineTuningTask):
             found[split] = metrics.compute(
                 ("spearman", "pearson"), np.zeros_like(labels), labels
             )
+        if self.grades:
+            equal = np.ones((len(self.grades) + len(self.documents), 1, 1))
+            split = text_examples.SEARCH
+            found[split] = self.score(split, {"embedding": equal})
         for split, numbers in self.numbers.items():
             equal = np.ones((*numbers.shape, 1), np.float32)
             found[split] = search_scores(equal, numbers)
@@ -294,11 +328,23 @@ def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
     documents = vectors[tuple(np.array([*places.values()]).T)]
     ids = [str(number) for number in places]
     _, queries = np.unique(numbers[:, 0], return_index=True)
-    ranked = []
-    for begin in range(0, len(queries), _QUERIES_AT_ONCE):
-        part = vectors[queries[begin : begin + _QUERIES_AT_ONCE], 0]
-        found = ranking.Ranking(len(part))
-        found.add(ranking.cosines(part, documents), ids)
-        ranked += found.ids()
+    ranked = ranked_ids(vectors[queries, 0], documents, ids)
     grades = [relevant[number] for number in numbers[queries, 0].tolist()]
     return ranking.scores(ranked, grades)
+
+
+def ranked_ids(
+    queries: np.ndarray, documents: np.ndarray, ids: Sequence[str]
+) -> list[list[str]]:
+    """Returns the ids of the best documents of each query, the best first.
+
+    Args:
+      queries: [Q, E] float32.
+      documents: [C, E] float32.
+      ids: [C], of the documents.
+    """
+    found = ranking.Ranking(len(queries))
+    for begin in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+        part = slice(begin, begin + _DOCUMENTS_AT_ONCE)
+        found.add(ranking.cosines(queries, documents[part]), ids[part])
+    return found.ids()

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tfrecords.options import Options, option
+from tfrecords.tasks.similarity.search_files import SearchOptions
 from tfrecords.tasks.similarity.text_tables import SimilarityData
 
 
@@ -40,5 +41,5 @@ class VectorTraining(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingData(SimilarityData, VectorTraining):
-    """Tables of similar texts, and how vectors learn from them."""
+class EmbeddingData(SimilarityData, SearchOptions, VectorTraining):
+    """Tables of similar texts, what to evaluate, and how vectors learn."""

@@ -16,9 +16,10 @@ from absl import logging
 from tfrecords.io import atomic_files
 from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_examples, split_records
-from tfrecords.tasks.similarity import text_tables
+from tfrecords.tasks.similarity import search_files, text_tables
 from tfrecords.text import tokenizer as tokenizer_lib
 
+SEARCH = "dev_search"
 _ROWS_AT_ONCE = 256
 
 
@@ -55,6 +56,7 @@ def make_records(
     *,
     max_seq_length: int,
     seed: int,
+    search: search_files.SearchOptions | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
@@ -68,16 +70,22 @@ def make_records(
       tokenizer: maps text to ids.
       max_seq_length: tokens of a text, including [CLS], [SEP] and padding.
       seed: random seed of the rows to hold out.
+      search: queries and a corpus to be evaluated, which are the split
+        SEARCH: a record of one text for each query with judgements, then for
+        each document with a text; None for none.
 
     Returns:
-      The folder of each split.
+      The folder of each split, SEARCH first.
 
     Raises:
       ValueError: as in `text_tables.Table.rows` and `split_records.make`.
     """
     encode = glue_examples.make_encoder(tokenizer, 1, max_seq_length)
+    splits = [_to_make(x, encode, max_seq_length) for x in _parts(data, seed)]
+    if search:
+        splits = [_search_split(search, encode, max_seq_length), *splits]
     return split_records.make(
-        [_to_make(x, encode, max_seq_length) for x in _parts(data, seed)],
+        splits,
         split_records.vocabulary_of(tokenizer),
         output_dir,
     )
@@ -151,6 +159,48 @@ def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
             "source_sha256": atomic_files.digest(table.path),
         },
         count=part.count,
+        examples=examples,
+    )
+
+
+def _search_split(search, encode, max_seq_length: int) -> split_records.Split:
+    sizes = {"num_texts": 1, "max_seq_length": max_seq_length}
+
+    def texts():
+        judged = search_files.read_judgements(search.judgements_file)
+        _, queries = search_files.read_queries(search, judged)
+        yield from queries
+        yield from (text for _, text in search_files.read_corpus(search))
+
+    def count():
+        judged = search_files.read_judgements(search.judgements_file)
+        search_files.check_documents(search, judged)
+        return sum(1 for _ in texts())
+
+    def examples(statistics):
+        counts = {"tokens": 0, "truncated_texts": 0}
+        rows = (text_tables.Row((text,), None, "") for text in texts())
+        yield from _examples(rows, encode, counts)
+        statistics |= counts
+
+    files = ("queries_file", "corpus_file", "judgements_file")
+    return split_records.Split(
+        name=SEARCH,
+        schema_name="texts",
+        sizes=sizes,
+        flags={
+            "task_name": "search",
+            "max_seq_length": max_seq_length,
+            "id_column": search.id_column,
+            "query_column": search.query_column,
+            "corpus_columns": list(search.corpus_columns),
+            "source": os.path.basename(search.corpus_file),
+            "sha256": {
+                name: atomic_files.digest(getattr(search, name))
+                for name in files
+            },
+        },
+        count=count,
         examples=examples,
     )
 

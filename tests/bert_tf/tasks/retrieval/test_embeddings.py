@@ -234,5 +234,5 @@ def test_batches_without_their_negatives_are_refused(table, values, message):
 
 
 def test_no_table_is_refused():
-    with pytest.raises(ValueError, match="No data: give --train_file or"):
+    with pytest.raises(ValueError, match="No data: give --train_file, --dev"):
         embeddings.Embeddings(EmbeddingData(text_column=("a", "b")))
