@@ -133,6 +133,7 @@ SCRIPTS = [
     "run_squad",
     "run_swag",
     "run_ner",
+    "run_embeddings",
     "extract_features",
     "embed",
     "score_retrieval",

@@ -25,6 +25,8 @@ HEADINGS = {
         *("records", "num_records", "first", "run_dirs", "data_file"),
         *("predictions_file", "na_prob_file", "corpus_file", "queries_file"),
         *("judgements_file", "corpus_columns", "query_column"),
+        *("score_column", "score_range", "dev_text_column"),
+        "dev_score_column",
     ),
     "Vocabulary and length": (
         *("vocab_file", "do_lower_case", "strip_accents"),
@@ -42,7 +44,7 @@ HEADINGS = {
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
         *("bilstm_units", "feature_layers", "lstm_units"),
-        *("lora_rank", "lora_alpha", "lora_targets"),
+        *("lora_rank", "lora_alpha", "lora_targets", "normalize"),
     ),
     "Training": (
         *("do_train", "train_batch_size", "batch_size_ramp"),
@@ -51,6 +53,7 @@ HEADINGS = {
         *("final_learning_rate", "num_warmup_steps", "warmup_proportion"),
         *("gradient_accumulation_steps", "dropout", "seed"),
         *("num_restarts", "grid", "class_weights", "label_smoothing"),
+        *("similarity_scale", "learn_scale"),
     ),
     "Optimizer": (
         *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),

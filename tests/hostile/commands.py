@@ -38,6 +38,9 @@ COMMANDS = {
     "--doc_stride=16 --max_query_length=16",
     "run_swag": f"--data_dir=swag {_FINE_TUNE} --output_dir=out --do_train",
     "run_ner": f"--data_dir=conll2003 {_FINE_TUNE} --output_dir=out --do_train",
+    "run_embeddings": "--train_file=glue/STS-B/train.tsv "
+    "--text_column=sentence1,sentence2 --dev_share=0 "
+    f"{_FINE_TUNE} --output_dir=out --do_train",
     "extract_features": "--input_file=text/one.txt --output_file=out "
     "--init_checkpoint=model --max_seq_length=16 --layers=-1",
     "embed": "--input_file=text/one.txt --model_dir=model "

@@ -20,6 +20,11 @@ INPUTS = {
     "run_squad": ["squad/train-v1.1.json", "vocab.txt", "bert_config.json"],
     "run_swag": ["swag/train.csv", "vocab.txt", "bert_config.json"],
     "run_ner": ["conll2003/eng.train", "vocab.txt", "bert_config.json"],
+    "run_embeddings": [
+        "glue/STS-B/train.tsv",
+        "vocab.txt",
+        "bert_config.json",
+    ],
     "extract_features": ["text/one.txt", "model/model.safetensors"],
     "export_savedmodel": [
         "model/model.json",

@@ -61,6 +61,7 @@ _TRAINING_FILES = {
     "run_squad": "squad/train-v1.1.json",
     "run_swag": "swag/train.csv",
     "run_ner": "conll2003/eng.train",
+    "run_embeddings": "glue/STS-B/train.tsv",
 }
 _OWN = (
     "--task_name=own --train_file=own.csv --text_column=text --label_column=y "
