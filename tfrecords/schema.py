@@ -114,6 +114,15 @@ CHOICE_INPUTS: Schema = {
     for name, feature in ENCODER_INPUTS.items()
 }
 MULTIPLE_CHOICE: Schema = CLASSIFICATION | CHOICE_INPUTS
+# One row per passage of a query, of which some may be missing.
+RANKING: Schema = CHOICE_INPUTS | {
+    "passage_grades": Feature(
+        ("num_choices",), FLOAT32, "Above 0 for relevant passages; 0 others."
+    ),
+    "passage_weights": Feature(
+        ("num_choices",), FLOAT32, "1 passage, 0 missing: a copy of the first."
+    ),
+}
 # One tag per word, at the word's first piece.
 TAGGING: Schema = ENCODER_INPUTS | {
     "tag_ids": Feature(_SEQUENCE, INT32, "Tags, at words' first pieces."),
@@ -143,6 +152,7 @@ SCHEMAS: dict[str, Schema] = {
     "weighted_multi_label": MULTI_LABEL | EXAMPLE_WEIGHT,
     "choice_inputs": CHOICE_INPUTS,
     "multiple_choice": MULTIPLE_CHOICE,
+    "ranking": RANKING,
     "tagging": TAGGING,
     "spans": SPANS,
 }

@@ -33,8 +33,6 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-# Entry of a model.json: the loss that a model was trained to rank by.
-RANKING_LOSS = "ranking_loss"
 # What `contents.UNTRAINED` was called in older folders.
 _OLDER_UNTRAINED = "not_in_source"
 
@@ -64,7 +62,7 @@ _ENTRIES = {
     "step?": range(2**63),
     "null_score_diff_threshold?": float,
     "score_range?": [float],
-    f"{RANKING_LOSS}?": str,
+    "ranking_loss?": str,
     "labels?": [str],
     "tag_scheme?": str,
     f"{_OLDER_UNTRAINED}?": [str],

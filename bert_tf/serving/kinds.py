@@ -207,7 +207,6 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
         one; or if a setting of `options` does not apply to the kind.
     """
     from bert_tf.checkpoint import contents
-    from bert_tf.checkpoint.model_folders import RANKING_LOSS
     from bert_tf.serving.answers.vectors import SentenceEmbedding
 
     task, config = metadata["task"], model.config
@@ -239,7 +238,7 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
     kind = fitting.get(given) or next(iter(fitting.values()))
     if given == "auto" and model.sentence_embedding:
         kind = SentenceEmbedding
-    elif given == "auto" and metadata.get(RANKING_LOSS):
+    elif given == "auto" and metadata.get("ranking_loss"):
         kind = fitting.get("ranking", kind)
     check_options(options, kind)
     return kind

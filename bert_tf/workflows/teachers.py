@@ -164,6 +164,13 @@ def load(
             f"--distillation_losses={','.join(losses)}: choice models "
             "learn only soft_targets. Omit the others."
         )
+    ranking = task.metadata().get("ranking_loss")
+    if ranking == "listwise" or ranking and "soft_targets" in losses:
+        raise ValueError(
+            f"--distillation_losses={','.join(losses)}: --ranking_loss=binary "
+            "learns no soft_targets, and listwise nothing from a teacher. Omit "
+            "--teacher, or use other losses."
+        )
     if "soft_targets" in losses:
         _check_task(model, task, path)
         _check_classes(model, student, task, path)
