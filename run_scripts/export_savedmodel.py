@@ -9,6 +9,7 @@ tensorflow_text. Its signature `serving_default` maps
     classification      text_a, text_b -> label, probabilities, logits
     multi_label         text_a, text_b -> labels, probabilities, logits
     regression          text_a, text_b -> score
+    ranking             query, passages -> ranked, scores, order
     question_answering  question, context -> answer, start, end, nbest_answers
     tagging             text -> words, tags, starts, ends, probabilities
     multiple_choice     context, endings -> choice, ending, probabilities

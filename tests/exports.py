@@ -23,6 +23,7 @@ TASKS = {
     "fill_mask": "pretraining",
     "pseudo_log_likelihood": "pretraining",
     "encoder": "regression",
+    "ranking": "regression",
     "sentence_embedding": "pretraining",
     "token_vectors": "tagging",
 }
@@ -70,6 +71,14 @@ TEXTS = {
     "multiple_choice": [
         {"context": "The cat sat.", "endings": ["on bread", "a ship", "it"]},
         {"context": "It rained.", "endings": ["all day", "old"]},
+    ],
+    "ranking": [
+        {
+            "query": "Who sat?",
+            "passages": ["It rained.", "The cat sat.", "It rained.", "a ship"],
+        },
+        {"query": "caf\u00e9 \u6f22", "passages": ["old bread " * 20, "a"]},
+        {"query": "a", "passages": ["bread"]},
     ],
     "fill_mask": [
         {"text": "the [MASK] sat on [MASK]."},
@@ -224,7 +233,7 @@ def write_kind(made_once, kind: str, *words: str) -> pathlib.Path:
     }
     flags = [f"--{name}={value}" for name, value in settings.items()]
     kinds = "encoder", "token_vectors", "sentence_embedding"
-    if kind in (*kinds, "pseudo_log_likelihood"):
+    if kind in (*kinds, "pseudo_log_likelihood", "ranking"):
         flags.append(f"--kind={kind}")
 
     def make(folder):

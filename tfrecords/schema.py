@@ -123,6 +123,20 @@ TEXTS: Schema = {
 SCORED_TEXTS: Schema = TEXTS | {
     "label_scores": Feature((), FLOAT32, "Similarity of the texts, in [0, 1]."),
 }
+TAUGHT_TEXTS: Schema = TEXTS | {
+    "teacher_scores": Feature(
+        ("num_candidates",), FLOAT32, "A teacher's, of all texts but the first."
+    ),
+}
+# One row per passage of a query, of which some may be missing.
+RANKING: Schema = CHOICE_INPUTS | {
+    "passage_grades": Feature(
+        ("num_choices",), FLOAT32, "Above 0 for relevant passages; 0 others."
+    ),
+    "passage_weights": Feature(
+        ("num_choices",), FLOAT32, "1 passage, 0 missing: a copy of the first."
+    ),
+}
 # One tag per word, at the word's first piece.
 TAGGING: Schema = ENCODER_INPUTS | {
     "tag_ids": Feature(_SEQUENCE, INT32, "Tags, at words' first pieces."),
@@ -154,6 +168,8 @@ SCHEMAS: dict[str, Schema] = {
     "multiple_choice": MULTIPLE_CHOICE,
     "texts": TEXTS,
     "scored_texts": SCORED_TEXTS,
+    "taught_texts": TAUGHT_TEXTS,
+    "ranking": RANKING,
     "tagging": TAGGING,
     "spans": SPANS,
 }

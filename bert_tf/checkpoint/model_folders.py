@@ -62,6 +62,7 @@ _ENTRIES = {
     "step?": range(2**63),
     "null_score_diff_threshold?": float,
     "score_range?": [float],
+    "ranking_loss?": str,
     "labels?": [str],
     "tag_scheme?": str,
     f"{_OLDER_UNTRAINED}?": [str],

@@ -18,6 +18,7 @@ CLASSES = {
     "classification": "classification.Classification",
     "multi_label": "multi_label.MultiLabel",
     "regression": "score.Regression",
+    "ranking": "ranking.Ranking",
     "question_answering": "questions.QuestionAnswering",
     "tagging": "tags.Tagging",
     "multiple_choice": "choices.MultipleChoice",
@@ -40,9 +41,9 @@ class AnswerOptions(Options):
     kind: str = option(
         "auto",
         "What `serving_default` computes; auto: the task that the model was "
-        "trained for, or sentence_embedding of a folder of "
-        "sentence-transformers; preprocessor: only the inputs of "
-        "--kind=encoder, from text.",
+        "trained for, ranking of a model of --ranking_loss, or "
+        "sentence_embedding of a folder of sentence-transformers; "
+        "preprocessor: only the inputs of --kind=encoder, from text.",
         choices=("auto", *CLASSES),
     )
     max_seq_length: int | None = option(
@@ -196,7 +197,8 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
 
     Args:
       options: of the answers.
-      metadata: content of the model's model.json.
+      metadata: content of the model's model.json; of a model that was trained
+        to rank, rankings are the default.
       model: reads its `config`, and `sentence_embedding`: of a model that has
         one, as those of sentence-transformers do, vectors are the default.
 
@@ -236,6 +238,8 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
     kind = fitting.get(given) or next(iter(fitting.values()))
     if given == "auto" and model.sentence_embedding:
         kind = SentenceEmbedding
+    elif given == "auto" and metadata.get("ranking_loss"):
+        kind = fitting.get("ranking", kind)
     check_options(options, kind)
     return kind
 

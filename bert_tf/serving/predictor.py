@@ -31,6 +31,7 @@ class Predictor:
 
         classification, multi_label  a str; or a pair, a tuple of two
         regression                   likewise
+        ranking                      (query, [passage, ...]), or a dict
         question_answering           (question, context), or a dict of these
         multiple_choice              (context, [ending, ...]), or a dict
         tagging, token_vectors       a str; or its words, a tuple of str
@@ -60,9 +61,9 @@ class Predictor:
     Returns:
       The answer to one input, or a list of answers in the order of the inputs.
       They are NamedTuples of the modules of `bert_tf.serving.answers`, by kind
-      Label, Labels, Score, Answer, Choice, Tagged, Filled, Likelihood or
-      WordVectors. For sentence_embedding [H] or [N, H] float32, H per selected
-      layer.
+      Label, Labels, Score, Ranked, Answer, Choice, Tagged, Filled, Likelihood
+      or WordVectors. For sentence_embedding [H] or [N, H] float32, H per
+      selected layer.
 
     Attributes:
       model: the model in use.

@@ -9,13 +9,14 @@ N examples.
 """
 
 import os
+from collections.abc import Iterator
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from bert_tf.tasks import metrics
 from bert_tf.tasks.labels.classes import Classes
+from bert_tf.tasks.labels.grades import Grades
 from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.labels.several import SeveralLabels
@@ -63,6 +64,8 @@ class Glue(FineTuningTask):
         kind = Score if table.is_regression else Classes
         if table.multi_label:
             kind = SeveralLabels
+        if table.ranking_loss:
+            kind = Grades
         self.table = table
         self.kind = kind(table, self.options)
         self.name = table.name
@@ -113,6 +116,10 @@ class Glue(FineTuningTask):
         """Returns a model of the labels."""
         return self.kind.build_model(config, dtype)
 
+    def outputs(self, model, batch, dropout_key):
+        """Returns the outputs of the model, of a list those of each part."""
+        return self.kind.outputs(model, batch, dropout_key)
+
     def targets(self, batch):
         """Returns the label of each real row."""
         weights = batch["is_real_example"]
@@ -142,23 +149,23 @@ class Glue(FineTuningTask):
             for split, records in splits.items()
         }
         name = self.kind.feature
-        wanted = {name: self.schema[name]}
+        wanted = self.kind.label_features()
         self.labels = {
             split: records.read(wanted)[name]
             for split, records in splits.items()
             if split.startswith("dev")
         }
+        for split in self.labels:
+            self.kind.read_rows(split, self._rows(split))
         if self.options.class_weights and "train" in splits:
             self.kind.choose_weights(splits["train"].read(wanted)[name])
 
     def score(self, split, outputs):
         """Returns "loss" and all metrics; None for one that is undefined."""
         labels = self.labels[split]
-        batch = {
-            self.kind.feature: labels,
-            "is_real_example": tf.ones(len(labels)),
-        }
-        means = self.losses(outputs, batch).values()
+        means = self.losses(
+            *self.kind.as_batch(outputs, labels, split)
+        ).values()
         loss = sum(float(mean.value()) for mean in means)
         return {"loss": loss} | self.kind.scores(outputs, labels, split)
 
@@ -168,7 +175,18 @@ class Glue(FineTuningTask):
 
     def evaluated_rows(self, split, outputs):
         """Yields the rows of a dev split with label and prediction."""
-        rows = glue_examples.read_split(
+        answers = self.kind.answers(outputs)
+        for row, answer in zip(self._rows(split), answers, strict=True):
+            path, _, line = row.source.rpartition(":")
+            found = {"source": f"{os.path.basename(path)}:{line}"}
+            if row.id is not None:
+                found["id"] = row.id
+            found |= zip(("text_a", "text_b"), row.texts, strict=False)
+            yield found | {"label": self.kind.named(row.label)} | answer
+
+    def _rows(self, split: str) -> Iterator[glue_rows.Row]:
+        """Yields the rows of a split, which are read now."""
+        yield from glue_examples.read_split(
             self.table,
             self.data.data_dir or "",
             self.records_dir,
@@ -176,14 +194,6 @@ class Glue(FineTuningTask):
             dev_share=self.data.dev_share,
             seed=_DEV_SEED,
         )
-        answers = self.kind.answers(outputs)
-        for row, answer in zip(rows, answers, strict=True):
-            path, _, line = row.source.rpartition(":")
-            found = {"source": f"{os.path.basename(path)}:{line}"}
-            if row.id is not None:
-                found["id"] = row.id
-            found |= zip(("text_a", "text_b"), row.texts, strict=False)
-            yield found | {"label": self.kind.named(row.label)} | answer
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""
@@ -251,7 +261,10 @@ class Glue(FineTuningTask):
 
     def decisive_settings(self):
         """Returns the settings of labels that decide the weights of a run."""
-        return self.options.decisive()
+        loss = self.table.ranking_loss
+        return self.options.decisive() | (
+            {"ranking_loss": loss} if loss else {}
+        )
 
     def metadata(self):
         """Returns task, labels and the number of texts, for model.json."""

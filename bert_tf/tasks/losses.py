@@ -116,6 +116,56 @@ def squared_error(
     return weighted_mean(each, weights, epsilon)
 
 
+def relevance(
+    predictions: tf.Tensor,
+    grades: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+) -> WeightedMean:
+    """Returns the mean cross-entropy of "is relevant"; all [B] float32.
+
+    The sigmoid of a prediction is the probability of a grade above 0 (Nogueira
+    and Cho 2019, arXiv 1901.04085, equation 1).
+    """
+    each = tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(grades > 0, tf.float32), tf.cast(predictions, tf.float32)
+    )
+    return weighted_mean(each, weights, epsilon)
+
+
+def listwise(
+    predictions: tf.Tensor,
+    grades: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+    *,
+    is_passage: tf.Tensor,
+) -> WeightedMean:
+    """Returns the mean cross-entropy of passages, one softmax for each query.
+
+    Passages should have the shares of their grades: with one relevant passage
+    this is the loss of Gao et al. 2021 (arXiv 2101.08751, equation 3), and
+    otherwise ListNet's with grades in place of their exponentials (Cao et al.
+    2007), so that passages of grade 0 should have no share.
+
+    Args:
+      predictions: [B, C] float, scores of C passages of B queries.
+      grades: [B, C] float32, at least 0; 0 for missing passages.
+      weights: [B] float32; queries of weight 0 are ignored, as are those
+        without a relevant passage.
+      epsilon: epsilon of the `WeightedMean`.
+      is_passage: [B, C] float32, 0 for missing passages.
+    """
+    scores = tf.cast(predictions, tf.float32)
+    scores = tf.where(is_passage > 0, scores, scores.dtype.min / 2)
+    total = tf.reduce_sum(grades, axis=-1, keepdims=True)
+    shares = tf.math.divide_no_nan(grades, total)
+    log_shares = tf.nn.log_softmax(scores)
+    # Of missing passages 0 * a large number, which is 0, and so its gradient.
+    each = -tf.reduce_sum(shares * log_shares, axis=-1)
+    return weighted_mean(each, weights, epsilon)
+
+
 def accuracy(
     logits: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor
 ) -> WeightedMean:

@@ -5,7 +5,7 @@ A `Task` defines the features of its records, its model and its losses. A
 predictions.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import keras
@@ -167,6 +167,8 @@ class FineTuningTask(Task):
     Attributes:
       data: a dataclass of the task's options: its files and settings.
       max_seq_length: default number of tokens in an example.
+      takes_rankings: whether --teacher is a model that ranks passages, whose
+        scores `make_records` adds; instead of one of the task's own kind.
       best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
       prediction_splits: prefixes of split names; prediction needs a split with
@@ -175,6 +177,7 @@ class FineTuningTask(Task):
 
     data: object
     max_seq_length = 128
+    takes_rankings = False
     best_metric: str
     inputs = schema.ENCODER_INPUTS
     prediction_splits: tuple[str, ...] = ("test",)
@@ -192,6 +195,17 @@ class FineTuningTask(Task):
         Args:
           source: the Checkpoint that the run starts from, resumes or
             evaluates; None for new weights.
+        """
+
+    def use_ranker(
+        self, rank: Callable[[Sequence[tuple[str, Sequence[str]]]], list]
+    ) -> None:
+        """Takes the scores of --teacher, if `takes_rankings`.
+
+        Args:
+          rank: query and passages of each of some rows -> a score of each
+            passage, N lists of floats; its attribute `sha256` is that of the
+            teacher's weights.
         """
 
     def prepare(self, model_dir: str | None, model_metadata: Mapping) -> None:

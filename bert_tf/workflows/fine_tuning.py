@@ -206,7 +206,11 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     lengths = read_bucket_lengths(config)
     teacher = None
     # Before records are made, which takes longer.
-    if config.do_train and config.teacher:
+    if config.do_train and config.teacher and task.takes_rankings:
+        from bert_tf.workflows import teachers
+
+        task.use_ranker(teachers.Ranker(config))
+    elif config.do_train and config.teacher:
         from bert_tf.workflows import teachers
 
         teacher = teachers.load(

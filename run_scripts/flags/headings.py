@@ -18,7 +18,7 @@ HEADINGS = {
         *("test_file", "predict_file", "dev_share", "labels", "columns"),
         *("text_column", "text_a_column", "text_b_column", "label_column"),
         *("multi_label", "label_separator", "label_columns", "id_column"),
-        *("weight_column", "group_column"),
+        *("weight_column", "group_column", "passages_per_query"),
         *("test_has_tags", "word_column", "tag_column", "comment_prefix"),
         *("tag_scheme", "entity_types", "version_2_with_negative"),
         *("answer_alignment", "skip_misplaced_answers"),
@@ -54,6 +54,7 @@ HEADINGS = {
         *("gradient_accumulation_steps", "dropout", "seed"),
         *("num_restarts", "grid", "class_weights", "label_smoothing"),
         *("similarity_scale", "learn_scale"),
+        "ranking_loss",
     ),
     "Optimizer": (
         *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),

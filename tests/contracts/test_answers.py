@@ -23,7 +23,7 @@ from run_scripts import predict as predict_script
 NAMES = [name for name in kinds.CLASSES if kinds.by_name(name).has_answers]
 # Those whose export no other quick test needs.
 _SLOW = ("regression", "multiple_choice", "sentence_embedding", "token_vectors")
-_SLOW += ("pseudo_log_likelihood",)
+_SLOW += ("pseudo_log_likelihood", "ranking")
 EVERY_KIND = pytest.mark.parametrize(
     "name",
     [
@@ -58,6 +58,10 @@ TEXTS = {
         {"context": "", "endings": ["a", LONG, INVALID]},
         {"context": INVALID, "endings": ["sat"]},
     ],
+    "ranking": [
+        {"query": "", "passages": ["a", LONG, INVALID]},
+        {"query": LONG, "passages": ["sat", "the cat sat"]},
+    ],
     "fill_mask": [
         *_TEXTS,
         {"text": f"[MASK] {INVALID} [MASK]"},
@@ -78,6 +82,14 @@ CUT = {
     "pseudo_log_likelihood": (_CUT, 1),
     "fill_mask": ([EXACT, EXACT + "[MASK]", "[MASK]"], 1),
     "multiple_choice": (
+        [
+            ("a " * 6, ["a", "a " * 7]),
+            ("a " * 6, ["a " * 8, "a"]),
+            (EXACT * 2, ["a"]),
+        ],
+        2,
+    ),
+    "ranking": (
         [
             ("a " * 6, ["a", "a " * 7]),
             ("a " * 6, ["a " * 8, "a"]),
@@ -140,6 +152,13 @@ def _of_masks(answer):
     return {"filled": answer.text, "masks": masks}
 
 
+def _of_ranking(answer):
+    passages, scores, order = answer
+    assert list(scores) == sorted(scores, reverse=True)
+    assert sorted(order) == list(range(len(passages)))
+    return {"ranked": passages, "scores": scores, "order": order}
+
+
 def _of_likelihood(answer):
     assert answer.score == pytest.approx(sum(answer.log_probabilities), 1e-5)
     return answer._asdict()
@@ -158,6 +177,7 @@ RECORDS = {
         "ending": x.text,
         "probabilities": x.probabilities,
     },
+    "ranking": _of_ranking,
     "fill_mask": _of_masks,
     "pseudo_log_likelihood": _of_likelihood,
     "sentence_embedding": _of_vector,

@@ -11,9 +11,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from tfrecords import schema
 from tfrecords.io import atomic_files, records
 from tfrecords.options import quoted
-from tfrecords.tables import hold_out, table_files
+from tfrecords.tables import hold_out, passage_lists, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -82,7 +83,7 @@ def find_splits(
     )
     held_out: dict = {"dev_share": dev_share, "seed": seed}
     if is_stratified:
-        held_out |= {"stratified": True, "groups": task.group_column}
+        held_out |= {"stratified": True, "groups": task.group_name}
     # Only when records are made: it reads the file.
     dev_rows = functools.cache(
         lambda: _held_out_rows(task, paths["train"], dev_share, seed)
@@ -109,7 +110,7 @@ def _held_out_rows(task, path, dev_share, seed) -> frozenset[int]:
     labels, groups = zip(*((row.label, row.group) for row in rows), strict=True)
     dev = hold_out.choose(
         [0] * len(labels) if task.is_regression else _strata(labels),
-        groups if task.group_column else None,
+        groups if task.group_name else None,
         dev_share=dev_share,
         seed=seed,
     )
@@ -154,6 +155,8 @@ def schema_name(task: glue_tables.GlueTask, split: str) -> str:
     """Returns the key in `schema.SCHEMAS` of a split's records."""
     if split.startswith("test"):
         return "encoder_inputs"
+    if split == "train" and task.ranking_loss == "listwise":
+        return "ranking"
     weighted = "weighted_" * bool(split == "train" and task.weight_column)
     if task.multi_label:
         return weighted + "multi_label"
@@ -198,7 +201,10 @@ def make_records(
     if task.group_column:
         _check_groups(task, splits)
     return split_records.make(
-        [_to_make(task, split, encode, max_seq_length) for split in splits],
+        [
+            _to_make(task, split, encode, max_seq_length, seed)
+            for split in splits
+        ],
         split_records.vocabulary_of(tokenizer),
         output_dir,
     )
@@ -210,7 +216,7 @@ def _is_stratified(task, output_dir: str) -> bool:
     Not if records of an earlier version, which had no groups, are kept.
     """
     folder = os.path.join(output_dir, "train")
-    if task.group_column:
+    if task.group_name:
         return True
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return True
@@ -236,12 +242,17 @@ def _check_groups(task, splits: Sequence[Split]) -> None:
             )
 
 
-def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
+def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
+    is_lists = schema_name(task, split.name) == "ranking"
+
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
         counts = {"tokens": 0, "truncated_rows": 0}
         rows = _rows(task, split, reading)
-        yield from _examples(rows, task, encode, counts)
+        if is_lists:
+            yield from _lists(list(rows), task, encode, counts, seed)
+        else:
+            yield from _examples(rows, task, encode, counts)
         statistics |= dataclasses.asdict(reading) | counts
 
     return split_records.Split(
@@ -256,6 +267,7 @@ def _to_make(task, split, encode, max_seq_length) -> split_records.Split:
             "labels": list(task.labels),
             "held_out": split.held_out,
             **_more_flags(task, split),
+            **({"lists_seed": seed} if is_lists else {}),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
@@ -268,6 +280,8 @@ def _sizes(task, split, max_seq_length) -> dict[str, int]:
     sizes = {"max_seq_length": max_seq_length}
     if task.multi_label and split.is_labelled:
         sizes["num_labels"] = len(task.labels)
+    if schema_name(task, split.name) == "ranking":
+        sizes["num_choices"] = task.passages_per_query
     return sizes
 
 
@@ -280,7 +294,11 @@ def _more_flags(task, split) -> dict:
         "label_columns": list(task.label_columns),
         "label_separator": task.multi_label and task.label_separator,
         "weight_column": split.name == "train" and task.weight_column,
+        "ranking_loss": split.is_labelled and task.ranking_loss,
     }
+    if schema_name(task, split.name) == "ranking":
+        given["passages_per_query"] = task.passages_per_query
+        given["groups"] = task.group_name
     return {name: value for name, value in given.items() if value}
 
 
@@ -297,13 +315,44 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
 
 def _count_rows(task, split) -> int:
     """Checks all rows of a split and returns their number."""
-    num_rows = sum(1 for _ in _rows(task, split))
+    num_rows, grades = 0, []
+    for row in _rows(task, split):
+        num_rows += 1
+        if task.ranking_loss and split.name == "train":
+            grades.append((row.group, row.label))
     if not num_rows:
         raise ValueError(
             f"{split.path} has too few rows to hold some out: {split.name} "
             "would have none. Give a dev file, or another --dev_share."
         )
+    if grades:
+        _check_grades(task, split.path, *zip(*grades, strict=True))
     return num_rows
+
+
+def _check_grades(task, path: str, groups: Sequence, grades: Sequence) -> None:
+    """Raises ValueError if no ranking can be learned from the rows of train.
+
+    All or none are relevant; or, in lists, no query has a relevant passage and
+    one of a lower grade.
+    """
+    if task.ranking_loss == "listwise":
+        lists = passage_lists.choose(groups, grades, size=2, seed=0)
+        if next(lists, None) is None:
+            raise ValueError(
+                f"{path}: none of the {len(set(groups))} queries "
+                f"({task.group_name!r}) of train has a relevant passage and "
+                f"one of a lower grade ({task.label_column!r}), so there is no "
+                "ranking to learn. Add rows, name another --group_column, or "
+                "use --ranking_loss=binary."
+            )
+    elif len({grade > 0 for grade in grades}) < 2:
+        which = "above 0, relevant" if any(grades) else "0"
+        raise ValueError(
+            f"{path}: all {len(grades)} grades ({task.label_column!r}) of "
+            f"train are {which}, so there is nothing to learn. Add rows of "
+            "both, or name another --label_column."
+        )
 
 
 def make_encoder(
@@ -350,6 +399,39 @@ def _examples(
         for index, row in enumerate(chunk):
             example = {name: values[index] for name, values in arrays.items()}
             yield example | _label_of(task, row)
+
+
+def _lists(
+    rows: Sequence[glue_rows.Row], task, encode, counts: dict, seed: int
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields an example for each list of passages of a query.
+
+    A missing passage is a copy of the first, with weight 0.
+    """
+    size = task.passages_per_query
+    lists = list(
+        passage_lists.choose(
+            [row.group for row in rows],
+            [row.label for row in rows],
+            size=size,
+            seed=seed,
+        )
+    )
+    counts["lists"] = len(lists)
+    filled = (x + x[:1] * (size - len(x)) for x in lists)
+    passages = _examples(
+        (rows[i] for numbers in filled for i in numbers), task, encode, counts
+    )
+    for numbers in lists:
+        found = list(itertools.islice(passages, size))
+        columns = {
+            name: np.stack([x[name] for x in found]) for name in found[0]
+        }
+        weights = (np.arange(size) < len(numbers)).astype(np.float32)
+        yield {name: columns[name] for name in schema.ENCODER_INPUTS} | {
+            "passage_grades": columns["label_scores"] * weights,
+            "passage_weights": weights,
+        }
 
 
 def _label_of(task, row: glue_rows.Row) -> dict[str, np.ndarray]:

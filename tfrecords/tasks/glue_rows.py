@@ -27,13 +27,13 @@ class Row(NamedTuple):
     label: Label
     source: str  # "file:line".
     weight: float | None = None  # In the loss; None if it has none.
-    group: str | None = None
+    group: str | None = None  # Of a ranking, its query unless named.
     id: str | None = None
 
 
 def takes_labels(data: glue_tables.GlueData) -> bool:
     """Returns whether labels of a user's own tables are not given."""
-    has_labels = bool(data.labels or data.label_columns)
+    has_labels = bool(data.labels or data.label_columns or data.ranking_loss)
     return bool(data.own_files()) and not has_labels
 
 
@@ -254,9 +254,8 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
             _check_name(cells[key], column, where)
     if "weight" in cells:
         weight = _parse_weight(task, cells["weight"], where)
-    return Row(
-        tuple(texts), label, where, weight, cells.get("group"), cells.get("id")
-    )
+    group = cells.get("group", texts[0] if task.ranking_loss else None)
+    return Row(tuple(texts), label, where, weight, group, cells.get("id"))
 
 
 def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
@@ -285,6 +284,12 @@ def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
         return _class_id(task, cell, where)
     low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
     score = _number(cell)
+    if task.ranking_loss and not 0 <= score <= _MAX_SCORE:
+        raise ValueError(
+            f"{where}: {task.label_column!r} is {quoted(cell)}; a grade should "
+            "be a number of at least 0. Correct the line, or name the column "
+            "with --label_column."
+        )
     if not low <= score <= high:
         raise ValueError(
             f"{where}: label {quoted(cell)} is not a score of {task.name}, a "

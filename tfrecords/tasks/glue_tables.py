@@ -30,6 +30,10 @@ class GlueTask:
     weight_column: str | None = None  # Weights of training rows in the loss.
     group_column: str | None = None  # No group is in both train and dev.
     input_format: str = "auto"  # One of table_files.FORMATS.
+    # Of a score that is the grade of a passage, the second text, for a query,
+    # the first one: one of RANKING_LOSSES.
+    ranking_loss: str | None = None
+    passages_per_query: int = 8  # In an example, if the loss is "listwise".
     score_range: tuple[float, float] | None = None  # None if unknown.
     metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
     best_metric: str = "accuracy"  # Selects the best checkpoint.
@@ -45,6 +49,15 @@ class GlueTask:
     def is_regression(self) -> bool:
         """Whether the label is a score instead of a class."""
         return not self.labels
+
+    @property
+    def group_name(self) -> str | None:
+        """The column by whose values rows are grouped; None for no groups.
+
+        Of a ranking that is the query, unless another column is named.
+        """
+        is_query = self.ranking_loss and self.text_columns
+        return self.group_column or (self.text_columns[0] if is_query else None)
 
     def columns(self, is_labelled: bool, is_train: bool) -> dict[str, str]:
         """Returns the columns to read, by what they are.
@@ -68,6 +81,8 @@ class GlueTask:
         return found | {key: name for key, name in others.items() if name}
 
 
+RANKING_LOSSES = ("binary", "listwise")
+RANKING_METRICS = ("ndcg@10", "mrr")
 # Of a task with several labels.
 MULTI_LABEL_METRICS = ("micro_f1", "macro_f1", "average_precision")
 _FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -242,7 +257,11 @@ def own_task(
             f"labels={','.join(labels)!r} should be two or more different "
             'labels, or "score" for a number to predict.'
         )
-    if is_regression:
+    is_ranking = bool(columns.get("ranking_loss"))
+    if is_ranking:
+        _check_ranking(text_columns, is_regression, columns)
+        metrics = RANKING_METRICS
+    elif is_regression:
         metrics = ("pearson", "spearman")
     elif multi_label:
         metrics = MULTI_LABEL_METRICS
@@ -252,6 +271,8 @@ def own_task(
         metrics = ("accuracy", "matthews_correlation", "macro_f1")
         metrics += ("weighted_f1",)
     best_metric = "micro_f1" if multi_label else "accuracy"
+    if is_regression:
+        best_metric = "ndcg@10" if is_ranking else "spearman"
     return GlueTask(
         name=name,
         files=files,
@@ -259,11 +280,36 @@ def own_task(
         label_column=label_column,
         labels=() if is_regression else labels,
         metrics=metrics,
-        best_metric="spearman" if is_regression else best_metric,
+        best_metric=best_metric,
         predictions={"test": name},
         multi_label=multi_label,
         **columns,
     )
+
+
+def _check_ranking(
+    text_columns: tuple[str, ...], is_regression: bool, columns: dict
+) -> None:
+    """Raises ValueError for options that do not fit `ranking_loss`."""
+    flag = f"--ranking_loss={columns['ranking_loss']}"
+    if len(text_columns) != 2:
+        raise ValueError(
+            f"{flag} needs two columns in --text_column, the query and the "
+            f"passage; there is {','.join(text_columns)}."
+        )
+    if not is_regression:
+        raise ValueError(
+            f"{flag} is for a label that is a grade, a number of at least 0. "
+            "Omit --labels, --label_columns and --multi_label, and name the "
+            "grade's column with --label_column."
+        )
+    is_listwise = columns["ranking_loss"] == "listwise"
+    if is_listwise and columns.get("weight_column"):
+        raise ValueError(
+            f"--weight_column={columns['weight_column']} has a weight for each "
+            f"row, and {flag} a loss for each query. Omit it, or use "
+            "--ranking_loss=binary."
+        )
 
 
 _OWN = (
@@ -274,6 +320,7 @@ _OWN = (
 # Of `GlueData` and `GlueTask`.
 _COLUMNS = ("id_column", "weight_column", "group_column", "input_format")
 _OF_LABELS = ("multi_label", "label_separator", "label_columns")
+_OF_RANKING = ("ranking_loss", "passages_per_query")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -339,7 +386,27 @@ class GlueData(Options):
     group_column: str | None = option(
         None,
         "Column with a group for each row, such as its author: no group has "
-        "rows in both train and dev.",
+        "rows in both train and dev. With --ranking_loss, the rows of a group "
+        "are the passages of one query. Default there: the first text column.",
+    )
+    ranking_loss: str | None = option(
+        None,
+        "Learn to rank the passages of a query (the second and the first of "
+        "--text_column) by their grades in --label_column: 0, or more for "
+        "relevant ones. binary: is a passage relevant (Nogueira and Cho 2019); "
+        "listwise: a softmax over passages of the same query (ListNet; Gao et "
+        "al. 2021), which several grades need. Dev is scored by nDCG@10 and "
+        "MRR.",
+        choices=RANKING_LOSSES,
+    )
+    passages_per_query: int | None = option(
+        None,
+        "With --ranking_loss=listwise: passages in an example, one of the "
+        "relevant ones of a query, and others of lower grades, drawn with a "
+        "seed. --train_batch_size counts such examples. Default: 8.",
+        needs="ranking_loss",
+        at_least=2,
+        at_most=1000,
     )
     dev_share: float = option(
         0.1,
@@ -381,7 +448,7 @@ class GlueData(Options):
                     "a task of GLUE, or --train_file=TABLE for your own task."
                 )
             own = ("text_column", "label_column", "labels")
-            for name in (*own, *_OF_LABELS, *_COLUMNS):
+            for name in (*own, *_OF_LABELS, *_COLUMNS, *_OF_RANKING):
                 if getattr(self, name) != getattr(GlueData, name):
                     raise ValueError(
                         f"--{name} is for files of your own, given with "
@@ -390,6 +457,13 @@ class GlueData(Options):
                     )
             return find(self.task_name)
         labels = self.labels or self.label_columns or labels
+        if self.ranking_loss and not labels:
+            labels = ("score",)
+        if self.passages_per_query and self.ranking_loss != "listwise":
+            raise ValueError(
+                f"--passages_per_query={self.passages_per_query} is for "
+                "--ranking_loss=listwise. Omit it."
+            )
         if not self.text_column or not labels:
             name = "labels" if self.text_column else "text_column"
             raise ValueError(f"--{next(iter(own_files))}_file needs --{name}.")
@@ -402,5 +476,8 @@ class GlueData(Options):
             multi_label=self.multi_label,
             label_separator=self.label_separator,
             label_columns=self.label_columns or (),
+            ranking_loss=self.ranking_loss,
+            passages_per_query=self.passages_per_query
+            or GlueTask.passages_per_query,
             **{name: getattr(self, name) for name in _COLUMNS},
         )

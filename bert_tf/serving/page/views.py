@@ -166,6 +166,20 @@ class Views:
             ]
         )
 
+    def rank(self, query: str, passages: str) -> str:
+        """Returns the passages with their scores, the best first."""
+        _check_text(query, "query")
+        lines = [line for line in passages.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise ValueError("Give two or more passages, one in a line.")
+        found = self._predict((query, lines))
+        rows = "".join(
+            f"<li>{html.escape(text)} <b>{score:.4f}</b></li>"
+            for text, score in zip(found.passages, found.scores, strict=True)
+        )
+        longest = max(lines, key=len)
+        return f"<ol>{rows}</ol>{self._note_cut(query, longest)}"
+
     def compare(self, text: str, other: str) -> str:
         """Returns the cosine of the mean vectors of two texts."""
         _check_text(text)

@@ -74,6 +74,7 @@ _ENTRIES_OF = {
     "classification": {"labels": [str]},
     "multi_label": {"labels": [str], "thresholds": [float]},
     "regression": {},
+    "ranking": {},
     "question_answering": {
         "doc_stride": int,
         "max_query_length": int,
@@ -102,6 +103,7 @@ _READS = {
     "classification": ("logits", "probabilities"),
     "multi_label": ("probabilities",),
     "regression": ("score",),
+    "ranking": ("score",),
     "question_answering": ("start_logits", "end_logits"),
     "multiple_choice": ("logits",),
     "tagging": ("logits",),
@@ -435,6 +437,25 @@ class Model:
 
     def _regression(self, texts):
         return [{"score": float(x["score"])} for x in self._each(texts)]
+
+    def _ranking(self, texts):
+        outputs, answers = self._each(texts), []
+        for text in texts:
+            numbers = [i for i, x in enumerate(text["passages"]) if x]
+            scores = [
+                float(x["score"])
+                for x in itertools.islice(outputs, len(numbers))
+            ]
+            # Equal ones stay in their order.
+            best = np.argsort(-np.array(scores), kind="stable")
+            answers.append(
+                {
+                    "ranked": [text["passages"][numbers[i]] for i in best],
+                    "scores": [scores[i] for i in best],
+                    "order": [numbers[i] for i in best],
+                }
+            )
+        return answers
 
     def _encoder(self, texts):
         if not self.has_pooled_output:

@@ -60,10 +60,11 @@ def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
     _, header = next(table, (0, []))
     names = tokenizer_lib.FIELDS[kind.name]
     text_files.check_unique((*names, LABEL), header, path)
-    if set(kind.inputs[TEXT].values()) != {1}:
+    lists = [x for x, rank in kind.inputs[TEXT].items() if rank > 1]
+    if lists:
         raise ValueError(
-            f"{path}: a column cannot hold a list of endings. Give a "
-            '.jsonl file with "endings" in each object.'
+            f"{path}: a column cannot hold a list of {lists[0]}. Give a "
+            f'.jsonl file with "{lists[0]}" in each object.'
         )
     for number, row in table:
         if input_format == "csv" and len(row) != len(header):

@@ -28,6 +28,7 @@ FIELDS = {
     "classification": ("text_a", "text_b"),
     "multi_label": ("text_a", "text_b"),
     "regression": ("text_a", "text_b"),
+    "ranking": ("query", "passages"),
     "question_answering": ("question", "context"),
     "multiple_choice": ("context", "endings"),
     "tagging": ("text", "words"),
@@ -40,7 +41,7 @@ FIELDS = {
 KEPT_TOKENS = {"fill_mask": ("[MASK]",)}
 # Those that may be missing, and those that are lists of texts.
 OPTIONAL = ("text_b", "words")
-LISTS = ("endings", "words")
+LISTS = ("endings", "passages", "words")
 # As in the original; longer words are [UNK].
 MAX_CHARS_PER_WORD = 200
 _CHINESE = (
@@ -483,8 +484,8 @@ def encode_fields(tokenizer, fields, settings):
 
     Args:
       tokenizer: a Tokenizer; for fill_mask it keeps [MASK].
-      fields: name -> str, or list of str for `endings` and `words`; names are
-        those of FIELDS.
+      fields: name -> str, or list of str for those in LISTS; names are those
+        of FIELDS.
       settings: content of model.json.
     """
     encode = _ENCODE.get(settings["kind"], _encode_texts)
@@ -526,6 +527,15 @@ def _encode_endings(tokenizer, fields, settings):
     ]
 
 
+def _encode_passages(tokenizer, fields, settings):
+    query, length = fields["query"], settings["max_seq_length"]
+    return [
+        tokenizer.encode(query, passage, max_seq_length=length)
+        for passage in fields["passages"]
+        if passage
+    ]
+
+
 def _encode_words(tokenizer, fields, settings):
     words = fields.get("words") or [
         word.text for word in split_words(fields.get("text") or "")
@@ -548,6 +558,7 @@ _ENCODE = {
     "question_answering": _encode_question,
     "tagging": _encode_words,
     "multiple_choice": _encode_endings,
+    "ranking": _encode_passages,
     "fill_mask": _encode_masks,
     "pseudo_log_likelihood": _encode_each_token,
 }

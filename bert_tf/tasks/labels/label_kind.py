@@ -12,9 +12,9 @@ from absl import logging
 
 from bert_tf.tasks import metrics
 from bert_tf.tasks.labels.options import LabelOptions, read_weights
-from bert_tf.tasks.task import Batch, SplitOutputs, Target
+from bert_tf.tasks.task import Batch, Outputs, SplitOutputs, Target
 from tfrecords import schema
-from tfrecords.tasks import glue_tables
+from tfrecords.tasks import glue_rows, glue_tables
 
 
 class LabelKind:
@@ -68,6 +68,31 @@ class LabelKind:
     def build_model(self, config, dtype: str | None = None) -> keras.Model:
         """Returns a new model."""
         raise NotImplementedError
+
+    def label_features(self) -> schema.Schema:
+        """Returns the label of a row of dev, by the name in its records."""
+        return {self.feature: self.schema[self.feature]}
+
+    def read_rows(self, split: str, rows: Iterable[glue_rows.Row]) -> None:
+        """Takes what scores need of the rows of a dev split.
+
+        The default needs none; it does not read them.
+        """
+        del split, rows
+
+    def outputs(
+        self, model: keras.Model, batch: Batch, dropout_key: tf.Tensor
+    ) -> Outputs:
+        """Returns the inputs of the losses, see `Task.outputs`."""
+        return model(batch, training=True, dropout_key=dropout_key)
+
+    def as_batch(
+        self, outputs: SplitOutputs, labels: np.ndarray, split: str
+    ) -> tuple[Outputs, Batch]:
+        """Returns outputs and labels of a dev split as `targets` has them."""
+        del split
+        weights = tf.ones(len(labels))
+        return outputs, {self.feature: labels, "is_real_example": weights}
 
     def targets(self, batch: Batch, weights: tf.Tensor) -> dict[str, Target]:
         """Returns the prediction targets; weights of rows are [B] float32."""

@@ -34,8 +34,8 @@ class LabelOptions(Options):
     best_metric: str | None = option(
         None,
         "Metric on dev that decides which model is kept in best/: one of those "
-        "in eval_results.json. Default: accuracy, spearman of scores, micro_f1 "
-        "of several labels; for GLUE, that of the paper.",
+        "in eval_results.json. Default: accuracy, spearman of scores, ndcg@10 "
+        "of rankings, micro_f1 of several labels; for GLUE, that of the paper.",
     )
 
     def __post_init__(self):

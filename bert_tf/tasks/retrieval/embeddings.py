@@ -9,6 +9,9 @@ the loss:
   a pair, and any   the vector of the second text is to be found among those of
   wrong texts       all texts but the first ones, of the rows of all replicas
                     (Henderson et al. 2017, arXiv 1705.00652, section 4.4)
+  with a teacher    the difference between the similarities of the second text
+                    and of a wrong one is to be that of a cross-encoder's scores
+                    (margin MSE, Hofstätter et al. 2020, arXiv 2010.02666)
   a pair, a score   the cosine is to be the score (Reimers and Gurevych 2019,
                     arXiv 1908.10084, section 3)
 
@@ -50,6 +53,7 @@ class Embeddings(FineTuningTask):
 
     name = "embeddings"
     inputs = schema.TEXTS
+    takes_rankings = True
 
     def __init__(self, data: EmbeddingData):
         self.data = data
@@ -74,6 +78,8 @@ class Embeddings(FineTuningTask):
         # Ids of the documents, and the grades of each query.
         self.documents: list[str] = []
         self.grades: list[ranking.Grades] = []
+        self.rank = None  # Scores of a teacher.
+        self.trains = True
 
     def _chosen(self, given: SentenceEmbedding | None) -> SentenceEmbedding:
         """Returns the steps of a model, as the options change them."""
@@ -97,6 +103,17 @@ class Embeddings(FineTuningTask):
 
     def check_config(self, config):
         """Raises ValueError for batches that have no negatives."""
+        self.trains = config.do_train
+        if config.do_train and config.teacher:
+            columns = self.data.text_column
+            if len(columns) < 3 or self.data.score_column:
+                raise ValueError(
+                    f"--teacher={config.teacher} needs three or more columns "
+                    "in --text_column, a query, its passage, and passages that "
+                    f"are like it but wrong; it is {','.join(columns)}. Add "
+                    "them, without --score_column."
+                )
+            return
         if not config.do_train or self.data.score_column:
             return
         if config.gradient_accumulation_steps > 1:
@@ -114,6 +131,11 @@ class Embeddings(FineTuningTask):
                 "batch."
             )
 
+    def use_ranker(self, rank):
+        """Takes the scores of a cross-encoder."""
+        self.rank = rank
+        self.schema = schema.TAUGHT_TEXTS
+
     def build_model(self, config, dtype=None):
         """Returns a BertSentenceEncoder."""
         return BertSentenceEncoder.of(
@@ -121,6 +143,11 @@ class Embeddings(FineTuningTask):
             scale=self.data.similarity_scale,
             learns_scale=self.data.learn_scale,
         )
+
+    def has_unit_length(self) -> bool:
+        """Returns whether the last step divides vectors by their lengths."""
+        steps = self.embedding.steps
+        return bool(steps) and isinstance(steps[-1], Normalize)
 
     def outputs(self, model, batch, dropout_key):
         """Returns `embedding`, `similarity` [B], or logits and labels.
@@ -136,7 +163,18 @@ class Embeddings(FineTuningTask):
                 for name, x in batch.items()
             }
         outputs = dict(model(batch, training=True, dropout_key=dropout_key))
-        vectors = tf.math.l2_normalize(outputs["embedding"], axis=-1)
+        vectors = outputs["embedding"]
+        if self.rank:
+            # As they are served; cosines are scaled, or a difference of them
+            # could not be that of any scores.
+            similarities = tf.einsum(
+                "be,bte->bt", vectors[:, 0], vectors[:, 1:]
+            )
+            if self.has_unit_length():
+                similarities *= model.scale()
+            margins = similarities[:, :1] - similarities[:, 1:]
+            return outputs | {"margins": margins}
+        vectors = tf.math.l2_normalize(vectors, axis=-1)
         if self.data.score_column:
             similarity = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)
             return outputs | {"similarity": similarity}
@@ -151,6 +189,12 @@ class Embeddings(FineTuningTask):
     def targets(self, batch):
         """Returns the target of each real row."""
         weights = batch["is_real_example"]
+        if self.rank:
+            scores = batch["teacher_scores"]
+            margins = scores[:, :1] - scores[:, 1:]  # [B, T - 2]
+            each = tf.repeat(weights[:, None], margins.shape[1], axis=1)
+            target = Target("margins", margins, each, losses.squared_error)
+            return {"margin": target}
         if self.data.score_column:
             target = Target(
                 *("similarity", batch["label_scores"], weights),
@@ -169,6 +213,8 @@ class Embeddings(FineTuningTask):
             max_seq_length=max_seq_length,
             seed=_DEV_SEED,
             search=self.data if self.data.corpus_file else None,
+            rank=self.rank,
+            only_dev=not self.trains,
         )
 
     def open_splits(self, splits):
@@ -246,7 +292,10 @@ class Embeddings(FineTuningTask):
 
     def decisive_settings(self):
         """Returns the settings that decide the weights of a run."""
-        return self.data.decisive()
+        settings = self.data.decisive()
+        if self.rank:
+            settings["teacher_sha256"] = self.rank.sha256
+        return settings
 
     def metadata(self):
         """Returns task and steps, for model.json."""

@@ -39,6 +39,7 @@ _ACCURACY = 0.15  # Of estimates of memory, see estimates.py.
 _TASKS = dict.fromkeys(schema_lib.PRETRAINING_SCHEMAS, "pretraining") | {
     "encoder_inputs": "classification",
     "choice_inputs": "multiple_choice",
+    "ranking": "regression",
 }
 
 

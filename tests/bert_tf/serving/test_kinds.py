@@ -1,6 +1,7 @@
 """Kinds of export: those of each model, and the settings of each."""
 
 import dataclasses
+import functools
 import types
 
 import pytest
@@ -50,6 +51,7 @@ def test_every_task_has_a_different_default_kind():
         ("tagging", ("tags", "probabilities")),  # The signature words.
         ("token_vectors", ("vectors",)),
         ("multiple_choice", ("choice", "ending", "probabilities", "logits")),
+        ("ranking", ("ranked", "scores", "order")),
         ("fill_mask", ("tokens", "probabilities")),
         (
             "pseudo_log_likelihood",
@@ -66,6 +68,24 @@ def test_an_export_without_its_model_json_is_known_by_its_outputs(
     name, outputs
 ):
     assert export_kinds.of_outputs(outputs).name == name
+
+
+def test_a_model_that_was_trained_to_rank_ranks():
+    model = types.SimpleNamespace(config=CONFIG, sentence_embedding=None)
+    metadata = {"task": "regression", "ranking_loss": "binary", "num_texts": 2}
+    find = functools.partial(export_kinds.choose, model=model)
+    assert find(settings(), metadata).name == "ranking"
+    assert find(settings(kind="regression"), metadata).name == "regression"
+    head = ["regression/dense/kernel"]
+    untrained = metadata | {"untrained": head}
+    assert find(settings(), untrained).name == "encoder"
+
+
+def test_a_model_of_single_texts_ranks_nothing():
+    with pytest.raises(ValueError, match="--kind=ranking needs .* pairs"):
+        export_kinds.by_name("ranking")(
+            None, None, 8, {"num_texts": 1}, settings()
+        )
 
 
 @pytest.mark.parametrize("name", ["classification", "tagging"])

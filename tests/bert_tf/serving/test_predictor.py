@@ -90,6 +90,8 @@ def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make, key):
         ("question_answering", "who?"),
         ("question_answering", {"question": "who?"}),
         ("question_answering", ("who?", ["a"])),
+        ("ranking", ("a", "b")),
+        ("ranking", ("a", ["b", ""])),
         ("multiple_choice", ("a", "b")),
         ("multiple_choice", ("a", [])),
         ("multiple_choice", ("a", ["b", ""])),

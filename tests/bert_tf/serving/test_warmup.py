@@ -87,6 +87,7 @@ def test_long_texts_fill_a_row(exported):
     [
         ("fill_mask", "text"),
         ("pseudo_log_likelihood", "text"),
+        ("ranking", "text"),
         ("tagging", "words"),
         ("multiple_choice", "text"),
         ("question_answering", "text"),

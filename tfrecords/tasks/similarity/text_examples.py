@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -20,6 +20,9 @@ from tfrecords.tasks.similarity import search_files, text_tables
 from tfrecords.text import tokenizer as tokenizer_lib
 
 SEARCH = "dev_search"
+# Query and other texts of some rows -> a score of each text. Its attribute
+# `sha256` says which teacher it is.
+Rank = Callable[[Sequence[tuple[str, Sequence[str]]]], list[list[float]]]
 _ROWS_AT_ONCE = 256
 
 
@@ -57,6 +60,8 @@ def make_records(
     max_seq_length: int,
     seed: int,
     search: search_files.SearchOptions | None = None,
+    rank: Rank | None = None,
+    only_dev: bool = False,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
@@ -74,6 +79,9 @@ def make_records(
         SEARCH: a record of one text for each query with judgements, then for
         each document with a text; None for none.
 
+      rank: the scores of a teacher, for the rows of train; None for none.
+      only_dev: whether to leave out train.
+
     Returns:
       The folder of each split, SEARCH first.
 
@@ -81,7 +89,12 @@ def make_records(
       ValueError: as in `text_tables.Table.rows` and `split_records.make`.
     """
     encode = glue_examples.make_encoder(tokenizer, 1, max_seq_length)
-    splits = [_to_make(x, encode, max_seq_length) for x in _parts(data, seed)]
+    splits = [
+        _to_make(part, encode, max_seq_length, rank if is_train else None)
+        for part in _parts(data, seed)
+        for is_train in [part.split == "train"]
+        if not (is_train and only_dev)
+    ]
     if search:
         splits = [_search_split(search, encode, max_seq_length), *splits]
     return split_records.make(
@@ -127,9 +140,16 @@ def _held_out_rows(table, share: float, seed: int) -> frozenset[int]:
     return frozenset(rows.tolist())
 
 
-def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
+def _to_make(
+    part: _Part, encode, max_seq_length: int, rank: Rank | None
+) -> split_records.Split:
     table = part.table
-    sizes = {
+    schema_name = "scored_texts" if table.score_column else "texts"
+    taught = {}
+    if rank:
+        schema_name = "taught_texts"
+        taught = {"num_candidates": len(table.text_columns) - 1}
+    sizes = taught | {
         "num_texts": len(table.text_columns),
         "max_seq_length": max_seq_length,
     }
@@ -137,7 +157,7 @@ def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
     def examples(statistics):
         reading = table_files.ReadStatistics()
         counts = {"tokens": 0, "truncated_texts": 0}
-        yield from _examples(part.rows(reading), encode, counts)
+        yield from _examples(part.rows(reading), encode, counts, rank)
         statistics |= dataclasses.asdict(reading) | counts
 
     by_ending = table_files.format_of(table.path)
@@ -146,7 +166,7 @@ def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
     scores |= {"score_range": list(table.bounds)}
     return split_records.Split(
         name=part.split,
-        schema_name="scored_texts" if table.score_column else "texts",
+        schema_name=schema_name,
         sizes=sizes,
         flags={
             "task_name": "similarity",
@@ -154,6 +174,7 @@ def _to_make(part: _Part, encode, max_seq_length: int) -> split_records.Split:
             "text_columns": list(table.text_columns),
             "held_out": part.held_out,
             **(scores if table.score_column else {}),
+            **({"teacher": rank.sha256} if rank else {}),
             **({"input_format": own_format} if own_format != by_ending else {}),
             "source": os.path.basename(table.path),
             "source_sha256": atomic_files.digest(table.path),
@@ -206,7 +227,10 @@ def _search_split(search, encode, max_seq_length: int) -> split_records.Split:
 
 
 def _examples(
-    rows: Iterable[text_tables.Row], encode, counts: dict
+    rows: Iterable[text_tables.Row],
+    encode,
+    counts: dict,
+    rank: Rank | None = None,
 ) -> Iterator[split_records.Example]:
     """Yields an example for each row; rows are packed in batches."""
     rows = iter(rows)
@@ -219,6 +243,11 @@ def _examples(
         }  # [N, T, S]
         counts["tokens"] += int(arrays["input_mask"].sum())
         counts["truncated_texts"] += int(is_cut.numpy().sum())
+        if rank:
+            scores = rank(
+                [(row.texts[0], list(row.texts[1:])) for row in chunk]
+            )
+            arrays["teacher_scores"] = np.array(scores, np.float32)
         for index, row in enumerate(chunk):
             example = {name: values[index] for name, values in arrays.items()}
             if row.score is not None:

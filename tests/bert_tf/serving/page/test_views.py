@@ -168,6 +168,17 @@ def test_endings_are_lines(load):
     assert shown.count('class="bar"') == 2 and "&lt;b&gt;ran" in shown
 
 
+def test_passages_are_lines_and_are_listed_by_score(load):
+    found = load("regression", ranking_loss="listwise")
+    rank, compare = found.find()
+    assert (rank.title, compare.title) == ("Rank", "Compare")
+    assert "<li>" in rank.function(*(box.example for box in rank.inputs))
+    with pytest.raises(ValueError, match="two or more passages"):
+        found.rank("the cat", "sat\n \n")
+    shown = found.rank("the cat", "sat\n\n<b>ran</b>")
+    assert shown.count("<li>") == 2 and "&lt;b&gt;ran" in shown
+
+
 def test_attention_is_that_of_the_encoder(load):
     found = load("classification")
     attention, _ = found.attend("the cat", "sat")

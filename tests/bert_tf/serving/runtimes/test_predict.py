@@ -72,6 +72,11 @@ def test_a_line_without_the_fields_is_refused(line):
             {"context": "a", "endings": "b"},
             'endings is "b"; expected a list of strings',
         ),
+        (
+            "ranking",
+            {"query": "a", "passages": "b"},
+            'passages is "b"; expected a list of strings',
+        ),
     ],
 )
 def test_fields_that_are_not_text_are_refused(kind, line, wanted):

@@ -69,6 +69,7 @@ CHOICE, QUESTION = "multiple_choice", "question_answering"
         (LABEL, "t.csv", "text_a,label\na,b,1\n", "t.csv:2 has 3 columns whe"),
         (LABEL, "t.csv", '"text_a\n', "t.csv:1: unexpected end of data"),
         (CHOICE, "t.tsv", "context\tendings\nc\ta\n", "t.tsv: .* hold a list"),
+        ("ranking", "t.csv", "query,passages\nc,a\n", "a list of passages"),
         (QUESTION, "t.txt", "who?\n", "t.txt:1 is not JSON"),
         (QUESTION, "t.jsonl", '{"question": "?"}\n', "l:1 has .* no context"),
     ],

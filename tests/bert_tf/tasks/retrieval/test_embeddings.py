@@ -236,3 +236,29 @@ def test_batches_without_their_negatives_are_refused(table, values, message):
 def test_no_table_is_refused():
     with pytest.raises(ValueError, match="No data: give --train_file, --dev"):
         embeddings.Embeddings(EmbeddingData(text_column=("a", "b")))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_margins_of_a_teacher_are_learned(table, normalize):
+    own = task(table, "a", "b", "c", "y", normalize=normalize)
+    own.use_source(None)
+    own.use_ranker(lambda rows: [])
+    model = own.build_model(CONFIG)
+    batch = batch_of(4)
+    scores = np.random.default_rng(2).normal(size=(4, 3)).astype(np.float32)
+    real = np.array([1, 0, 1, 1], np.float32)
+    batch["teacher_scores"] = tf.constant(scores)
+    batch["is_real_example"] = tf.constant(real)
+    loss, outputs = mean_loss(own, model, batch)
+    vectors = outputs["embedding"].numpy()
+    dots = np.einsum("be,bte->bt", vectors[:, 0], vectors[:, 1:])
+    dots *= 20 if normalize else 1
+    errors = (dots[:, :1] - dots[:, 1:]) - (scores[:, :1] - scores[:, 1:])
+    assert loss == pytest.approx(np.mean(errors[real > 0] ** 2), rel=1e-4)
+    assert own.schema.keys() == batch.keys() - {"is_real_example"}
+
+
+@pytest.mark.parametrize("columns", [("a", "b"), ("a",)])
+def test_a_teacher_needs_wrong_texts(table, columns):
+    with pytest.raises(ValueError, match="--teacher=t needs three or more"):
+        task(table, *columns).check_config(config(teacher="t"))

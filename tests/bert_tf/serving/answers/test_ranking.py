@@ -1,0 +1,84 @@
+"""Passages of a query: sorted by the scores of their pairs."""
+
+import functools
+
+import exports
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import bert_tf
+from bert_tf.serving.answers.ranking import Ranked
+
+QUERY = "who sat on the warm stone"
+WORDS = "the cat sat on a warm ship and it rained on old bread".split()
+# More than a call of the model has; with "" and a passage that is cut.
+PASSAGES = [
+    *(" ".join(WORDS[i % 9 : i % 9 + 1 + i // 9]) for i in range(40)),
+    "",
+    "old bread " * 20,
+]
+
+
+@pytest.fixture(scope="module")
+def load(tmp_path_factory):
+    """Kind, metadata -> Predictor of one model."""
+
+    @functools.cache
+    def make(kind, **metadata):
+        folder = tmp_path_factory.mktemp(kind) / "model"
+        model = exports.make_for("ranking")
+        exports.save_model(model, "regression", folder, **metadata)
+        return bert_tf.Predictor(folder, kind=kind)
+
+    return make
+
+
+def test_scores_are_those_of_pairs_sorted_and_not_limited(load):
+    present = [x for x in PASSAGES if x]
+    found = load("ranking", score_range=(-0.1, 0.1))((QUERY, present))
+    pairs = load("regression")([(QUERY, x) for x in present])
+    expected = np.array([x.score for x in pairs])
+    order = np.argsort(-expected, kind="stable")
+    assert isinstance(found, Ranked)
+    np.testing.assert_allclose(found.scores, expected[order], atol=1e-5)
+    np.testing.assert_allclose(
+        expected[list(found.order)], found.scores, atol=1e-5
+    )
+    assert list(found.passages) == [present[i] for i in found.order]
+    assert np.ptp(found.scores) > 0.2
+
+
+def test_equal_passages_stay_in_order(load):
+    found = load("ranking")((QUERY, ["a ship", "the cat"] * 3))
+    assert sorted(found.order[:3]) == list(found.order[:3])
+    assert sorted(found.order[3:]) == list(found.order[3:])
+    assert len(set(found.passages[:3])) == len(set(found.passages[3:])) == 1
+
+
+def test_missing_passages_are_last_and_have_no_row(load):
+    ranking = load("ranking")
+    outputs = ranking.signatures["text"](
+        query=tf.constant([QUERY, "a", "b"]),
+        passages=tf.constant(
+            [["", "cat", "a ship"], ["", "", ""], ["sat", "", ""]]
+        ),
+    )
+    outputs = {name: x.numpy() for name, x in outputs.items()}
+    assert sorted(outputs["order"][0]) == [-1, 1, 2]
+    assert outputs["order"][1:].tolist() == [[-1, -1, -1], [0, -1, -1]]
+    ranked = outputs["ranked"]
+    assert (ranked[1] == b"").all() and ranked[2].tolist() == [b"sat", b"", b""]
+    lowest = outputs["scores"] == tf.float32.min
+    np.testing.assert_array_equal(lowest, outputs["order"] == -1)
+    rows = ranking.answers.encode(["a", "b"], [["", "cat"], ["", ""]])
+    assert len(rows["input_word_ids"]) == 1
+
+
+def test_passages_without_a_query_are_refused(load):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="one row for each query"
+    ):
+        load("ranking").signatures["text"](
+            query=tf.constant(["a", "b"]), passages=tf.constant([["c"]])
+        )
