@@ -12,7 +12,7 @@ otherwise by the mean reciprocal rank of the right text among all texts of dev.
 --init_checkpoint is any BERT, or a folder of sentence-transformers, which is
 trained further, with its pooling, dense layers and normalization. The result
 is served as any model: bert-embed, predict and export_savedmodel give its
-vectors, and `convert_checkpoint --to=huggingface` writes a folder of
+vectors, and `convert_checkpoint --to=hugging_face` writes a folder of
 sentence-transformers.
 """
 

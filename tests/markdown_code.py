@@ -33,6 +33,7 @@ SIZES = {
     "run_squad": f"{_TINY_FINE_TUNING} --max_seq_length=64 --doc_stride=32 "
     "--max_query_length=24",
     "run_ner": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_embeddings": f"{_TINY_FINE_TUNING} --max_seq_length=32",
 }
 # The same where a flag is there only sometimes.
 SMALLER = {

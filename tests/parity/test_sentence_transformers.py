@@ -121,7 +121,8 @@ ROWS = [
 def our_loss(source, rows, scores=None, **options):
     """Returns loss and gradients by name, without dropout."""
     columns = ("a", "b", "c", "d")[: len(rows[0])]
-    if scores is not None:
+    is_taught = np.ndim(scores) == 2
+    if scores is not None and not is_taught:
         options["score_column"] = "y"
     data = EmbeddingData(text_column=columns, corpus_file=None, **options)
     given = Checkpoint.open(source)
@@ -130,6 +131,7 @@ def our_loss(source, rows, scores=None, **options):
     task = object.__new__(Embeddings)  # Without files.
     task.data = data
     task.use_source(given)
+    task.rank = is_taught
     model = task.build_model(config)
     given.assign_to(model)
     texts = [text for row in rows for text in row]
@@ -141,8 +143,9 @@ def our_loss(source, rows, scores=None, **options):
         for name, x in preprocess(texts).items()
     }
     batch["is_real_example"] = tf.ones(len(rows))
+    name = "teacher_scores" if is_taught else "label_scores"
     if scores is not None:
-        batch["label_scores"] = tf.constant(scores, tf.float32)
+        batch[name] = tf.constant(scores, tf.float32)
     with tf.GradientTape() as tape:
         outputs = task.outputs(model, batch, None)
         (mean,) = task.losses(outputs, batch).values()
@@ -162,6 +165,9 @@ def their_loss(library, source, rows, make_loss, scores=None):
     import torch
 
     model = library.SentenceTransformer(str(source), device="cpu")
+    if np.ndim(scores) == 2:  # Margins, of products of vectors of any length.
+        del model[2]
+        scores = np.subtract(np.array(scores)[:, :1], scores)[:, 1:].tolist()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -192,6 +198,12 @@ def their_loss(library, source, rows, make_loss, scores=None):
         ("MultipleNegativesRankingLoss", 2, None, {}),
         ("MultipleNegativesRankingLoss", 4, None, {"similarity_scale": 7.0}),
         ("CosineSimilarityLoss", 2, [1.0, 0.25, 0.5], {}),
+        (
+            "MarginMSELoss",
+            4,
+            [[3.0, 1.0, -2.0], [0.5, 0.1, 0.7], [9.0, -3.0, 2.0]],
+            {"normalize": False},
+        ),
     ],
 )
 def test_losses_and_gradients_are_theirs(
@@ -200,7 +212,7 @@ def test_losses_and_gradients_are_theirs(
     from sentence_transformers.sentence_transformer import losses
 
     rows = [row[:texts] for row in ROWS]
-    settings = {"scale": 7.0} if options else {}
+    settings = {"scale": 7.0} if "similarity_scale" in options else {}
     theirs, expected = their_loss(
         library,
         source,
