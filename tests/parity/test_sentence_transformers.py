@@ -101,3 +101,25 @@ def test_dense_layers_and_a_folder_written_back(library, source, tmp_path):
     model, _ = bert_tf.load(tmp_path / "theirs")
     bert_tf.save(model, tmp_path / "ours", format="hugging_face")
     np.testing.assert_array_equal(check(library, tmp_path / "ours"), vectors)
+
+
+PROMPTS = {"query": "query: ", "passage": "Passage of the text:", "other": ""}
+
+
+@pytest.mark.parametrize("default", [None, "query", "other"])
+def test_prompts(library, source, tmp_path, default):
+    folder = tmp_path / "prompts"
+    shutil.copytree(source, folder)
+    path = folder / "config_sentence_transformers.json"
+    values = {"prompts": PROMPTS, "default_prompt_name": default}
+    path.write_text(json.dumps(values))
+    check(library, folder)  # The default one.
+    model, _ = bert_tf.load(folder)
+    bert_tf.save(model, tmp_path / "back", format="hugging_face")
+    check(library, tmp_path / "back")
+    theirs = library.SentenceTransformer(str(tmp_path / "back"), device="cpu")
+    for name in ("", *PROMPTS):
+        ours = bert_tf.Predictor(folder, prompt_name=name)
+        given = {"prompt_name": name} if name else {"prompt": ""}
+        expected = theirs.encode(TEXTS, **given)
+        np.testing.assert_allclose(ours(TEXTS), expected, **BOUND)
