@@ -84,25 +84,15 @@ def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
 @pytest.mark.parametrize(
     ("prompts", "default", "given", "wanted"),
     [
-        ({"query": "q:", "document": "d:"}, None, {}, ("q:", "d:")),
-        (
-            {"query": "q:", "corpus": "c:", "passage": "p:"},
-            None,
-            {},
-            ("q:", "p:"),
-        ),
+        ({"query": "q:", "document": "d:"}, None, {}, ["q:", "d:"]),
+        ({"corpus": "c:", "passage": "p:"}, "corpus", {}, ["c:", "p:"]),
         # As the library writes `document` into every folder.
-        ({"query": "", "document": "", "passage": "p:"}, None, {}, ("", "p:")),
-        ({"query": "q:", "document": ""}, "query", {}, ("q:", "")),
-        ({"query": "q:"}, "query", {}, ("q:", "q:")),
-        ({"x": "x:"}, "x", {}, ("x:", "x:")),
-        (
-            {"query": "q:"},
-            None,
-            {"query_prompt": "", "corpus_prompt": "a"},
-            " a",
-        ),
-        ({}, None, {}, ("", "")),
+        ({"query": "", "document": "", "passage": "p:"}, None, {}, ["", "p:"]),
+        ({"query": "q:", "document": ""}, "query", {}, ["q:", ""]),
+        ({"query": "q:"}, "query", {}, ["q:", "q:"]),
+        ({"query": "q:"}, None, {"query_prompt": ""}, ["", ""]),
+        ({"query": "q:"}, None, {"corpus_prompt": "a:"}, ["q:", "a:"]),
+        ({}, None, {}, ["", ""]),
     ],
 )
 def test_prompts_are_those_of_encode_query_and_encode_document(
