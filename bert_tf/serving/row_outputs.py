@@ -44,12 +44,15 @@ def count_cut(
         texts = [row.fields.get(name, "") for name in ranks]
         texts = [[text] if isinstance(text, str) else text for text in texts]
         # A token has at least a byte; [CLS] and [SEP] are three at most.
-        return num_others + sum(
-            max((len(part.encode()) for part in text), default=0)
-            for text in texts
+        return (
+            3
+            + len(prompt.encode())
+            + sum(
+                max((len(part.encode()) for part in text), default=0)
+                for text in texts
+            )
         )
 
-    num_others = 3 + len(prompt.encode())
     rows = [row for row in rows if most_tokens(row) > max_seq_length]
     if not rows or not num_tokens:
         return len(rows)
