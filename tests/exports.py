@@ -27,6 +27,11 @@ TASKS = {
     "sentence_embedding": "pretraining",
     "token_vectors": "tagging",
 }
+# Of the model of vectors: entries of its model.json.
+PROMPTS = {
+    "prompts": {"query": "the ", "a passage": "old bread:", "text": ""},
+    "default_prompt_name": "query",
+}
 # Of the model of several labels; each label has its own.
 THRESHOLDS = [0.3, 0.5, 0.7]
 # Kind -> settings that are not in model.json.
@@ -182,7 +187,8 @@ def model_folder(made_once, kind: str) -> pathlib.Path:
 
     def make(folder):
         model = make_for(kind)
-        save_model(model, TASKS.get(kind, kind), folder / "model")
+        more = PROMPTS if kind == "sentence_embedding" else {}
+        save_model(model, TASKS.get(kind, kind), folder / "model", **more)
         if kind == "sentence_embedding":
             layers = len(SETTINGS[kind]["layers"])
             _add_modules(

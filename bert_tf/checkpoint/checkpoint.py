@@ -44,6 +44,8 @@ _SAVED_ENCODER_ENTRIES = (
     *_ENCODER_ENTRIES,
     "source",
 )
+# And only with a sentence embedding.
+_TEXT_ENTRIES = (contents.PROMPTS, contents.DEFAULT_PROMPT)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -208,7 +210,7 @@ class Checkpoint(Contents):
         """Gives an encoder what `keras_models.save` writes of it alone."""
         encoder, names = model.encoder, list(_SAVED_ENCODER_ENTRIES)
         if self.sentence_embedding:  # It is for texts of this length.
-            names += ["max_seq_length"]
+            names += ["max_seq_length", *_TEXT_ENTRIES]
         metadata = {n: model.metadata.get(n) for n in names}
         # Weights not in the source are among the encoder's `untrained`.
         full = dataclasses.replace(self, tensors=dict.fromkeys(self.shapes()))

@@ -16,7 +16,8 @@ import numpy as np
 from bert_tf import config as bert_config
 from bert_tf.checkpoint import tensor_files
 from bert_tf.model import sentence_embedding as sentence_embedding_lib
-from tfrecords.io import stored_folders
+from tfrecords.io import json_files, stored_folders
+from tfrecords.options import quoted, some
 from tfrecords.text import vocab
 
 # Keys in model.json. The last two are in bert_tf.json too: whether
@@ -28,6 +29,9 @@ SENTENCE_EMBEDDING = "sentence_embedding"
 INFERRED_CASE = "do_lower_case_inferred"
 UNTRAINED = "untrained"
 POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
+# The same, of models for sentence embeddings: name -> text put before a text.
+PROMPTS = "prompts"
+DEFAULT_PROMPT = "default_prompt_name"
 _OPTIMIZER_NAMES = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -332,6 +336,29 @@ def check_labels(given: Contents) -> None:
         raise ValueError(
             f"{given.source} has a class name twice: {', '.join(given.labels)}."
             " Give each class a name of its own."
+        )
+
+
+def check_prompts(values: Mapping, path: str) -> None:
+    """Raises ValueError unless prompts are texts, and the default one of them.
+
+    Args:
+      values: a JSON object that may have PROMPTS and DEFAULT_PROMPT.
+      path: its file, for messages.
+    """
+    json_files.check(
+        values, {f"{PROMPTS}?": dict, f"{DEFAULT_PROMPT}?": str}, path
+    )
+    prompts = values.get(PROMPTS) or {}
+    for name, prompt in prompts.items():
+        json_files.check(name, str, path, f"a name in {PROMPTS}")
+        json_files.check(prompt, str, path, f"{PROMPTS}.{name}")
+    default = values.get(DEFAULT_PROMPT)
+    if default is not None and default not in prompts:
+        raise ValueError(
+            f"{path}: {DEFAULT_PROMPT} is {quoted(default)}, and {PROMPTS} "
+            f"has {some(list(prompts)) if prompts else 'none'}. Name one of "
+            "them, or remove the entry."
         )
 
 

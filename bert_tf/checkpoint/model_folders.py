@@ -156,6 +156,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
         `"do_lower_case": "false"`, which Python takes for true.
     """
     json_files.check(values, _ENTRIES, path)
+    contents.check_prompts(values, path)
     bounds = values.get("score_range")
     threshold = values.get("null_score_diff_threshold") or 0
     is_pair = bounds is None or len(bounds) == 2

@@ -72,6 +72,12 @@ class AnswerOptions(Options):
         "further modules follow in any case; otherwise mean.",
         choices=POOLING_MODES,
     )
+    prompt_name: str | None = option(
+        None,
+        "sentence_embedding: name of the prompt that is put before each text, "
+        "such as query, of those that a folder of sentence-transformers has; "
+        "an empty name for none. Default: the folder's default, if any.",
+    )
     layers: tuple[str, ...] | None = option(
         None,
         "sentence_embedding, token_vectors: layers whose vectors are "

@@ -47,6 +47,12 @@ class PredictConfig(text_rows.InputConfig, CheckpointOptions):
         # Inputs of other signatures are token ids or serialized examples.
         choices=("text", "words"),
     )
+    prompt_name: str | None = option(
+        None,
+        "Vectors of sentences: name of the prompt that is put before each "
+        "text, such as query; an empty name for none. Default: as exported, or "
+        "the model's default.",
+    )
     output_file: str = option(
         "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
     )
@@ -110,6 +116,7 @@ class Model(NamedTuple):
       num_tokens: function of the same inputs -> the lengths of texts before
         they are cut; None if they are read in windows, and in exports of
         version 0.1.
+      prompt: what the signature puts before each text.
     """
 
     path: str
@@ -120,6 +127,7 @@ class Model(NamedTuple):
     owner: Any
     max_seq_length: int | None = None
     num_tokens: Callable | None = None
+    prompt: str = ""
 
 
 def predict(config: PredictConfig) -> int:
@@ -167,7 +175,8 @@ def predict(config: PredictConfig) -> int:
             answers = {}
             for batch in row_outputs.batches_of(rows, ranks, config.batch_size):
                 num_cut += row_outputs.count_cut(
-                    batch, ranks, model.max_seq_length, model.num_tokens
+                    *(batch, ranks, model.max_seq_length, model.num_tokens),
+                    model.prompt,
                 )
                 answers |= _answer(model, batch, outputs)
                 bar.update(num_bytes * len(batch) // len(rows))
@@ -267,11 +276,12 @@ def open_model(config: PredictConfig) -> Model:
     """
     if config.export_dir:
         loaded = load(config.export_dir, config.signature)
-        signature = loaded.signatures[config.signature]
+        metadata = _read_metadata(config.export_dir)
+        name, prompt = _choose_signature(config, metadata)
+        signature = loaded.signatures[name]
         specs = signature.structured_input_signature[1]
         ranks = {name: specs[name].shape.rank for name in sorted(specs)}
         outputs = sorted(signature.structured_outputs)
-        metadata = _read_metadata(config.export_dir)
         if metadata.get("kind") in kinds.CLASSES:
             kind = kinds.by_name(metadata["kind"])
         else:
@@ -284,13 +294,15 @@ def open_model(config: PredictConfig) -> Model:
             outputs,
             loaded,
             None if kind.in_windows else metadata.get("max_seq_length"),
-            _tokens_of(loaded),
+            _tokens_of(loaded, name),
+            prompt,
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
 
     predictor = Predictor(
         config.model_dir,
         batch_size=config.batch_size,
+        prompt_name=config.prompt_name,
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
     kind = kinds.by_name(predictor.kind)
@@ -311,20 +323,47 @@ def open_model(config: PredictConfig) -> Model:
         predictor,
         predictor.max_seq_length if predictor.num_tokens else None,
         predictor.num_tokens,
+        predictor.answers.prompt,
     )
 
 
-def _tokens_of(loaded) -> Callable | None:
+def _choose_signature(
+    config: PredictConfig, metadata: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Returns the name of the signature, and what it puts before a text."""
+    name = config.prompt_name
+    if name is None:
+        return config.signature, metadata.get("prompt") or ""
+    from bert_tf.serving.answers import vectors
+
+    if metadata.get("kind") != vectors.SentenceEmbedding.name:
+        raise ValueError(
+            f"--prompt_name={name} is for exports of the kind "
+            f"sentence_embedding, and {config.export_dir} is of the kind "
+            f"{metadata.get('kind', 'unknown')}. Omit the flag."
+        )
+    return vectors.find_signature(metadata, name)
+
+
+def _tokens_of(loaded, signature: str) -> Callable | None:
     """Returns `Model.num_tokens` of a SavedModel; version 0.1 has none."""
-    return getattr(loaded, "num_tokens", None)
+    from bert_tf.serving.answers import vectors
+
+    return getattr(loaded, vectors.num_tokens_name(signature), None)
 
 
 def _read_metadata(export_dir: str) -> Mapping[str, Any]:
-    """Returns `kind` and `max_seq_length` of an export; {} without its file."""
+    """Returns what is read of an export's model.json; {} without the file."""
+    from bert_tf.checkpoint import contents
+
     path = os.path.join(export_dir, _METADATA)
     if not os.path.isfile(path):
         return {}
-    return json_files.read(path, {"kind": str, "max_seq_length?": int})
+    values = json_files.read(
+        path, {"kind": str, "max_seq_length?": int, "prompt?": str}
+    )
+    contents.check_prompts(values, path)
+    return values
 
 
 @contextlib.contextmanager

@@ -49,10 +49,10 @@ class Predictor:
         as in training, otherwise all positions of the model.
       accept_tokenizer_differences: of a path, as for `bert_tf.load`.
       **settings: `kind`, and settings of an export: `pooling`, `layers`,
-        `top_k`, `doc_stride`, `n_best_size` and so on, see
+        `prompt_name`, `top_k`, `doc_stride`, `n_best_size` and so on, see
         `kinds.AnswerOptions`. With kind="sentence_embedding" any model returns
         vectors: those of a folder of sentence-transformers have its pooling,
-        dense layers and normalization.
+        dense layers, normalization and prompts.
 
     Call arguments:
       inputs: one input or a list of inputs, see above. In a list, words may
@@ -154,7 +154,7 @@ class Predictor:
                 of_signature, ranks, self.batch_size
             ):
                 num_cut += row_outputs.count_cut(
-                    batch, ranks, limit, self.num_tokens
+                    batch, ranks, limit, self.num_tokens, self.answers.prompt
                 )
                 found |= self._answer(name, batch, ranks)
         return [found[row.line] for row in rows], num_cut

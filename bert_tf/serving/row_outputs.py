@@ -30,6 +30,7 @@ def count_cut(
     ranks: Mapping[str, int],
     max_seq_length: int | None,
     num_tokens: Callable | None,
+    prompt: str = "",
 ) -> int:
     """Returns how many rows of a batch are cut.
 
@@ -43,9 +44,13 @@ def count_cut(
         texts = [row.fields.get(name, "") for name in ranks]
         texts = [[text] if isinstance(text, str) else text for text in texts]
         # A token has at least a byte; [CLS] and [SEP] are three at most.
-        return 3 + sum(
-            max((len(part.encode()) for part in text), default=0)
-            for text in texts
+        return (
+            3
+            + len(prompt.encode())
+            + sum(
+                max((len(part.encode()) for part in text), default=0)
+                for text in texts
+            )
         )
 
     rows = [row for row in rows if most_tokens(row) > max_seq_length]

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import json
 import logging as python_logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -26,6 +26,9 @@ from tfrecords.tasks.similarity import search_files
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")
+# Names of prompts, as of encode_query and encode_document of
+# sentence-transformers.
+_PROMPTS = {"query": ("query",), "corpus": ("document", "passage", "corpus")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,10 +43,17 @@ class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
         "Format of both; auto: by their endings.",
         choices=table_files.FORMATS,
     )
-    query_prompt: str = option(
-        "", "Text put before each query, for models that were trained so."
+    query_prompt: str | None = option(
+        None,
+        "Text put before each query, for models that were trained so. Default: "
+        "the prompt `query` of a folder of sentence-transformers, or its "
+        "default one; otherwise none.",
     )
-    corpus_prompt: str = option("", "Text put before each document.")
+    corpus_prompt: str | None = option(
+        None,
+        "Text put before each document. Default: likewise, of the prompts "
+        "`document`, `passage` and `corpus` the first with a text.",
+    )
     baselines: tuple[str, ...] = option(
         ("tfidf",),
         "What to score beside the model: tfidf, of scikit-learn; bm25, of the "
@@ -98,9 +108,10 @@ def score(config: RetrievalConfig) -> dict:
             ranking.DEPTH,
         )
     grades = [judged[name] for name in query_ids]
-    _, embed = embedding.open_embedder(config, config.query_prompt)
+    given, embed = embedding.open_embedder(config)
+    embed.prompt = _choose_prompt(given.metadata, config, "query")
     vectors = embed(queries)
-    embed.prompt = config.corpus_prompt
+    embed.prompt = _choose_prompt(given.metadata, config, "corpus")
     sizes = len(queries), num_documents
     found = _rank(
         config,
@@ -128,6 +139,22 @@ def score(config: RetrievalConfig) -> dict:
     with atomic_files.atomic_file(config.output_file) as file:
         file.write(json.dumps(results, indent=2) + "\n")
     return results
+
+
+def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
+    """Returns what is put before each text of "query" or "corpus"."""
+    from bert_tf.serving.answers import vectors
+
+    prompt = getattr(config, f"{of}_prompt")
+    if prompt is None:
+        prompts = metadata.get("prompts") or {}
+        # A prompt without text, which is there, is not the default one.
+        found = [prompts[name] for name in _PROMPTS[of] if name in prompts]
+        prompt = max(found, key=bool) if found else None
+    if prompt is None:
+        prompt = vectors.choose_prompt(metadata)
+    embedding.log_prompt(f"texts of the {of}", prompt, metadata)
+    return prompt
 
 
 def _rank(

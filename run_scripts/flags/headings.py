@@ -71,6 +71,7 @@ HEADINGS = {
         *("best_metric", "threshold"),
         *("early_stopping_evaluations", "batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k", "prompt"),
+        "prompt_name",
         *("query_prompt", "corpus_prompt", "baselines", "within_word_masking"),
         *("n_best_size", "max_answer_length", "null_score_diff_threshold"),
         *("na_prob_thresh", "squad_version"),

@@ -78,7 +78,7 @@ CUT = {
     "classification": (_CUT_PAIRS, 2),
     "multi_label": (_CUT_PAIRS, 2),
     "regression": (_CUT_PAIRS, 2),
-    "sentence_embedding": (_CUT, 1),
+    "sentence_embedding": (_CUT, 2),  # A prompt is one more token.
     "pseudo_log_likelihood": (_CUT, 1),
     "fill_mask": ([EXACT, EXACT + "[MASK]", "[MASK]"], 1),
     "multiple_choice": (

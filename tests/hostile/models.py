@@ -225,6 +225,7 @@ _FILES = (
     ("hugging_face", "tokenizer.json", _DEEP, "brackets are nested dee"),
     ("hugging_face", "modules.json", _DEEP, "brackets are nested dee"),
     ("hugging_face", "modules.json", b"{}", "{}; it should be a list"),
+    ("model", "model.json", b'{"prompts": {"a": 3}}', "prompts.a is 3; it"),
     ("hugging_face", "tokenizer.json", b'{"model": 3}', "model is 3; it"),
     (
         "hugging_face",

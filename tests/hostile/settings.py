@@ -37,6 +37,22 @@ CASES = [
         {"empty.tfrecord": b""},
         ("empty.tfrecord.index",),
     ),
+    Case("embed", "--prompt_name=x", "-prompt_name=x: the model has no"),
+    Case(
+        "export_savedmodel",
+        "--kind=sentence_embedding --prompt_name=x",
+        "--prompt_name=x: the model has no prompts. Give one that it has, or",
+    ),
+    Case(
+        "export_savedmodel",
+        "--kind=encoder --prompt_name=query",
+        "--prompt_name=query is for --kind=sentence_embedding, but the kind",
+    ),
+    Case(
+        "predict",
+        "--prompt_name=query",
+        "--prompt_name=query is for exports of the kind sentence_embedding",
+    ),
     Case("run_glue", "--bucket_lengths=16,x", "--bucket_lengths=16,x should"),
     Case("run_glue", "--preemption_file=vocab.txt", "exists already, so that"),
     *(

@@ -248,3 +248,25 @@ def test_a_trained_folder_is_theirs_too(library, source, tmp_path):
     before = bert_tf.Predictor(source, max_seq_length=32)(TEXTS)
     assert np.abs(vectors - before).max() > 1e-4
     assert bert_tf.Predictor(tmp_path / "run").max_seq_length == 32
+
+
+PROMPTS = {"query": "query: ", "passage": "Passage of the text:", "other": ""}
+
+
+@pytest.mark.parametrize("default", [None, "query", "other"])
+def test_prompts(library, source, tmp_path, default):
+    folder = tmp_path / "prompts"
+    shutil.copytree(source, folder)
+    path = folder / "config_sentence_transformers.json"
+    values = {"prompts": PROMPTS, "default_prompt_name": default}
+    path.write_text(json.dumps(values))
+    check(library, folder)  # The default one.
+    model, _ = bert_tf.load(folder)
+    bert_tf.save(model, tmp_path / "back", format="hugging_face")
+    check(library, tmp_path / "back")
+    theirs = library.SentenceTransformer(str(tmp_path / "back"), device="cpu")
+    for name in ("", *PROMPTS):
+        ours = bert_tf.Predictor(folder, prompt_name=name)
+        given = {"prompt_name": name} if name else {"prompt": ""}
+        expected = theirs.encode(TEXTS, **given)
+        np.testing.assert_allclose(ours(TEXTS), expected, **BOUND)

@@ -75,6 +75,7 @@ class Kind:
       known_by: outputs by which its signatures are recognized.
       scored: outputs of `rows_network` that labels can be compared with.
       padded: prefixes of the outputs that `count` is for.
+      prompt: what the graph of `text` puts before each text.
       view, action, hint, boxes: of its part of the page: the name of the
         method of `page.views.Views` that draws it, title, help and text boxes.
         Without a view it has no part.
@@ -98,6 +99,7 @@ class Kind:
     known_by: tuple[str, ...] = ()
     scored: tuple[str, ...] = ()
     padded: tuple[str, ...] = ("",)
+    prompt = ""
     view = action = hint = ""
     boxes: tuple[Box, ...] = ()
 

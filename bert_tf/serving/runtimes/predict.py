@@ -134,7 +134,7 @@ def read_settings(folder):
 
     Raises:
       ValueError: if it is not JSON, an entry is missing or of another type, or
-        the kind or the format is unknown.
+        the kind or the format is unknown; or as in `_check_prompts`.
       OSError: if it cannot be read.
     """
     path = os.path.join(folder, "model.json")
@@ -175,7 +175,43 @@ def read_settings(folder):
             f"{path}: max_seq_length is {settings['max_seq_length']}, which is "
             f"too few. {_COPY}"
         )
+    _check_prompts(path, settings)
     return settings
+
+
+def _check_prompts(path, settings):
+    """Raises ValueError if there are prompts that are no texts."""
+    prompts = settings.get("prompts", {})
+    values = [settings.get("prompt", "")]
+    values += prompts.values() if isinstance(prompts, dict) else [prompts]
+    for value in values:
+        if not isinstance(value, str):
+            raise ValueError(
+                f"{path}: prompt or prompts has {_quoted(value)}; expected a "
+                f"string, and an object of strings. {_COPY}"
+            )
+
+
+def choose_prompt(settings, name):
+    """Returns settings with another prompt, which is put before each text.
+
+    Args:
+      settings: content of model.json.
+      name: name of a prompt; "" for none; None for that of the export.
+
+    Raises:
+      ValueError: if the model has no such prompt.
+    """
+    if name is None:
+        return settings
+    prompts = settings.get("prompts", {}) | {"": ""}
+    if settings["kind"] != "sentence_embedding" or name not in prompts:
+        has = ", ".join(repr(x) for x in prompts if x) or "none"
+        raise ValueError(
+            f"--prompt_name={name}: the prompts of this model are {has}. Give "
+            "one of them, or omit it."
+        )
+    return settings | {"prompt": prompts[name]}
 
 
 def check_vocabulary(folder, settings):
@@ -357,17 +393,21 @@ class Model:
       folder: folder of the model.
       num_threads: see Network.
       batch_size: maximum number of rows in one call of the network.
+      prompt_name: of a model of vectors, the prompt that is put before each
+        text, "" for none; None for that of the export.
 
     Raises:
-      ValueError: if a file is damaged, or vocab.txt, labels or network are of
-        another export.
+      ValueError: if a file is damaged, vocab.txt, labels or network are of
+        another export, or there is no such prompt.
       OSError: if a file cannot be read.
       ImportError: if the runtime is not installed.
     """
 
-    def __init__(self, folder, num_threads=None, batch_size=16):
+    def __init__(
+        self, folder, num_threads=None, batch_size=16, prompt_name=None
+    ):
         self.network = Network(folder, num_threads)
-        self.settings = self.network.settings
+        self.settings = choose_prompt(self.network.settings, prompt_name)
         check_vocabulary(folder, self.settings)
         check_classes(folder, self.settings, self.network.run)
         self.kind = self.settings["kind"]
@@ -881,6 +921,11 @@ def _read_flags(words):
         help="fields and their columns in a table, such as "
         "text_a=review,text_b=reply: names of the header, or indices from 0",
     )
+    flags.add_argument(
+        "--prompt_name",
+        help="of a model of vectors: name of the prompt that is put before "
+        "each text, empty for none; default: that of the export",
+    )
     return flags.parse_args(words)
 
 
@@ -1032,7 +1077,8 @@ def main(words=None):
     if sys.stdout is None:
         sys.exit("error: stdout is closed. Redirect it, such as with > FILE.")
     try:
-        model = Model(os.path.dirname(os.path.abspath(__file__)))
+        folder = os.path.dirname(os.path.abspath(__file__))
+        model = Model(folder, prompt_name=flags.prompt_name)
         model.answer([])  # An encoder may have no answers.
     except (ValueError, OSError, ImportError) as error:
         sys.exit(f"error: {error}")

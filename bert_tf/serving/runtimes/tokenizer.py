@@ -493,7 +493,8 @@ def encode_fields(tokenizer, fields, settings):
 
 
 def _encode_texts(tokenizer, fields, settings):
-    texts = (fields.get(name) or "" for name in FIELDS[settings["kind"]])
+    texts = [fields.get(name) or "" for name in FIELDS[settings["kind"]]]
+    texts[0] = settings.get("prompt", "") + texts[0]
     length = settings["max_seq_length"]
     return [tokenizer.encode(*texts, max_seq_length=length)]
 

@@ -14,7 +14,7 @@ import io
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -83,10 +83,17 @@ class EmbeddingConfig(text_rows.InputConfig, VectorOptions):
         "with the line, the id and the vector of each row.",
         writes="file",
     )
-    prompt: str = option(
-        "",
+    prompt: str | None = option(
+        None,
         "Text put before each text, such as 'query: ', for models that were "
-        "trained so.",
+        "trained so. Default: by --prompt_name.",
+        instead_of="prompt_name",
+    )
+    prompt_name: str | None = option(
+        None,
+        "Name of a prompt of a folder of sentence-transformers, which is put "
+        "before each text; an empty name for none. Default: the folder's "
+        "default, if any.",
     )
     dtype: str = option(
         "float32",
@@ -140,7 +147,8 @@ def embed(config: EmbeddingConfig) -> int:
         with libraries.extra("parquet", f"Writing {config.output_file}"):
             import pyarrow.parquet  # noqa: F401
     sizes, digests = _check_rows(config)
-    given, embedder = open_embedder(config, config.prompt)
+    given, embedder = open_embedder(config)
+    embedder.prompt = choose_prompt(given.metadata, config)
     predictor = embedder.predictor
     parts = _Parts(config, embedder, digests)
     steps = predictor.answers.steps.tensors()
@@ -159,7 +167,7 @@ def embed(config: EmbeddingConfig) -> int:
             },
             "layers": list(predictor.answers.layers),
             "max_seq_length": predictor.max_seq_length,
-            "prompt": config.prompt,
+            "prompt": embedder.prompt,
             "dtype": config.dtype,
             "rows_per_part": _ROWS_PER_PART,
         },
@@ -173,8 +181,35 @@ def embed(config: EmbeddingConfig) -> int:
     return sum(sizes)
 
 
-def open_embedder(options: VectorOptions, prompt: str):
-    """Returns the Checkpoint of a model, and its Embedder.
+def choose_prompt(metadata: Mapping, config: EmbeddingConfig) -> str:
+    """Returns what is put before each text: as given, or of the model.
+
+    Raises:
+      ValueError: if the model has no prompt of the name.
+    """
+    from bert_tf.serving.answers import vectors
+
+    prompt = config.prompt
+    if prompt is None:
+        prompt = vectors.choose_prompt(metadata, config.prompt_name)
+    log_prompt("texts", prompt, metadata)
+    return prompt
+
+
+def log_prompt(what: str, prompt: str, metadata: Mapping) -> None:
+    """Logs a prompt, if there is one or the model has some.
+
+    Args:
+      what: the texts that have it.
+      prompt: what is put before each.
+      metadata: content of the model's model.json.
+    """
+    if prompt or metadata.get("prompts"):
+        logging.info("before %s is put %r", what, prompt)
+
+
+def open_embedder(options: VectorOptions):
+    """Returns the Checkpoint of a model, and its Embedder without a prompt.
 
     Raises:
       ValueError: if there is no model, it has no vocabulary, or a setting does
@@ -207,8 +242,9 @@ def open_embedder(options: VectorOptions, prompt: str):
         pooling=options.pooling,
         layers=options.layers,
         max_seq_length=options.max_seq_length,
+        prompt_name="",  # An Embedder puts it before the texts.
     )
-    return given, Embedder(predictor, prompt)
+    return given, Embedder(predictor)
 
 
 class Embedder:

@@ -75,7 +75,7 @@ def sentence_bert(tmp_path):
     given = dataclasses.replace(
         given,
         sentence_embedding=SentenceEmbedding(("max",), steps),
-        metadata={"max_seq_length": 7},
+        metadata={"max_seq_length": 7} | exports.PROMPTS,
     )
     return checkpoint_folders.write(given, tmp_path / "st", "hugging_face")
 
@@ -110,9 +110,10 @@ def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
     model, _ = bert_tf.load(sentence_bert)
     predictor = bert_tf.Predictor(sentence_bert)
     own = model.sentence_embedding
-    expected = vectors_of(model, text, 7, own)
+    expected = vectors_of(model, "the " + text, 7, own)
     np.testing.assert_allclose(predictor(text), expected, **exports.ROUNDING)
-    given = bert_tf.Predictor(model, pooling="cls", max_seq_length=9)
+    settings = {"pooling": "cls", "max_seq_length": 9, "prompt_name": ""}
+    given = bert_tf.Predictor(model, **settings)
     expected = vectors_of(
         model, text, 9, dataclasses.replace(own, pooling=("cls",))
     )
@@ -122,7 +123,7 @@ def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
     bert_tf.save(model.encoder, tmp_path / "encoder")
     again = bert_tf.Predictor(tmp_path / "encoder")
     np.testing.assert_array_equal(again(text), predictor(text))
-    assert again.max_seq_length == 7
+    assert again.max_seq_length == 7 and again.answers.prompt == "the "
 
 
 def test_a_dense_layer_that_model_json_does_not_name_is_an_error(
@@ -151,6 +152,7 @@ def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
     with caplog.at_level(logging.WARNING, logger="absl"):
         model, _ = bert_tf.load(sentence_bert, task="regression")
     assert model.sentence_embedding is None
+    assert not model.metadata.keys() & exports.PROMPTS.keys()
     assert (
         "its sentence embedding (max, Dense, Normalize) is not kept under a"
         in caplog.text

@@ -171,6 +171,7 @@ def test_defaults_do_not_override_the_metadata_of_a_model():
     [
         ("--top_k=3", "fill_mask", "pretraining"),
         ("--layers=-2", "sentence_embedding", "pretraining"),
+        ("--prompt_name=", "sentence_embedding", "pretraining"),
         ("--doc_stride=8", "tagging", "tagging"),
         ("--noversion_2_with_negative", "question_answering", "spans"),
     ],

@@ -1,6 +1,7 @@
 """predictions.py without a model: settings, columns and outputs."""
 
 import dataclasses
+import json
 
 import pytest
 import tensorflow as tf
@@ -42,6 +43,28 @@ def test_only_a_file_is_called_damaged(monkeypatch, error, raised, message):
 def test_settings_that_do_not_fit_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         predictions.PredictConfig(**settings)
+
+
+def test_a_prompt_is_for_vectors():
+    config = predictions.PredictConfig(export_dir="e", prompt_name="query")
+    message = "--prompt_name=query is for .* e is of the kind encoder. Omit"
+    with pytest.raises(ValueError, match=message):
+        predictions._choose_signature(config, {"kind": "encoder"})
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        ({"prompt": 1}, "prompt is 1; it should be a string"),
+        ({"prompts": {"query": 1}}, "prompts.query is 1; it should be a str"),
+    ],
+)
+def test_wrong_prompts_of_an_export_are_named(tmp_path, entries, message):
+    path = tmp_path / predictions._METADATA
+    path.parent.mkdir()
+    path.write_text(json.dumps({"kind": "sentence_embedding"} | entries))
+    with pytest.raises(ValueError, match=f"model.json: {message}"):
+        predictions._read_metadata(str(tmp_path))
 
 
 def model_of(ranks, outputs=()):

@@ -20,6 +20,8 @@ def test_texts_are_cut_that_have_more_tokens_than_fit():
     # At most four tokens, [CLS] and two [SEP].
     assert row_outputs.count_cut(*arguments, 7, None) == 0
     assert row_outputs.count_cut(*arguments, 6, None) == 1
+    assert row_outputs.count_cut(*arguments, 9, None, "q:") == 0
+    assert row_outputs.count_cut(*arguments, 8, None, "q:") == 1
 
     def num_tokens(text_a, text_b):
         return tf.fill(tf.shape(text_a), 5)

@@ -82,6 +82,32 @@ def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     assert "has 30 documents, so recall@100 is 1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("prompts", "default", "given", "wanted"),
+    [
+        ({"query": "q:", "document": "d:"}, None, {}, ["q:", "d:"]),
+        ({"corpus": "c:", "passage": "p:"}, "corpus", {}, ["c:", "p:"]),
+        # As the library writes `document` into every folder.
+        ({"query": "", "document": "", "passage": "p:"}, None, {}, ["", "p:"]),
+        ({"query": "q:", "document": ""}, "query", {}, ["q:", ""]),
+        ({"query": "q:"}, "query", {}, ["q:", "q:"]),
+        ({"query": "q:"}, None, {"query_prompt": ""}, ["", ""]),
+        ({"query": "q:"}, None, {"corpus_prompt": "a:"}, ["q:", "a:"]),
+        ({}, None, {}, ["", ""]),
+    ],
+)
+def test_prompts_are_those_of_encode_query_and_encode_document(
+    config, caplog, prompts, default, given, wanted
+):
+    caplog.set_level("INFO", logger="absl")
+    config = dataclasses.replace(config, **{"query_prompt": None} | given)
+    metadata = {"prompts": prompts, "default_prompt_name": default}
+    for of, prompt in zip(("query", "corpus"), wanted, strict=True):
+        assert retrieval._choose_prompt(metadata, config, of) == prompt
+        said = f"before texts of the {of} is put {prompt!r}" in caplog.text
+        assert said == bool(prompts)
+
+
 def test_tf_idf_ranks_the_document_with_the_words_first(config):
     scores = retrieval.score(config)["scores"]["tfidf"]
     assert scores["recall@100"] == 1.0

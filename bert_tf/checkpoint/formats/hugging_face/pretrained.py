@@ -252,7 +252,7 @@ def read(path: str) -> contents.Contents:
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
         do_lower_case=settings.pop("do_lower_case", None),
-        metadata=settings | sidecar.metadata_of(extra),
+        metadata=settings | modules.prompts | sidecar.metadata_of(extra),
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(
@@ -377,7 +377,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
     if checkpoint.sentence_embedding:
         sentence_transformers.write(
             checkpoint.sentence_embedding,
-            checkpoint.metadata.get("max_seq_length"),
+            checkpoint.metadata,
             checkpoint.config,
             folder,
         )

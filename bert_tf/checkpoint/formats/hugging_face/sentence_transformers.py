@@ -6,11 +6,13 @@ sentence-transformers 6.2, sentence_transformer/modules and base/modules.
 """
 
 import os
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from bert_tf import config as bert_config
+from bert_tf.checkpoint import contents
 from bert_tf.checkpoint.formats.hugging_face import config_json, weight_files
 from bert_tf.model.sentence_embedding import (
     POOLING_MODES,
@@ -28,6 +30,7 @@ _POOLING = "1_Pooling"
 WRITES = (
     MODULES,
     _TRANSFORMER_FILE,
+    _TEXTS_FILE,
     f"{_POOLING}/{config_json.CONFIG}",
     f"*_Dense/{config_json.CONFIG}",
     f"*_Dense/{weight_files.SAFETENSORS}",
@@ -72,13 +75,15 @@ class Modules(NamedTuple):
       max_seq_length: tokens of a text; None if it is not specified.
       do_lower_case: whether texts are lower-cased before the tokenizer, which
         then leaves their accents.
-      notes: for the user: what is not kept.
+      prompts: the entries of model.json on texts put before a text.
+      notes: for the user: which of them is.
     """
 
     folder: str
     embedding: SentenceEmbedding | None = None
     max_seq_length: int | None = None
     do_lower_case: bool = False
+    prompts: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -128,6 +133,7 @@ def read(path: str) -> Modules:
         _TRANSFORMER_FILE,
         {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
     )
+    prompts = _read_prompts(path)
     return Modules(
         folder,
         SentenceEmbedding(
@@ -136,7 +142,8 @@ def read(path: str) -> Modules:
         ),
         settings.get("max_seq_length"),
         bool(settings.get("do_lower_case")),
-        _read_notes(path),
+        prompts,
+        _note(prompts),
     )
 
 
@@ -226,27 +233,32 @@ def _read_dense(folder: str) -> Dense:
     return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
 
 
-def _read_notes(path: str) -> tuple[str, ...]:
-    """Returns a note on prompts, which are not put before texts."""
-    values = config_json.read_object(
-        path, _TEXTS_FILE, {"prompts?": dict, "default_prompt_name?": str}
-    )
-    prompts = values.get("prompts") or {}
-    named = [name for name, prompt in prompts.items() if prompt]
-    if not named:
+def _read_prompts(path: str) -> dict[str, object]:
+    """Returns the entries of model.json on prompts; {} if none has a text."""
+    values = config_json.read_object(path, _TEXTS_FILE)
+    contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
+    if not any((values.get(contents.PROMPTS) or {}).values()):
+        return {}
+    names = contents.PROMPTS, contents.DEFAULT_PROMPT
+    return {n: values[n] for n in names if values.get(n) is not None}
+
+
+def _note(prompts: Mapping) -> tuple[str, ...]:
+    """Returns a note on which prompt is put before texts."""
+    if not prompts:
         return ()
-    note = (
-        f"its prompts ({', '.join(named)}) are neither kept nor put before "
-        "texts; where the model needs one, give texts that begin with it"
-    )
-    if default := values.get("default_prompt_name"):
-        note += f". sentence-transformers adds {default!r} to every text"
-    return (note,)
+    default = prompts.get(contents.DEFAULT_PROMPT)
+    chosen = "no text has one by default"
+    if default is not None:
+        chosen = f"by default each text has {quoted(default)}"
+    names = ", ".join(prompts[contents.PROMPTS])
+    note = f"it has the prompts {names}; {chosen}, and prompt_name chooses"
+    return (contents.Detail(note),)
 
 
 def write(
     embedding: SentenceEmbedding,
-    max_seq_length: int | None,
+    metadata: Mapping[str, object],
     config: bert_config.BertConfig,
     folder: str,
 ) -> None:
@@ -254,7 +266,8 @@ def write(
 
     Args:
       embedding: the steps after the BERT.
-      max_seq_length: tokens of a text, if known.
+      metadata: entries of model.json: the length of a text and the prompts, if
+        known.
       config: of the BERT.
       folder: its folder, from `atomic_folder`.
     """
@@ -277,8 +290,17 @@ def write(
     json_files.write(os.path.join(folder, MODULES), modules)
     json_files.write(
         os.path.join(folder, _TRANSFORMER_FILE),
-        {"max_seq_length": max_seq_length, "do_lower_case": False},
+        {
+            "max_seq_length": metadata.get("max_seq_length"),
+            "do_lower_case": False,
+        },
     )
+    if prompts := metadata.get(contents.PROMPTS):
+        name = contents.DEFAULT_PROMPT
+        json_files.write(
+            os.path.join(folder, _TEXTS_FILE),
+            {contents.PROMPTS: prompts, name: metadata.get(name)},
+        )
 
 
 def _write_config(folder: str, values: dict) -> None:

@@ -23,7 +23,7 @@ ECHO = """
 import sys
 import predict
 class Model(predict.Model):
-    def __init__(self, folder):
+    def __init__(self, folder, prompt_name):
         self.kind, self.settings = sys.argv[1], {"outputs": []}
     def answer(self, texts):
         return super().answer(texts) if self.kind == "encoder" else texts

@@ -132,6 +132,10 @@ CASES = [
         **_QUESTIONS | {"null_score_diff_threshold": float("nan")},
     ),
     _settings("which is too few", **_QUESTIONS | {"max_query_length": 6}),
+    # Prompts, which other kinds ignore.
+    _settings("prompt or prompts has 3; expected a str", prompt=3),
+    _settings("prompt or prompts has ['q']; expected", prompts=["q"]),
+    _settings("prompt or prompts has None; exp", prompts={"query": None}),
     # The network. Our runtime, like others, raises what it likes.
     Case("model.onnx", {"model.onnx": None}),
     Case("model.onnx cannot be opened", {"model.onnx": b""}),
@@ -231,6 +235,8 @@ def test_an_export_of_an_earlier_version_opens_with_a_note(folder):
         ("--input_file=/", "error: [Errno 21] Is a directory: '/'"),
         ("--input_file=/dev/zero", "error: /dev/zero is a device, and not"),
         ("< /dev/zero", "error: stdin is a device, and not a file."),
+        ("--prompt_name=x", "error: --prompt_name=x: the prompts of this mo"),
+        ("--prompt_name=", "error: --prompt_name=: the prompts of this model"),
     ],
 )
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")

@@ -57,7 +57,7 @@ def test_vectors_are_those_of_a_predictor(config, caplog, changes):
     config = dataclasses.replace(config, **changes)
     assert embedding.embed(config) == len(TEXTS)
     vectors = np.load(config.output_file)
-    wanted = expected(config, config.prompt)
+    wanted = expected(config, config.prompt or "")
     assert vectors.dtype == config.dtype and vectors.shape == wanted.shape
     tolerance = 1e-5 if config.dtype == "float32" else 2e-3
     np.testing.assert_allclose(vectors, wanted, tolerance, tolerance)
@@ -182,7 +182,7 @@ def test_a_dense_layer_decides_the_parts(config, made_once, tmp_path):
     config = dataclasses.replace(
         config, model_dir=str(folder), layers=("-1", "-2")
     )
-    _, embedder = embedding.open_embedder(config, "")
+    _, embedder = embedding.open_embedder(config)
     assert embedder.predictor.answers.steps.tensors()
     found = []
     with pytest.MonkeyPatch.context() as patch:
@@ -193,6 +193,45 @@ def test_a_dense_layer_decides_the_parts(config, made_once, tmp_path):
         )
         embedding.embed(config)
     assert len(found[0]["tensors"]) == 2
+    assert found[0]["prompt"] == "the "  # The folder's default.
+
+
+@pytest.mark.parametrize(
+    ("changes", "prompt"),
+    [
+        ({}, "the "),
+        ({"prompt_name": "a passage"}, "old bread:"),
+        ({"prompt_name": ""}, ""),
+        ({"prompt": "it "}, "it "),
+        ({"prompt": ""}, ""),
+    ],
+)
+def test_a_prompt_is_given_or_named(config, caplog, changes, prompt):
+    caplog.set_level("INFO", logger="absl")
+    config = dataclasses.replace(config, **changes)
+    assert embedding.choose_prompt(exports.PROMPTS, config) == prompt
+    assert f"before texts is put {prompt!r}" in caplog.text
+
+
+def test_a_prompt_that_is_not_there_or_given_twice_is_refused(config):
+    config = dataclasses.replace(config, prompt_name="x")
+    with pytest.raises(ValueError, match="=x: the model has no prompts"):
+        embedding.embed(config)
+    with pytest.raises(ValueError, match="prompt=a is given instead of --pro"):
+        dataclasses.replace(config, prompt="a")
+
+
+def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
+    folder = exports.model_folder(made_once, "sentence_embedding")
+    settings = {"layers": ("-1", "-2")}
+    config = dataclasses.replace(config, model_dir=str(folder), **settings)
+    embedding.embed(config)
+    embed = bert_tf.Predictor(folder, prompt_name="", **settings)
+    np.testing.assert_allclose(
+        np.load(config.output_file),
+        embed(["the " + text for text in TEXTS]),
+        **exports.ROUNDING,
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,11 @@ from bert_tf.checkpoint.formats.hugging_face import (
 from bert_tf.workflows import conversion
 from tfrecords.io import atomic_files
 
+TEXTS = "config_sentence_transformers.json"
+PROMPTS = {
+    "prompts": {"query": "query: ", "document": ""},
+    "default_prompt_name": "query",
+}
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
 
 
@@ -113,7 +118,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
     given = dataclasses.replace(
         given,
         sentence_embedding=embedding,
-        metadata={"max_seq_length": 9},
+        metadata={"max_seq_length": 9} | PROMPTS,
     )
     ours, theirs = str(tmp_path / "bert_tf"), str(tmp_path / "hugging_face")
     for target in (theirs, ours):
@@ -121,7 +126,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
         with atomic_files.atomic_folder(target) as aside:
             convert.write(given, name, aside)
         again = detection.format_module(name).read(target)
-        assert again.metadata["max_seq_length"] == 9
+        assert again.metadata == {"max_seq_length": 9} | PROMPTS
         assert again.sentence_embedding.settings() == embedding.settings()
         checkpoint_folders.assert_same_bits(
             again.sentence_embedding.tensors(), embedding.tensors()
@@ -132,8 +137,9 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
     report = conversion.convert(
         ours, "google", str(tmp_path / "google"), **words
     )
-    lost = "not kept by this format: sentence embedding: mean+cls, Dense, Norma"
-    assert [line for line in report if line.startswith(lost)]
+    lost = "not kept by this format: "
+    for what in ("sentence embedding: mean+cls, Dense, Norma", "prompts {'que"):
+        assert [line for line in report if line.startswith(lost + what)]
 
 
 def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
@@ -141,15 +147,56 @@ def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
     assert sentence_transformers.read(folder).embedding is None
 
 
-def test_prompts_are_a_note(tmp_path):
+@pytest.mark.parametrize(
+    ("values", "prompts", "note"),
+    [
+        (PROMPTS, PROMPTS, "query, document; by default each text has 'query'"),
+        (
+            {"prompts": {"query": "q: "}, "default_prompt_name": None},
+            {"prompts": {"query": "q: "}},
+            "it has the prompts query; no text has one by default",
+        ),
+        # As the library writes it for a model without prompts.
+        ({"prompts": {"query": "", "document": ""}}, {}, None),
+        ({"prompts": None}, {}, None),
+    ],
+)
+def test_prompts_are_read_and_named(tmp_path, values, prompts, note):
     folder = put(tmp_path, BERT, POOLING)
-    (tmp_path / "config_sentence_transformers.json").write_text(
-        '{"prompts": {"query": "query: ", "document": ""}, '
-        '"default_prompt_name": "query"}'
-    )
-    (note,) = sentence_transformers.read(folder).notes
-    assert note.startswith("its prompts (query) are neither kept nor put bef")
-    assert note.endswith("sentence-transformers adds 'query' to every text")
+    (tmp_path / TEXTS).write_text(json.dumps(values))
+    found = sentence_transformers.read(folder)
+    assert found.prompts == prompts
+    assert len(found.notes) == bool(note)
+    assert not note or note in found.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], "the content is []; it should be an object"),
+        ({"prompts": ["q: "]}, "prompts is ['q: ']; it should be an object"),
+        ({"prompts": {"query": None}}, "prompts.query is missing or null"),
+        ({"prompts": {"query": 3}}, "prompts.query is 3; it should be a str"),
+        ({"prompts": {"query": "\udc80"}}, "prompts.query is '\\udc80', which"),
+        ({"prompts": {"\udc80": "q"}}, "a name in prompts is '\\udc80', which"),
+        (
+            {"default_prompt_name": "query"},
+            "default_prompt_name is 'query', and prompts has none",
+        ),
+        (
+            PROMPTS | {"default_prompt_name": "passage"},
+            "is 'passage', and prompts has query, document. Name one of them",
+        ),
+        (PROMPTS | {"default_prompt_name": 0}, "default_prompt_name is 0; it"),
+    ],
+)
+def test_prompts_that_are_no_texts_are_refused(tmp_path, values, message):
+    folder = put(tmp_path, BERT, POOLING)
+    (tmp_path / TEXTS).write_text(json.dumps(values))
+    with pytest.raises(ValueError) as raised:
+        sentence_transformers.read(folder)
+    assert message in str(raised.value)
+    assert str(raised.value).startswith(str(tmp_path / TEXTS))
 
 
 @pytest.mark.parametrize(
