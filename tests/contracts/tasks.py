@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import planted_data
 import planted_ner
+import planted_ranking
 import planted_squad
 import planted_swag
 import pytest
@@ -135,6 +136,7 @@ def write(folder: pathlib.Path, records: pathlib.Path) -> None:
         table.append(row)
     with open(folder / "own.csv", "w", newline="") as file:
         csv.writer(file).writerows(table)
+    planted_ranking.write(folder / "ranking.csv", planted_ranking.rows(5, 3))
     with open(folder / "labels.jsonl", "w") as file:
         for i, found in enumerate([["sea"], ["sea", "crew"], []] * 4):
             text = " ".join([lines[i], "the sea"] if "sea" in found else [])
@@ -356,6 +358,32 @@ def check_ner(answers, folder):
     assert max(map(len, expected)) > 16
 
 
+def ranking_rows(data):
+    """Returns a query and its passages for each topic, which has four rows."""
+    with open(data / "ranking.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [
+        {
+            "query": rows[i]["query"],
+            "passages": [row["passage"] for row in rows[i : i + 4]],
+        }
+        for i in range(0, len(rows), 4)
+    ]
+
+
+def check_ranking(answers, folder):
+    """Compares scores with those of the file, which has a row for each pair."""
+    lines = (folder / "own.tsv").read_text().splitlines()[1:]
+    expected = [float(line.split("\t")[1]) for line in lines]
+    for i, answer in enumerate(answers):
+        own = expected[4 * i : 4 * i + 4]
+        assert sorted(answer["order"]) == list(range(4))
+        in_order = [own[number] for number in answer["order"]]
+        assert answer["scores"] == pytest.approx(in_order, abs=1e-4)
+        assert answer["scores"] == sorted(answer["scores"], reverse=True)
+    assert len(set(expected)) > 1
+
+
 _GLUE = {
     "make": "make_glue_records",
     "windows": ["--max_seq_length=32"],
@@ -426,6 +454,27 @@ TASKS = [
         asked=table_rows("STS-B/test.tsv", ["sentence1", "sentence2"]),
         check=check_table("STS-B", "score"),
         **_GLUE,
+    ),
+    *(
+        Task(
+            f"{loss} ranking",
+            "run_glue",
+            [
+                f"--{split}_file={{data}}/ranking.csv"
+                for split in ("train", "dev", "test")
+            ]
+            + ["--text_column=query,passage", "--label_column=grade"]
+            + [f"--ranking_loss={loss}"],
+            "regression",
+            "ranking" if loss == "listwise" else "regression",
+            "ndcg@10",
+            ("ndcg@10", "mrr", "loss"),
+            ("ranking.csv", ",1,", ",-1,", r"ranking.csv:\d: 'grade' is '-1'"),
+            asked=ranking_rows,
+            check=check_ranking,
+            **(_GLUE | {"training": [f"--num_train_epochs={epochs}"]}),
+        )
+        for loss, epochs in (("binary", 0.8), ("listwise", 3.2))
     ),
     Task(
         "own table",

@@ -250,6 +250,9 @@ def own_task(
                 "labels. Give another --label_separator, or --label_columns."
             )
     is_regression = labels == ("score",) and not multi_label
+    is_ranking = bool(columns.get("ranking_loss"))
+    if is_ranking:
+        _check_ranking(text_columns, is_regression, columns)
     if not is_regression and (
         len(labels) < 2 or len(set(labels)) < len(labels)
     ):
@@ -257,9 +260,7 @@ def own_task(
             f"labels={','.join(labels)!r} should be two or more different "
             'labels, or "score" for a number to predict.'
         )
-    is_ranking = bool(columns.get("ranking_loss"))
     if is_ranking:
-        _check_ranking(text_columns, is_regression, columns)
         metrics = RANKING_METRICS
     elif is_regression:
         metrics = ("pearson", "spearman")

@@ -198,6 +198,96 @@ def test_records_of_an_earlier_version_keep_their_rows(tmp_path, tokenizer):
         glue_examples.make_records(task, *arguments[1:])
 
 
+RANKED = [
+    *(("who", "the ship", 1), ("who", "the sea", 0), ("who", "a sail", 0)),
+    *(("old crew", "the crew", 2), ("old crew", "the captain", 1)),
+    *(("what", "the sea", 0), ("what", "a ship", 0)),
+    *(("where", "the sea", 1), ("where", "the old ship", 0)),
+]
+
+
+def make_ranking(tmp_path, tokenizer, rows=RANKED, **fields):
+    lines = [f"{q}\t{p}\t{grade}\n" for q, p, grade in rows]
+    path = tmp_path / "train.tsv"
+    path.write_text("".join(["query\tpassage\tlabel\n", *lines]))
+    task = glue_tables.own_task(
+        "search",
+        files={"train": str(path)},
+        text_columns=("query", "passage"),
+        labels=("score",),
+        **({"ranking_loss": "listwise", "passages_per_query": 3} | fields),
+    )
+    return glue_examples.make_records(
+        task,
+        "",
+        str(tmp_path / "records"),
+        tokenizer,
+        max_seq_length=16,
+        dev_share=0.3,
+    )
+
+
+def test_lists_have_the_passages_of_a_query(tmp_path, tokenizer):
+    folders = make_ranking(tmp_path, tokenizer)
+    train, dev = read_all(folders["train"]), read_all(folders["dev"])
+
+    def texts(ids):
+        ids = ids[ids != 0]
+        first = ids.tolist().index(tokenizer.sep_id)
+        parts = ids[1:first], ids[first + 1 : -1]
+        pieces = ([tokenizer.vocab[i] for i in part] for part in parts)
+        return [" ".join(some).replace(" ##", "") for some in pieces]
+
+    by_query = {}
+    for query, passage, grade in RANKED:
+        by_query.setdefault(query, {})[passage] = grade
+    held_out = {texts(ids)[0] for ids in dev["input_word_ids"]}
+    assert len(held_out) == 1 and dev["label_scores"].shape == (
+        len(by_query[next(iter(held_out))]),
+    )
+    # That of "what" has no relevant one.
+    queries = []
+    for ids, grades, weights in zip(
+        *(train[x] for x in ("input_word_ids", "passage_grades")),
+        train["passage_weights"],
+        strict=True,
+    ):
+        (query,) = {texts(row)[0] for row in ids}
+        queries.append(query)
+        passages = [texts(row)[1] for row in ids]
+        count = int(weights.sum())
+        assert weights.tolist() == [1] * count + [0] * (3 - count)
+        assert passages[count:] == passages[:1] * (3 - count)
+        assert not grades[count:].any() and grades[0] > max(grades[1:])
+        for passage, grade in zip(passages[:count], grades, strict=False):
+            assert by_query[query][passage] == grade
+        assert len(set(passages)) == count
+    lists = {"who": 1, "old crew": 1, "where": 1}
+    wanted = [x for x in lists if x not in held_out]
+    assert sorted(queries) == sorted(wanted)
+    statistics = records.Manifest.read(folders["train"]).statistics
+    assert statistics["lists"] == len(wanted)
+
+
+@pytest.mark.parametrize(
+    ("loss", "grades", "message"),
+    [
+        ("binary", [1] * 9, "all . grades .'label'. of train are above 0"),
+        ("binary", [0] * 9, "all . grades .'label'. of train are 0, so"),
+        ("listwise", [1] * 9, "none of the . queries .'query'. of train"),
+        ("listwise", [0] * 9, "has a relevant passage and one of a lower"),
+    ],
+)
+def test_grades_without_a_ranking_are_refused(
+    tmp_path, tokenizer, loss, grades, message
+):
+    rows = [(*row[:2], x) for row, x in zip(RANKED, grades, strict=True)]
+    with pytest.raises(ValueError, match=message) as error:
+        make_ranking(tmp_path, tokenizer, rows, ranking_loss=loss)
+    assert "train.tsv: " in str(error.value)
+    assert not list((tmp_path).glob("records/*"))
+
+
 def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):
     task = own(tmp_path, [("x", "bad", 1, "Ann")], group_column="g")
     (tmp_path / "dev.tsv").write_text("t\ty\tg\nx\tbad\tBo\nx\tbad\tAnn\n")
