@@ -204,26 +204,10 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     tokenizer, vocabulary = initial_model.make_tokenizer(config, source)
     bert_config = choose_config(config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
-    teacher = None
     # Before records are made, which takes longer.
-    if config.do_train and config.teacher and task.takes_rankings:
-        from bert_tf.workflows import teachers
-
-        task.use_ranker(teachers.Ranker(config))
-    elif config.do_train and config.teacher:
-        from bert_tf.workflows import teachers
-
-        teacher = teachers.load(
-            task,
-            config,
-            bert_config,
-            strategy,
-            precision=config.precision,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
-            max_seq_length=config.max_seq_length,
-            vocabulary=vocabulary,
-            rules=tokenizer.rules,
-        )
+    teacher = _open_teacher(
+        *(task, config, bert_config, strategy, vocabulary, tokenizer.rules)
+    )
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
@@ -263,6 +247,33 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         teacher=teacher,
     )
     return run, config
+
+
+def _open_teacher(
+    task, config, bert_config, strategy, vocabulary, rules
+) -> Any:
+    """Returns the `teachers.Teacher` of a student, if there is one.
+
+    A teacher that ranks passages is given to the task.
+    """
+    if not (config.do_train and config.teacher):
+        return None
+    from bert_tf.workflows import teachers
+
+    if task.takes_rankings:
+        task.use_ranker(teachers.Ranker(config))
+        return None
+    return teachers.load(
+        task,
+        config,
+        bert_config,
+        strategy,
+        precision=config.precision,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+        max_seq_length=config.max_seq_length,
+        vocabulary=vocabulary,
+        rules=rules,
+    )
 
 
 def _build_model(task, bert_config, strategy, config) -> keras.Model:

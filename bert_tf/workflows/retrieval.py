@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_tf.tasks.retrieval import ranking
+from bert_tf.tasks.retrieval import prompts, ranking
 from bert_tf.workflows.features import embedding
 from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, streams
@@ -26,9 +26,6 @@ from tfrecords.tasks.similarity import search_files
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")
-# Names of prompts, as of encode_query and encode_document of
-# sentence-transformers.
-_PROMPTS = {"query": ("query",), "corpus": ("document", "passage", "corpus")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -143,16 +140,9 @@ def score(config: RetrievalConfig) -> dict:
 
 def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
     """Returns what is put before each text of "query" or "corpus"."""
-    from bert_tf.serving.answers import vectors
-
     prompt = getattr(config, f"{of}_prompt")
     if prompt is None:
-        prompts = metadata.get("prompts") or {}
-        # A prompt without text, which is there, is not the default one.
-        found = [prompts[name] for name in _PROMPTS[of] if name in prompts]
-        prompt = max(found, key=bool) if found else None
-    if prompt is None:
-        prompt = vectors.choose_prompt(metadata)
+        prompt = prompts.choose(metadata, of)
     embedding.log_prompt(f"texts of the {of}", prompt, metadata)
     return prompt
 

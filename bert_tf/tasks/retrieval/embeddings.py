@@ -28,7 +28,7 @@ import tensorflow as tf
 from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
 from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.retrieval import ranking
+from bert_tf.tasks.retrieval import prompts, ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import FineTuningTask, Target
 from tfrecords import schema
@@ -78,6 +78,7 @@ class Embeddings(FineTuningTask):
         # Ids of the documents, and the grades of each query.
         self.documents: list[str] = []
         self.grades: list[ranking.Grades] = []
+        self.prompts: dict = {}  # Entries of model.json.
         self.rank = None  # Scores of a teacher.
         self.trains = True
 
@@ -100,6 +101,19 @@ class Embeddings(FineTuningTask):
         if embedding:
             length = source.metadata.get("max_seq_length")
             self.max_seq_length = length or type(self).max_seq_length
+        names = ("prompts", "default_prompt_name") if embedding else ()
+        found = {x: source.metadata[x] for x in names if x in source.metadata}
+        given = {
+            name: prompt
+            for name, prompt in (
+                ("query", self.data.query_prompt),
+                ("document", self.data.corpus_prompt),
+            )
+            if prompt is not None
+        }
+        if given:
+            found["prompts"] = found.get("prompts", {}) | given
+        self.prompts = found
 
     def check_config(self, config):
         """Raises ValueError for batches that have no negatives."""
@@ -212,10 +226,15 @@ class Embeddings(FineTuningTask):
             tokenizer,
             max_seq_length=max_seq_length,
             seed=_DEV_SEED,
+            prompts=(self.prompt_of("query"), self.prompt_of("corpus")),
             search=self.data if self.data.corpus_file else None,
             rank=self.rank,
             only_dev=not self.trains,
         )
+
+    def prompt_of(self, name: str) -> str:
+        """Returns what is put before texts of "query" or "corpus"."""
+        return prompts.choose(self.prompts, name)
 
     def open_splits(self, splits):
         """Reads scores and judgements, and which texts of dev are equal."""
@@ -302,6 +321,7 @@ class Embeddings(FineTuningTask):
         return {
             "task": "pretraining",  # Of a BERT without a head.
             "sentence_embedding": self.embedding.settings(),
+            **self.prompts,
         }
 
 

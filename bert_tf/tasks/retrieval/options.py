@@ -22,6 +22,16 @@ class VectorTraining(Options):
         "Whether vectors are divided by their lengths. Default: as in a folder "
         "of sentence-transformers, otherwise true.",
     )
+    query_prompt: str | None = option(
+        None,
+        "Text put before each first text, and before queries; it is kept in "
+        "the model. Default: the model's prompt query, or its default one.",
+    )
+    corpus_prompt: str | None = option(
+        None,
+        "The same of the other texts, and of documents. Default: the model's "
+        "prompt document, passage or corpus, or its default one.",
+    )
     similarity_scale: float = option(
         20.0,
         "Factor of the cosines of in-batch negatives before the softmax, the "

@@ -59,6 +59,7 @@ def make_records(
     *,
     max_seq_length: int,
     seed: int,
+    prompts: tuple[str, str] = ("", ""),
     search: search_files.SearchOptions | None = None,
     rank: Rank | None = None,
     only_dev: bool = False,
@@ -75,6 +76,8 @@ def make_records(
       tokenizer: maps text to ids.
       max_seq_length: tokens of a text, including [CLS], [SEP] and padding.
       seed: random seed of the rows to hold out.
+      prompts: text before the first text of each row, and before the others;
+        also before queries and documents.
       search: queries and a corpus to be evaluated, which are the split
         SEARCH: a record of one text for each query with judgements, then for
         each document with a text; None for none.
@@ -90,13 +93,17 @@ def make_records(
     """
     encode = glue_examples.make_encoder(tokenizer, 1, max_seq_length)
     splits = [
-        _to_make(part, encode, max_seq_length, rank if is_train else None)
+        _to_make(
+            *(part, encode, max_seq_length, prompts),
+            rank if is_train else None,
+        )
         for part in _parts(data, seed)
         for is_train in [part.split == "train"]
         if not (is_train and only_dev)
     ]
     if search:
-        splits = [_search_split(search, encode, max_seq_length), *splits]
+        first = _search_split(search, encode, max_seq_length, prompts)
+        splits = [first, *splits]
     return split_records.make(
         splits,
         split_records.vocabulary_of(tokenizer),
@@ -141,7 +148,11 @@ def _held_out_rows(table, share: float, seed: int) -> frozenset[int]:
 
 
 def _to_make(
-    part: _Part, encode, max_seq_length: int, rank: Rank | None
+    part: _Part,
+    encode,
+    max_seq_length: int,
+    prompts: tuple[str, str],
+    rank: Rank | None,
 ) -> split_records.Split:
     table = part.table
     schema_name = "scored_texts" if table.score_column else "texts"
@@ -157,7 +168,8 @@ def _to_make(
     def examples(statistics):
         reading = table_files.ReadStatistics()
         counts = {"tokens": 0, "truncated_texts": 0}
-        yield from _examples(part.rows(reading), encode, counts, rank)
+        rows = part.rows(reading)
+        yield from _examples(rows, encode, counts, prompts, rank)
         statistics |= dataclasses.asdict(reading) | counts
 
     by_ending = table_files.format_of(table.path)
@@ -174,6 +186,7 @@ def _to_make(
             "text_columns": list(table.text_columns),
             "held_out": part.held_out,
             **(scores if table.score_column else {}),
+            **_prompt_flags(prompts),
             **({"teacher": rank.sha256} if rank else {}),
             **({"input_format": own_format} if own_format != by_ending else {}),
             "source": os.path.basename(table.path),
@@ -184,14 +197,22 @@ def _to_make(
     )
 
 
-def _search_split(search, encode, max_seq_length: int) -> split_records.Split:
+def _prompt_flags(prompts: tuple[str, str]) -> dict:
+    """Returns the entry of the manifest's flags, if there are prompts."""
+    return {"prompts": list(prompts)} if any(prompts) else {}
+
+
+def _search_split(
+    search, encode, max_seq_length: int, prompts: tuple[str, str]
+) -> split_records.Split:
     sizes = {"num_texts": 1, "max_seq_length": max_seq_length}
 
     def texts():
         judged = search_files.read_judgements(search.judgements_file)
         _, queries = search_files.read_queries(search, judged)
-        yield from queries
-        yield from (text for _, text in search_files.read_corpus(search))
+        yield from (prompts[0] + text for text in queries)
+        corpus = search_files.read_corpus(search)
+        yield from (prompts[1] + text for _, text in corpus)
 
     def count():
         judged = search_files.read_judgements(search.judgements_file)
@@ -201,7 +222,7 @@ def _search_split(search, encode, max_seq_length: int) -> split_records.Split:
     def examples(statistics):
         counts = {"tokens": 0, "truncated_texts": 0}
         rows = (text_tables.Row((text,), None, "") for text in texts())
-        yield from _examples(rows, encode, counts)
+        yield from _examples(rows, encode, counts, ("", ""))
         statistics |= counts
 
     files = ("queries_file", "corpus_file", "judgements_file")
@@ -215,6 +236,7 @@ def _search_split(search, encode, max_seq_length: int) -> split_records.Split:
             "id_column": search.id_column,
             "query_column": search.query_column,
             "corpus_columns": list(search.corpus_columns),
+            **_prompt_flags(prompts),
             "source": os.path.basename(search.corpus_file),
             "sha256": {
                 name: atomic_files.digest(getattr(search, name))
@@ -230,12 +252,17 @@ def _examples(
     rows: Iterable[text_tables.Row],
     encode,
     counts: dict,
+    prompts: tuple[str, str],
     rank: Rank | None = None,
 ) -> Iterator[split_records.Example]:
     """Yields an example for each row; rows are packed in batches."""
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
-        texts = [text for row in chunk for text in row.texts]
+        texts = [
+            prompts[number > 0] + text
+            for row in chunk
+            for number, text in enumerate(row.texts)
+        ]
         packed, is_cut = encode(tf.constant(texts))
         arrays = {
             name: values.numpy().reshape(len(chunk), -1, values.shape[-1])

@@ -31,6 +31,14 @@ def table(tmp_path):
     return str(path)
 
 
+@dataclasses.dataclass
+class Source:
+    """What a task reads of a Checkpoint."""
+
+    sentence_embedding: object
+    metadata: dict
+
+
 def task(table, *columns, **options):
     data = EmbeddingData(train_file=table, text_column=columns, **options)
     return embeddings.Embeddings(data)
@@ -183,11 +191,6 @@ def test_options_change_the_steps_of_a_folder(table):
     dense = sentence_embedding.Dense(kernel, None, "tanh")
     given = sentence_embedding.SentenceEmbedding(("cls",), (dense,))
 
-    @dataclasses.dataclass
-    class Source:
-        sentence_embedding: object
-        metadata: dict
-
     source = Source(given, {"max_seq_length": 77})
     own = task(table, "a", "b")
     own.use_source(source)
@@ -262,3 +265,28 @@ def test_margins_of_a_teacher_are_learned(table, normalize):
 def test_a_teacher_needs_wrong_texts(table, columns):
     with pytest.raises(ValueError, match="--teacher=t needs three or more"):
         task(table, *columns).check_config(config(teacher="t"))
+
+
+@pytest.mark.parametrize(
+    ("entries", "given", "expected"),
+    [
+        ({}, {}, ("", "")),
+        ({"prompts": {"query": "q ", "passage": "p "}}, {}, ("q ", "p ")),
+        (
+            {"prompts": {"any": "a "}, "default_prompt_name": "any"},
+            {"corpus_prompt": ""},
+            ("a ", ""),
+        ),
+        ({}, {"query_prompt": "Q "}, ("Q ", "")),
+    ],
+)
+def test_prompts_are_the_models_or_those_given(table, entries, given, expected):
+    own = task(table, "a", "b", **given)
+    own.use_source(
+        Source(sentence_embedding.SentenceEmbedding(("cls",)), entries)
+    )
+    assert (own.prompt_of("query"), own.prompt_of("corpus")) == expected
+    names = {"query_prompt": "query", "corpus_prompt": "document"}
+    kept = entries.get("prompts", {})
+    kept = kept | {names[name]: x for name, x in given.items()}
+    assert own.metadata().get("prompts", {}) == kept

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import run_processes
 
+from bert_tf.tasks.retrieval.options import EmbeddingData
 from tfrecords import schema
 from tfrecords.io.records import Records
 from tfrecords.tasks.similarity import text_examples
@@ -69,3 +70,51 @@ def test_sentences_alone_have_no_dev(tmp_path, tokenizer):
 def test_too_few_rows_for_dev_are_named(tmp_path, tokenizer):
     with pytest.raises(ValueError, match="pairs.tsv has too few rows to hold"):
         make(tmp_path, tokenizer, [("a", "b"), ("the sea", "ship")], "a", "b")
+
+
+def test_prompts_are_before_first_and_other_texts(tmp_path, tokenizer):
+    rows = [("a", "b"), ("the sea", "a ship"), ("who", "the crew")]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("".join("\t".join(row) + "\n" for row in rows))
+    data = SimilarityData(
+        train_file=str(path), text_column=("a", "b"), dev_share=0.0
+    )
+    folders = text_examples.make_records(
+        *(data, str(tmp_path / "records"), tokenizer),
+        max_seq_length=8,
+        seed=1,
+        prompts=("near ", "old "),
+    )
+    records = Records.open(folders["train"])
+    assert records.manifest.flags["prompts"] == ["near ", "old "]
+    ids = records.read(schema.TEXTS)["input_word_ids"]
+    expected = tokenizer(["near the sea", "old a ship"]).to_list()
+    for found, (*wanted,) in zip(ids[0], expected, strict=True):
+        assert found[1 : 1 + len(wanted)].tolist() == wanted
+
+
+def test_queries_and_documents_are_one_split(tmp_path, tokenizer):
+    for name, content in {
+        "queries.jsonl": '{"id": "q", "text": "who sat"}\n',
+        "corpus.jsonl": '{"id": "1", "text": ""}\n'
+        '{"id": "2", "text": "the cat"}\n',
+        "qrels": "q 0 2 1\n",
+    }.items():
+        (tmp_path / name).write_text(content)
+    data = EmbeddingData(
+        corpus_file=str(tmp_path / "corpus.jsonl"),
+        queries_file=str(tmp_path / "queries.jsonl"),
+        judgements_file=str(tmp_path / "qrels"),
+    )
+    folders = text_examples.make_records(
+        *(data, str(tmp_path / "records"), tokenizer),
+        max_seq_length=8,
+        seed=1,
+        search=data,
+        prompts=("old ", "near "),
+    )
+    assert list(folders) == [text_examples.SEARCH]
+    records = Records.open(folders[text_examples.SEARCH])
+    ids = records.read(schema.TEXTS)["input_word_ids"][:, 0]
+    expected = tokenizer(["old who sat", "near the cat"]).to_list()
+    assert [[x for x in row if x][1:-1] for row in ids.tolist()] == expected

@@ -1,0 +1,24 @@
+"""Prompts in a model.json -> what is put before queries and documents."""
+
+from collections.abc import Mapping
+
+# "query" or "corpus" -> names of its prompt, as of encode_query and
+# encode_document of sentence-transformers.
+NAMES = {"query": ("query",), "corpus": ("document", "passage", "corpus")}
+
+
+def choose(metadata: Mapping, of: str) -> str:
+    """Returns the prompt of a text, "" if it has none.
+
+    That is the one of the name, or the default one of the model.
+
+    Args:
+      metadata: content of the model's model.json.
+      of: key of `NAMES`; "" for texts of no kind, which have the default one.
+    """
+    prompts = metadata.get("prompts") or {}
+    # A prompt without text, which is there, is not the default one.
+    found = [prompts[name] for name in NAMES.get(of, ()) if name in prompts]
+    if found:
+        return max(found, key=bool)
+    return prompts.get(metadata.get("default_prompt_name"), "")
