@@ -142,6 +142,21 @@ def test_sentences_differ_by_dropout_alone(table):
     assert loss == pytest.approx(-np.mean(np.diag(logits)), rel=1e-4)
 
 
+def test_dropout_is_the_same_however_a_batch_is_divided():
+    steps = sentence_embedding.SentenceEmbedding()
+    model = BertSentenceEncoder.of(CONFIG, steps)
+    batch = batch_of(2)
+
+    def embed(begin, end):
+        part = {name: x[begin:end] for name, x in batch.items()}
+        key = tf.constant([1, 2, begin], tf.int64)
+        outputs = model(part, training=True, dropout_key=key)
+        return outputs["embedding"].numpy()
+
+    parts = np.concatenate([embed(0, 3), embed(3, 4)])
+    np.testing.assert_allclose(embed(0, 4), parts, atol=1e-6)
+
+
 def test_a_learned_scale_has_a_gradient_and_a_limit(table):
     own = task(table, "a", "b", learn_scale=True, similarity_scale=30.0)
     model = own.build_model(CONFIG)
