@@ -182,7 +182,7 @@ def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
 
 
 def advice(results: Mapping, output_dir: str) -> list[str]:
-    """Returns what to try if accuracy hides a rare class.
+    """Returns what to try if accuracy hides a rare class, or none is found.
 
     Args:
       results: content of eval_results.json.
@@ -200,7 +200,17 @@ def advice(results: Mapping, output_dir: str) -> list[str]:
         rarest = min(counts, key=counts.get)
         share = counts[rarest] / sum(counts.values())
         is_majority = scores["accuracy"] <= baseline["accuracy"] + 0.005
-        if share < _RARE and is_majority and "class_weights" not in settings:
+        if share >= _RARE or not is_majority:
+            continue
+        if "class_weights" in settings:
+            if not classes[rarest]["f1"]:
+                found.append(
+                    f"{split}: in spite of --class_weights no row of "
+                    f"{rarest!r} is found. Clipping undoes large weights: it "
+                    "shortens the gradients of the batches that have such a "
+                    "row. Add --clip_norm=1e9, or smaller weights."
+                )
+        else:
             found.append(
                 f"{split}: accuracy {scores['accuracy']:.3f} is that of the "
                 f"majority class, and {rarest!r} has {share:.1%} of the rows. "

@@ -222,9 +222,9 @@ KINDS = [
         "--label_column=grade --ranking_loss=listwise --group_column=topic "
         "--passages_per_query=3 --dev_share=0.3 --test_file=ranking.csv",
         ("ranking", "regression", "encoder_inputs"),
-        {"ranking_loss": "listwise", "text_columns": ["query", "passage"]},
+        {"text_columns": ["query", "passage"], "label_column": "grade"},
         ("--passages_per_query=4", "passages_per_query 3 there, 4 now"),
-        ("ranking.csv", b",1,", b",-1,", "'grade' is '-1'; a grade should"),
+        ("ranking.csv", b",1,", b",-1,", ":5: 'grade' is '-1'; a grade should"),
     ),
     _task(
         "spans",

@@ -154,7 +154,12 @@ def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
     results = {
         "dev": {"accuracy": accuracy, "macro_f1": 0.33},
         "majority_baseline": {"dev": {"accuracy": 0.95}},
-        "classes": {"dev": {"common": {"support": 95}, "rare": {"support": 5}}},
+        "classes": {
+            "dev": {
+                "common": {"support": 95},
+                "rare": {"support": 5, "f1": 0.1},
+            }
+        },
     }
     advice = dev_results.advice(results, str(tmp_path))
     assert len(advice) == is_given
@@ -163,6 +168,27 @@ def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
         assert "'rare' has 5.0% of the rows. --class_weights=bal" in advice[0]
     del results["classes"]
     assert dev_results.advice(results, str(tmp_path)) == []
+
+
+@pytest.mark.parametrize("f1", [0.0, 0.2])
+def test_weights_without_effect_are_explained(tmp_path, f1):
+    results = {
+        "dev": {"accuracy": 0.95, "macro_f1": 0.5},
+        "majority_baseline": {"dev": {"accuracy": 0.95}},
+        "classes": {
+            "dev": {
+                "usual": {"support": 95, "f1": 0.9},
+                "rare": {"support": 5, "f1": f1},
+            }
+        },
+    }
+    settings = json.dumps({"class_weights": ["balanced"]})
+    (tmp_path / "run.json").write_text(settings)
+    advice = dev_results.advice(results, str(tmp_path))
+    assert len(advice) == (f1 == 0)
+    if advice:
+        assert "no row of 'rare' is found" in advice[0]
+        assert "--clip_norm=1e9" in advice[0]
 
 
 def test_rows_are_written_if_there_are_any(tmp_path):

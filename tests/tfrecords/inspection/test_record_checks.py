@@ -205,6 +205,9 @@ def test_copies_are_a_warning_in_fine_tuning(tmp_path):
     _, faults = look(tmp_path, batch, is_pretraining=False)
     text = only_text(faults, "warning", "duplicates")
     assert "dupe_factor" not in text
+    # Lists of passages have copies by design.
+    more = {"is_pretraining": False, "passages_per_query": 4}
+    assert look(tmp_path, batch, **more)[1] == []
 
 
 def labels_of(counts, **flags):

@@ -240,3 +240,44 @@ def test_an_answer_has_at_most_the_longest_length(predict):
     settings = {"n_best_size": 7, "max_answer_length": 2}
     spans = predict._find_spans([window], [logits], settings)
     assert {end - start for _, start, end in spans} == {1, 2}
+
+
+# The score of a passage is its number of characters.
+RANK = """
+import json
+import predict
+class Model(predict.Model):
+    def __init__(self):
+        self.kind = "ranking"
+        self.settings = {"kind": "ranking", "max_seq_length": 8}
+        self.tokenizer = self
+    def outputs(self, encoded):
+        return ({"score": row} for row in encoded)
+class Tokenizer(Model):
+    def encode(self, *texts, max_seq_length=0):
+        if max_seq_length:
+            return len(texts[1])
+        return super().encode(*texts)
+print(json.dumps(Tokenizer().answer([
+    {"query": "a", "passages": ["", "bb", "aa", "", "ccc", "d"]},
+    {"query": "a", "passages": [""]},
+    {"query": "b", "passages": ["d", "bb"]},
+])))
+"""
+
+
+def test_passages_that_are_empty_are_left_out_and_equal_ones_in_order():
+    process = subprocess.run(
+        [sys.executable, "-B", "-c", RANK],
+        cwd=pathlib.Path(config.__file__).parent,
+        capture_output=True,
+        check=True,
+    )
+    first, none, last = json.loads(process.stdout)
+    assert first == {
+        "ranked": ["ccc", "bb", "aa", "d"],
+        "scores": [3.0, 2.0, 2.0, 1.0],
+        "order": [4, 1, 2, 5],
+    }
+    assert none == {"ranked": [], "scores": [], "order": []}
+    assert last["order"] == [1, 0]
