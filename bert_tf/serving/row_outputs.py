@@ -43,12 +43,12 @@ def count_cut(
     def most_tokens(row):
         texts = [row.fields.get(name, "") for name in ranks]
         texts = [[text] if isinstance(text, str) else text for text in texts]
-        num_bytes = sum(
+        texts.append([prompt])
+        # A token has at least a byte; [CLS] and [SEP] are three at most.
+        return 3 + sum(
             max((len(part.encode()) for part in text), default=0)
             for text in texts
         )
-        # A token has at least a byte; [CLS] and [SEP] are three at most.
-        return 3 + len(prompt.encode()) + num_bytes
 
     rows = [row for row in rows if most_tokens(row) > max_seq_length]
     if not rows or not num_tokens:
