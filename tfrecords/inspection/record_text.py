@@ -297,6 +297,10 @@ def _example_lines(
         counts.insert(0, f"choice {choice}")
         if "label_ids" in example and choice == example["label_ids"][0]:
             counts.insert(1, "correct")
+        if "passage_grades" in example:
+            is_there = example["passage_weights"][choice]
+            grade = f"grade {example['passage_grades'][choice]:g}"
+            counts.insert(1, grade if is_there else "missing")
     for name in (
         *("next_sentence_labels", "label_ids", "label_scores"),
         "example_weights",

@@ -412,8 +412,8 @@ class GlueData(Options):
     dev_share: float = option(
         0.1,
         "Fraction of the training rows to hold out as dev if there is no dev "
-        "file, of each class and, with --group_column, of whole groups; 0 for "
-        "none.",
+        "file, of each class and, with --group_column or --ranking_loss, of "
+        "whole groups or queries; 0 for none.",
     )
 
     def own_files(self) -> dict[str, str]:

@@ -10,6 +10,7 @@ import functools
 import hashlib
 from typing import NamedTuple
 
+import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -76,7 +77,8 @@ class Grades(Score):
         """Returns `predictions`, [B, C] of lists of passages."""
         if not self.is_listwise:
             return super().outputs(model, batch, dropout_key)
-        choices, length = batch["input_mask"].shape[1:]
+        # The length is a tensor if it is not static.
+        choices, length = keras.ops.shape(batch["input_mask"])[1:]
         rows = {
             name: tf.reshape(batch[name], [-1, length])
             for name in schema.ENCODER_INPUTS

@@ -123,3 +123,19 @@ def test_tags_are_named_with_their_words():
     for flags, name in (({"labels": ["O", "B-X"]}, "B-X"), ({}, "<1>")):
         text = record_text.describe_tags(example, found, flags)
         assert text.startswith(f"2 words tagged, a##b {name}")
+
+
+def test_passages_of_a_list_have_their_grades():
+    words = {n: x for n, x in example({}).items() if "masked" not in n}
+    more = {
+        "passage_grades": np.array([2.0, 0.0, 0.0], np.float32),
+        "passage_weights": np.array([1.0, 1.0, 0.0], np.float32),
+    }
+    shown = [
+        next(record_text._example_lines(given, ENTRIES, {}, False))
+        for given in (words | more | {"choices": i} for i in range(3))
+    ]
+    assert shown == [
+        f"  choice {i}, {said}, 9 tokens of 11, 1 [UNK]"
+        for i, said in enumerate(["grade 2", "grade 0", "missing"])
+    ]
