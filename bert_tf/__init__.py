@@ -69,6 +69,7 @@ _OF_KERAS_FILES = {
     for name in _MODULES[module]
     if name != "EncoderOutputs"
 } | {
+    "BertSentenceEncoder": ("model.sentence_encoder", "BertSentenceEncoder"),
     "FeatureTagger": ("model.feature_tagger", "FeatureTagger"),
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }
