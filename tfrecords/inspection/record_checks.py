@@ -52,8 +52,9 @@ def check_sample(
     diagnostics = check_ids(sample)
     if entries:
         diagnostics += check_unknown(sample, is_pretraining)
-    # Lists of passages of one query share those of low grades.
-    if "passages_per_query" not in flags:
+    # Lists of passages of one query share those of low grades, and a text may
+    # belong to several others.
+    if not {"passages_per_query", "texts_of_a_row"} & flags.keys():
         diagnostics += check_duplicates(sample, flags, first, is_pretraining)
     if is_pretraining:
         diagnostics += pretraining_checks.check_pairs(sample, flags)

@@ -294,7 +294,8 @@ def _example_lines(
     counts.append(f"{kinds.count(UNKNOWN)} [UNK]")
     if "choices" in example:
         choice = example["choices"]
-        counts.insert(0, f"choice {choice}")
+        kind = "text" if "texts_of_a_row" in flags else "choice"
+        counts.insert(0, f"{kind} {choice}")
         if "label_ids" in example and choice == example["label_ids"][0]:
             counts.insert(1, "correct")
         if "passage_grades" in example:

@@ -103,21 +103,18 @@ class Embeddings(FineTuningTask):
             self.max_seq_length = length or type(self).max_seq_length
         names = ("prompts", "default_prompt_name") if embedding else ()
         found = {x: source.metadata[x] for x in names if x in source.metadata}
-        given = {
-            name: prompt
-            for name, prompt in (
-                ("query", self.data.query_prompt),
-                ("document", self.data.corpus_prompt),
-            )
-            if prompt is not None
-        }
-        if given:
-            found["prompts"] = found.get("prompts", {}) | given
-        self.prompts = found
+        self.prompts = prompts.replaced(
+            found, query=self.data.query_prompt, corpus=self.data.corpus_prompt
+        )
 
     def check_config(self, config):
-        """Raises ValueError for batches that have no negatives."""
+        """Raises ValueError for --do_predict, and batches without negatives."""
         self.trains = config.do_train
+        if config.do_predict:
+            raise ValueError(
+                "--do_predict: bert-embed (run_scripts.embed) writes the "
+                "vectors of a file. Omit the flag."
+            )
         if config.do_train and config.teacher:
             columns = self.data.text_column
             if len(columns) < 3 or self.data.score_column:

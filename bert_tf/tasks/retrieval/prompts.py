@@ -22,3 +22,20 @@ def choose(metadata: Mapping, of: str) -> str:
     if found:
         return max(found, key=bool)
     return prompts.get(metadata.get("default_prompt_name"), "")
+
+
+def replaced(metadata: Mapping, **given: str | None) -> dict:
+    """Returns entries of a model.json with other prompts.
+
+    Args:
+      metadata: its entries `prompts` and `default_prompt_name`, if any.
+      **given: key of `NAMES` -> prompt; None to leave it as it is.
+    """
+    found = dict(metadata)
+    for of, prompt in given.items():
+        if prompt is not None:
+            prompts = found.get("prompts", {})
+            # Under each name that it has, or `choose` would find another.
+            names = [x for x in NAMES[of] if x in prompts] or NAMES[of][:1]
+            found["prompts"] = prompts | dict.fromkeys(names, prompt)
+    return found

@@ -184,6 +184,7 @@ def _to_make(
             "task_name": "similarity",
             "max_seq_length": max_seq_length,
             "text_columns": list(table.text_columns),
+            "texts_of_a_row": len(table.text_columns),
             "held_out": part.held_out,
             **(scores if table.score_column else {}),
             **_prompt_flags(prompts),
@@ -236,6 +237,7 @@ def _search_split(
             "id_column": search.id_column,
             "query_column": search.query_column,
             "corpus_columns": list(search.corpus_columns),
+            "texts_of_a_row": 1,
             **_prompt_flags(prompts),
             "source": os.path.basename(search.corpus_file),
             "sha256": {

@@ -293,6 +293,7 @@ def test_a_teacher_needs_wrong_texts(table, columns):
             ("a ", ""),
         ),
         ({}, {"query_prompt": "Q "}, ("Q ", "")),
+        ({"prompts": {"passage": "p "}}, {"corpus_prompt": ""}, ("", "")),
     ],
 )
 def test_prompts_are_the_models_or_those_given(table, entries, given, expected):
@@ -301,7 +302,17 @@ def test_prompts_are_the_models_or_those_given(table, entries, given, expected):
         Source(sentence_embedding.SentenceEmbedding(("cls",)), entries)
     )
     assert (own.prompt_of("query"), own.prompt_of("corpus")) == expected
-    names = {"query_prompt": "query", "corpus_prompt": "document"}
-    kept = entries.get("prompts", {})
-    kept = kept | {names[name]: x for name, x in given.items()}
-    assert own.metadata().get("prompts", {}) == kept
+    kept = own.metadata()
+    assert (kept.keys() & {"prompts"}) == (
+        {"prompts"} if entries or given else set()
+    )
+    again = task(table, "a", "b")
+    again.use_source(
+        Source(sentence_embedding.SentenceEmbedding(("cls",)), kept)
+    )
+    assert (again.prompt_of("query"), again.prompt_of("corpus")) == expected
+
+
+def test_predictions_are_those_of_another_command(table):
+    with pytest.raises(ValueError, match="--do_predict: bert-embed"):
+        task(table, "a", "b").check_config(config(do_predict=True))

@@ -6,6 +6,7 @@ import run_processes
 
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from tfrecords import schema
+from tfrecords.inspection import record_checks, sample_statistics
 from tfrecords.io.records import Records
 from tfrecords.tasks.similarity import text_examples
 from tfrecords.tasks.similarity.text_tables import SimilarityData
@@ -118,3 +119,20 @@ def test_queries_and_documents_are_one_split(tmp_path, tokenizer):
     ids = records.read(schema.TEXTS)["input_word_ids"][:, 0]
     expected = tokenizer(["old who sat", "near the cat"]).to_list()
     assert [[x for x in row if x][1:-1] for row in ids.tolist()] == expected
+
+
+def test_texts_that_repeat_are_no_fault(tmp_path, tokenizer):
+    rows = [("a", "b"), *[("the sea", "a ship")] * 9]
+    make(tmp_path, tokenizer, rows, "a", "b", dev_share=0.0)
+    folder = str(tmp_path / "records" / "train")
+    opened = Records.open(folder)
+    sample, errors = sample_statistics.count(
+        opened, "texts", opened.manifest.sizes, None, 203, None
+    )
+    assert not errors
+    found = record_checks.check_sample(
+        *(sample, opened.manifest.flags, None),
+        first=opened.first,
+        is_pretraining=False,
+    )
+    assert found == []
