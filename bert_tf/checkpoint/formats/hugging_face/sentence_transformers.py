@@ -236,6 +236,13 @@ def _read_dense(folder: str) -> Dense:
 def _read_prompts(path: str) -> dict[str, object]:
     """Returns the entries of model.json on prompts; {} if none has a text."""
     values = config_json.read_object(path, _TEXTS_FILE)
+    if values.get("truncate_dim") is not None:
+        raise ValueError(
+            f"{os.path.join(path, _TEXTS_FILE)}: truncate_dim="
+            f"{quoted(values['truncate_dim'])} is not supported: vectors would "
+            "be longer than those of sentence-transformers. Remove it, and cut "
+            "the vectors yourself."
+        )
     contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
     if not any((values.get(contents.PROMPTS) or {}).values()):
         return {}

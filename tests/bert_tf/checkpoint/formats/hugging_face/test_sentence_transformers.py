@@ -188,9 +188,10 @@ def test_prompts_are_read_and_named(tmp_path, values, prompts, note):
             "is 'passage', and prompts has query, document. Name one of them",
         ),
         (PROMPTS | {"default_prompt_name": 0}, "default_prompt_name is 0; it"),
+        (PROMPTS | {"truncate_dim": 64}, "truncate_dim=64 is not supported: v"),
     ],
 )
-def test_prompts_that_are_no_texts_are_refused(tmp_path, values, message):
+def test_wrong_settings_of_texts_are_refused(tmp_path, values, message):
     folder = put(tmp_path, BERT, POOLING)
     (tmp_path / TEXTS).write_text(json.dumps(values))
     with pytest.raises(ValueError) as raised:
