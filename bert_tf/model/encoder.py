@@ -136,6 +136,30 @@ def _complete(inputs) -> dict[str, tf.Tensor]:
     return dict(inputs) | {"input_type_ids": keras.ops.zeros_like(ids)}
 
 
+def flatten(
+    batch: Mapping[str, tf.Tensor], dropout_key: tf.Tensor | None
+) -> tuple[dict[str, tf.Tensor], tf.Tensor | None, int | tf.Tensor]:
+    """Returns the C sequences of each example as rows, for the encoder.
+
+    Args:
+      batch: inputs of the encoder, [B, C, S] int32; others are left out.
+      dropout_key: [3] int64 of B rows, see `dropout.make_key`, if any.
+
+    Returns:
+      The inputs, [B C, S]; the key of these rows; and C, a tensor if it is not
+      static, as in an export.
+    """
+    count, length = keras.ops.shape(batch["input_mask"])[1:]
+    rows = {
+        name: tf.reshape(batch[name], [-1, length])
+        for name in ("input_word_ids", "input_mask", "input_type_ids")
+    }
+    if dropout_key is not None:
+        # Each is a separate row: those of example b start at C b.
+        dropout_key *= tf.constant([1, 1, count], tf.int64)
+    return rows, dropout_key, count
+
+
 class ConfiguredModel(keras.Model):
     """Keras model with a BertConfig, which is saved in `.keras` files.
 

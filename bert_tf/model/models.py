@@ -467,15 +467,7 @@ class BertMultipleChoice(_FineTunedModel):
         self.add_head(heads.ClassificationHead, "multiple_choice", 1)
 
     def call(self, batch, training=None, dropout_key=None):
-        names = ("input_word_ids", "input_mask", "input_type_ids")
-        # These are tensors if they are not static, as in an export.
-        choices, length = keras.ops.shape(batch[names[0]])[1:]
-        rows = {
-            name: tf.reshape(batch[name], [-1, length]) for name in names
-        }  # [B N, S]
-        if dropout_key is not None:
-            # Each choice is a separate row: the rows of example b start at N b.
-            dropout_key *= tf.constant([1, 1, choices], tf.int64)
+        rows, dropout_key, choices = encoder.flatten(batch, dropout_key)
         scores = self.score_text(
             rows, training=training, dropout_key=dropout_key
         )

@@ -155,14 +155,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
         }
 
     def call(self, batch, training=None, dropout_key=None):
-        names = ("input_word_ids", "input_mask", "input_type_ids")
-        texts, length = keras.ops.shape(batch[names[0]])[1:]
-        rows = {
-            name: tf.reshape(batch[name], [-1, length]) for name in names
-        }  # [B T, S]
-        if dropout_key is not None:
-            # Each text is a separate row: those of example b start at T b.
-            dropout_key *= tf.constant([1, 1, texts], tf.int64)
+        rows, dropout_key, texts = encoder.flatten(batch, dropout_key)
         outputs = self.encoder(rows, training=training, dropout_key=dropout_key)
         vectors = self.embed(outputs.sequence_output, rows["input_mask"])
         return {

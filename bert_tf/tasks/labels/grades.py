@@ -10,11 +10,11 @@ import functools
 import hashlib
 from typing import NamedTuple
 
-import keras
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.model import encoder
 from bert_tf.tasks import losses
 from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.retrieval import ranking
@@ -77,14 +77,7 @@ class Grades(Score):
         """Returns `predictions`, [B, C] of lists of passages."""
         if not self.is_listwise:
             return super().outputs(model, batch, dropout_key)
-        # The length is a tensor if it is not static.
-        choices, length = keras.ops.shape(batch["input_mask"])[1:]
-        rows = {
-            name: tf.reshape(batch[name], [-1, length])
-            for name in schema.ENCODER_INPUTS
-        }  # [B C, S]
-        # Each passage is a separate row: those of example b start at C b.
-        dropout_key *= tf.constant([1, 1, choices], tf.int64)
+        rows, dropout_key, choices = encoder.flatten(batch, dropout_key)
         found = super().outputs(model, rows, dropout_key)
         return {"predictions": tf.reshape(found["predictions"], [-1, choices])}
 
