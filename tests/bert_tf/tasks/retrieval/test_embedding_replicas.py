@@ -1,0 +1,38 @@
+"""Vectors trained on two replicas have the losses of one: all are gathered."""
+
+import subprocess
+import sys
+
+import planted_data
+import pytest
+import run_processes
+
+
+def train(folder, name, *words):
+    """Returns the lines of the log of a run."""
+    command = [sys.executable, "-m", "run_scripts.run_embeddings", "--do_train"]
+    command += [f"--train_file={folder / 'rows.tsv'}", "--dev_share=0"]
+    command += ["--text_column=a,b,c", "--learn_scale"]
+    command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
+    command += [f"--bert_config_file={folder / 'bert_config.json'}"]
+    command += ["--max_seq_length=16", "--train_batch_size=8"]
+    command += ["--num_train_epochs=2", "--learning_rate=1e-2"]
+    command += ["--log_every_steps=1", f"--output_dir={folder / name}"]
+    subprocess.run([*command, *words], check=True)
+    return run_processes.log_lines(folder / name)
+
+
+@pytest.mark.slow
+def test_two_replicas_have_the_losses_of_one(tmp_path):
+    lines = planted_data.sentences()
+    rows = [("a", "b", "c"), *(lines[i : i + 3] for i in range(16))]
+    content = "".join("\t".join(row) + "\n" for row in rows)
+    (tmp_path / "rows.tsv").write_text(content)
+    run_processes.write_config(tmp_path)
+    one = train(tmp_path, "one")
+    replicas = ["--distribution_strategy=mirrored", "--virtual_devices=2"]
+    two = train(tmp_path, "two", *replicas)
+    assert [line["step"] for line in two] == [1, 2, 3, 4]
+    for found, expected in zip(two, one, strict=True):
+        for name in ("loss", "in_batch_accuracy", "gradient_norm"):
+            assert found[name] == pytest.approx(expected[name], rel=1e-5)
