@@ -12,7 +12,6 @@ from bert_tf.model.sentence_embedding import (
     Dense,
     Normalize,
     SentenceEmbedding,
-    pool,
 )
 
 # Of a learned scale (Radford et al. 2021, arXiv 2103.00020, section 2.5).
@@ -62,11 +61,8 @@ class _Steps(keras.Layer):
 
     def call(self, hidden, input_mask):
         """Returns [N, E] float32 for [N, S, H] and [N, S]."""
-        hidden = tf.cast(hidden, tf.float32)
-        x = tf.concat([pool(hidden, input_mask, m) for m in self.pooling], -1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
+        steps = SentenceEmbedding(self.pooling, tuple(self.layers))
+        return steps(hidden, input_mask)
 
 
 @keras.saving.register_keras_serializable("bert_tf")

@@ -152,6 +152,50 @@ def pack(
     )
 
 
+def pack_listed(
+    tokenizer, max_seq_length: int, texts: tf.Tensor, listed: tf.Tensor
+) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    """Packs each text with each one of its list: a row for each pair.
+
+      texts           the cat sat .   it rained .
+      listed          on   ""         all  day
+      rows            CLS the cat sat . SEP on SEP
+                      CLS it rained . SEP all SEP
+                      CLS it rained . SEP day SEP
+      indices         [0, 0] [1, 0] [1, 1]
+
+    Args:
+      tokenizer: a BertTokenizer.
+      max_seq_length: S.
+      texts: [N] string.
+      listed: [N, C] string, padded with "".
+
+    Returns:
+      `schema.ENCODER_INPUTS`, each [M, s] int32; and [M, 2] int64, row and
+      column of each pair in `listed`.
+    """
+    indices = tf.where(listed != "")
+    firsts, seconds = tokenizer.tokenize_each(
+        texts, tf.gather_nd(listed, indices)
+    )
+    firsts = tf.gather(firsts, indices[:, 0])
+    return pack(tokenizer, max_seq_length, firsts, seconds), indices
+
+
+def scatter_listed(
+    values: tf.Tensor, indices: tf.Tensor, listed: tf.Tensor
+) -> tf.Tensor:
+    """Returns [N, C] float32, the lowest float where there is no pair.
+
+    Args:
+      values: [M] float32, of the pairs of `pack_listed`.
+      indices: [M, 2], of them.
+      listed: [N, C] string.
+    """
+    lowest = tf.fill(tf.shape(listed), tf.float32.min)
+    return tf.tensor_scatter_nd_update(lowest, indices, values)
+
+
 def pack_pairs(
     tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
 ) -> dict[str, tf.Tensor]:

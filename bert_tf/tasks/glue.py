@@ -20,13 +20,10 @@ from bert_tf.tasks.labels.grades import Grades
 from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.labels.several import SeveralLabels
-from bert_tf.tasks.task import FineTuningTask, SplitOutputs
+from bert_tf.tasks.task import DEV_SEED, FineTuningTask, SplitOutputs
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_rows, glue_tables
-
-# Not --seed: runs with different seeds must be evaluated on the same rows.
-_DEV_SEED = 12345
 
 
 class Glue(FineTuningTask):
@@ -136,7 +133,7 @@ class Glue(FineTuningTask):
             tokenizer,
             max_seq_length=max_seq_length,
             dev_share=self.data.dev_share,
-            seed=_DEV_SEED,
+            seed=DEV_SEED,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
         self.records_dir = output_dir
@@ -192,7 +189,7 @@ class Glue(FineTuningTask):
             self.records_dir,
             split,
             dev_share=self.data.dev_share,
-            seed=_DEV_SEED,
+            seed=DEV_SEED,
         )
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:

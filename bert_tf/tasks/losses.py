@@ -127,10 +127,10 @@ def relevance(
     The sigmoid of a prediction is the probability of a grade above 0 (Nogueira
     and Cho 2019, arXiv 1901.04085, equation 1).
     """
-    each = tf.nn.sigmoid_cross_entropy_with_logits(
-        tf.cast(grades > 0, tf.float32), tf.cast(predictions, tf.float32)
+    is_relevant = grades > 0
+    return binary_cross_entropy(
+        predictions[:, None], is_relevant[:, None], weights, epsilon
     )
-    return weighted_mean(each, weights, epsilon)
 
 
 def listwise(

@@ -17,6 +17,10 @@ from bert_tf.tasks.losses import WeightedMean, accuracy, cross_entropy
 from tfrecords import schema
 from tfrecords.io.records import Records
 
+# Of the rows to hold out. Not --seed: runs with different seeds must be
+# evaluated on the same rows.
+DEV_SEED = 12345
+
 Batch = Mapping[str, tf.Tensor]
 Outputs = Mapping[str, tf.Tensor]
 # Named outputs of a model for all N examples of a split, in order.

@@ -47,14 +47,8 @@ class MultipleChoice(Kind):
         """Returns the batch of contexts and endings, a row for each ending.
 
         Rows are packed as in `make_swag_records`, but each is an example with
-        one choice, so that contexts may have different numbers of endings.
-
-          context         The cat sat.    It rained.
-          endings         on   ""         all  day
-          rows            CLS the cat sat . SEP on SEP
-                          CLS it rained . SEP all SEP
-                          CLS it rained . SEP day SEP
-          indices         [0, 0] [1, 0] [1, 1]
+        one choice, so that contexts may have different numbers of endings; see
+        `batches.pack_listed`.
 
         Args:
           context: [N] string.
@@ -67,15 +61,8 @@ class MultipleChoice(Kind):
         endings = batches.check_rows(
             endings, context, "endings should have one row for each context."
         )
-        indices = tf.where(endings != "")  # [M, 2]
-        contexts, present = self.tokenizer.tokenize_each(
-            context, tf.gather_nd(endings, indices)
-        )
-        rows = batches.pack(
-            self.tokenizer,
-            self.max_seq_length,
-            tf.gather(contexts, indices[:, 0]),
-            present,
+        rows, indices = batches.pack_listed(
+            self.tokenizer, self.max_seq_length, context, endings
         )
         batch = {name: row[:, tf.newaxis] for name, row in rows.items()}
         return batch | {"indices": indices, "endings": endings}
@@ -86,11 +73,9 @@ class MultipleChoice(Kind):
 
     def decode(self, numbers, batch):
         """Returns the outputs in the class's description."""
-        endings, indices = batch["endings"], batch["indices"]
-        logits = tf.tensor_scatter_nd_update(
-            tf.fill(tf.shape(endings), tf.float32.min),
-            indices,
-            numbers["logits"],
+        endings = batch["endings"]
+        logits = batches.scatter_listed(
+            numbers["logits"], batch["indices"], endings
         )
         is_ending = endings != ""
         # An extra column, as there may be no endings.

@@ -69,12 +69,7 @@ class Ranking(Kind):
     def encode(self, query: tf.Tensor, passages: tf.Tensor):
         """Returns the batch of pairs, a row for each passage.
 
-          query           who sat         rain
-          passages        the cat  ""     it rained  a ship
-          rows            CLS who sat SEP the cat SEP
-                          CLS rain SEP it rained SEP
-                          CLS rain SEP a ship SEP
-          indices         [0, 0] [1, 0] [1, 1]
+        See `batches.pack_listed`.
 
         Args:
           query: [N] string.
@@ -87,15 +82,8 @@ class Ranking(Kind):
         passages = batches.check_rows(
             passages, query, "passages should have one row for each query."
         )
-        indices = tf.where(passages != "")  # [M, 2]
-        queries, present = self.tokenizer.tokenize_each(
-            query, tf.gather_nd(passages, indices)
-        )
-        rows = batches.pack(
-            self.tokenizer,
-            self.max_seq_length,
-            tf.gather(queries, indices[:, 0]),
-            present,
+        rows, indices = batches.pack_listed(
+            self.tokenizer, self.max_seq_length, query, passages
         )
         return rows | {"indices": indices, "passages": passages}
 
@@ -119,10 +107,8 @@ class Ranking(Kind):
     def decode(self, numbers, batch):
         """Returns the outputs in the class's description."""
         passages = batch["passages"]
-        scores = tf.tensor_scatter_nd_update(
-            tf.fill(tf.shape(passages), tf.float32.min),
-            batch["indices"],
-            numbers["score"],
+        scores = batches.scatter_listed(
+            numbers["score"], batch["indices"], passages
         )
         order = tf.argsort(scores, direction="DESCENDING", stable=True)
         ranked = tf.gather(passages, order, batch_dims=1)

@@ -30,12 +30,10 @@ from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.retrieval import prompts, ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
-from bert_tf.tasks.task import FineTuningTask, Target
+from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
 from tfrecords.tasks.similarity import search_files, text_examples
 
-# Not --seed: runs with different seeds must be evaluated on the same rows.
-_DEV_SEED = 12345
 _NEVER = -1e9  # Logit of what is not compared.
 _DOCUMENTS_AT_ONCE = 4096
 
@@ -97,7 +95,7 @@ class Embeddings(FineTuningTask):
     def use_source(self, source):
         """Takes pooling, dense layers and length of a sentence model."""
         embedding = source and source.sentence_embedding
-        self.embedding = self._chosen(embedding or None)
+        self.embedding = self._chosen(embedding)
         if embedding:
             length = source.metadata.get("max_seq_length")
             self.max_seq_length = length or type(self).max_seq_length
@@ -222,7 +220,7 @@ class Embeddings(FineTuningTask):
             output_dir,
             tokenizer,
             max_seq_length=max_seq_length,
-            seed=_DEV_SEED,
+            seed=DEV_SEED,
             prompts=(self.prompt_of("query"), self.prompt_of("corpus")),
             search=self.data if self.data.corpus_file else None,
             rank=self.rank,

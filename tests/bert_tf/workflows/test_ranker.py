@@ -1,5 +1,7 @@
 """teachers.Ranker: the scores of a cross-encoder, in the order of passages."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import run_processes
@@ -19,17 +21,9 @@ ROWS = [
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path, tiny_config):
     """A cross-encoder with random weights."""
-    config = bert_tf.BertConfig(
-        vocab_size=203,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=32,
-        initializer_range=0.5,
-    )
+    config = dataclasses.replace(tiny_config, initializer_range=0.5)
     model = bert_tf.BertRegressor(config)
     tokenizer = BertTokenizer(str(run_processes.VOCAB_FILE), do_lower_case=True)
     path = tmp_path / "teacher"

@@ -217,8 +217,8 @@ def _search_split(
 
     def count():
         judged = search_files.read_judgements(search.judgements_file)
-        search_files.check_documents(search, judged)
-        return sum(1 for _ in texts())
+        _, queries = search_files.read_queries(search, judged)
+        return len(queries) + search_files.check_documents(search, judged)
 
     def examples(statistics):
         counts = {"tokens": 0, "truncated_texts": 0}
