@@ -85,7 +85,12 @@ _IGNORED_KEYS = frozenset(
 )
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
-_KEYS_OF_OURS = ("is_causal", "bilstm_units", "norm_first")
+_KEYS_OF_OURS = (
+    *("is_causal", "bilstm_units", "norm_first"),
+    "classifier_pooling",
+)
+# How a head reads the tokens of a text, see `classifier_pooling`.
+CLASSIFIER_POOLING = ("cls", "max", "mean")
 _SIZES = (
     "vocab_size",
     "hidden_size",
@@ -104,6 +109,7 @@ _KINDS = {
     "is_causal": bool,
     "bilstm_units": range(2**31),  # 0 is for no LSTM.
     "norm_first": bool,
+    "classifier_pooling": str,
 }
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 1_333  # `heads.DROPOUT_ID` is above 3 for each layer.
@@ -149,6 +155,10 @@ class BertConfig:
         the last layer (pre-LN), instead of following it. Deep models then
         train at higher rates and without warmup (Xiong et al. 2020, arXiv
         2002.04745). The paper's BERT has post-LN.
+      classifier_pooling: what a head of texts reads instead of the pooler's
+        output, of the last layer: "mean" or "max" over the tokens, or "cls",
+        the vector at [CLS]; "" for the pooler, as in the paper. A sentence
+        model, whose vectors are means, has no trained pooler.
 
     Raises:
       ValueError: if a value is out of its range.
@@ -174,6 +184,7 @@ class BertConfig:
     is_causal: bool = False
     bilstm_units: int = 0
     norm_first: bool = False
+    classifier_pooling: str = ""
 
     def __post_init__(self):
         for name in _SIZES:
@@ -210,7 +221,22 @@ class BertConfig:
                 f"hidden_act={quoted(self.hidden_act)} should be gelu, "
                 "gelu_erf, relu or tanh."
             )
+        self._check_pooling()
         self._check_num_weights()
+
+    def _check_pooling(self) -> None:
+        pooling, modes = self.classifier_pooling, CLASSIFIER_POOLING
+        if pooling and pooling not in modes:
+            raise ValueError(
+                f"classifier_pooling={quoted(pooling)} should be "
+                f"{', '.join(modes)}, or empty for BERT's pooler."
+            )
+        if pooling and self.bilstm_units:
+            raise ValueError(
+                f"classifier_pooling={pooling} and bilstm_units="
+                f"{self.bilstm_units}: a head reads the tokens in one of the "
+                "two ways. Give only one."
+            )
 
     def _check_kind(self, name: str, kind) -> None:
         json_files.check(getattr(self, name), kind, "BERT config", name)
@@ -312,7 +338,7 @@ class BertConfig:
             f"{', '.join(s for s in NAMED_VOCAB_SIZES if s)}, and multilingual."
         )
 
-    def keys_of_ours(self) -> dict[str, int | bool]:
+    def keys_of_ours(self) -> dict[str, int | bool | str]:
         """Returns the keys that only bert_tf knows, if they are set."""
         values = {name: getattr(self, name) for name in _KEYS_OF_OURS}
         return {name: value for name, value in values.items() if value}

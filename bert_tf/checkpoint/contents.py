@@ -39,6 +39,8 @@ _OPTIMIZER_NAMES = re.compile(
 )
 # Tasks with class names.
 WITH_LABELS = ("classification", "multi_label", "tagging")
+# Tasks whose head reads one vector of a text.
+OF_TEXTS = ("classification", "multi_label", "regression", "multiple_choice")
 # Keys of model.json that have a field of their own in Contents, or no use: the
 # last two were of folders that converted weights were kept in.
 OWN_FIELDS = (
@@ -222,8 +224,9 @@ def is_pooler_trained(
 
 def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
     """Returns whether the head of a fine-tuned model uses the pooler."""
-    tasks = ("classification", "multi_label", "regression", "multiple_choice")
-    return task in tasks and not config.bilstm_units
+    if config.bilstm_units or config.classifier_pooling:
+        return False
+    return task in OF_TEXTS
 
 
 def untrained_pooler(

@@ -212,8 +212,10 @@ def _of_model(
     metadata = {} if model.metadata is None else _present_metadata(model)
     config, prefix = model.config, ""
     if is_encoder:
-        # The LSTM belongs to the head.
-        config = dataclasses.replace(config, bilstm_units=0)
+        # What its inputs pass through belongs to the head.
+        config = dataclasses.replace(
+            config, bilstm_units=0, classifier_pooling=""
+        )
         prefix = "encoder/"
     tensors = {
         prefix + name: weight.numpy().astype(np.float32)

@@ -43,6 +43,7 @@ _SIZES = (
     "max_position_embeddings",
     "hidden_act",
     "bilstm_units",
+    "classifier_pooling",
 )
 _MAX_LABELS = 30
 

@@ -6,7 +6,7 @@ Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf.model import encoder, heads, layers
+from bert_tf.model import encoder, heads, layers, sentence_embedding
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -135,7 +135,8 @@ def _of_logits(loss):
 class _FineTunedModel(encoder.ConfiguredModel):
     """Base class of BERT with one head, which the subclasses add.
 
-    If the config has `bilstm_units`, a BiLSTM precedes the head.
+    If the config has `bilstm_units`, a BiLSTM precedes the head; if it has
+    `classifier_pooling`, a head of texts reads the pooled hidden states.
 
     Args:
       config: BertConfig.
@@ -178,9 +179,13 @@ class _FineTunedModel(encoder.ConfiguredModel):
     def head_inputs(self, batch, encoder_outputs=None, **kwargs):
         """Returns the head's inputs: tokens [B, S, width], text [B, width]."""
         outputs = encoder_outputs or self.encoder(batch, **kwargs)
-        if not self.bilstm:
-            return outputs.sequence_output, outputs.pooled_output
-        return self.bilstm(outputs.sequence_output, batch["input_mask"])
+        hidden, mask = outputs.sequence_output, batch["input_mask"]
+        if self.bilstm:
+            return self.bilstm(hidden, mask)
+        if mode := self.config.classifier_pooling:
+            states = tf.cast(hidden, tf.float32)
+            return hidden, sentence_embedding.pool(states, mask, mode)
+        return hidden, outputs.pooled_output
 
     def score_text(
         self, batch, training=None, dropout_key=None, encoder_outputs=None

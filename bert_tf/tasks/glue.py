@@ -15,12 +15,18 @@ import numpy as np
 from absl import logging
 
 from bert_tf.tasks import metrics
+from bert_tf.tasks.labels import few_shot
 from bert_tf.tasks.labels.classes import Classes
 from bert_tf.tasks.labels.grades import Grades
 from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.labels.several import SeveralLabels
-from bert_tf.tasks.task import DEV_SEED, FineTuningTask, SplitOutputs
+from bert_tf.tasks.task import (
+    DEV_SEED,
+    FineTuningTask,
+    SplitOutputs,
+    losses_of,
+)
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_examples, glue_rows, glue_tables
@@ -63,6 +69,14 @@ class Glue(FineTuningTask):
             kind = SeveralLabels
         if table.ranking_loss:
             kind = Grades
+        if self.options.few_shot:
+            if kind is not Classes:
+                raise ValueError(
+                    "--few_shot is for one of several classes of a row; "
+                    f"{table.name} has {kind.__doc__.split('.')[0]}"
+                )
+            kind = few_shot.FewShot
+        self.solves_head = self.options.few_shot
         self.table = table
         self.kind = kind(table, self.options)
         self.name = table.name
@@ -105,6 +119,20 @@ class Glue(FineTuningTask):
                 )
         self.use_tuned(model_metadata)
 
+    def check_config(self, config):
+        """Raises ValueError for settings that the labels cannot have."""
+        if self.options.few_shot:
+            few_shot.check_run(config)
+
+    def check_steps(self, num_steps):
+        """Logs that a run is too short for its labels."""
+        if self.options.few_shot:
+            few_shot.check_steps(num_steps)
+
+    def solve_head(self, model, vectors):
+        """Assigns a logistic regression on the rows of train to the head."""
+        self.kind.solve_head(model, vectors)
+
     def use_tuned(self, metadata):
         """Takes the thresholds of a model."""
         self.kind.use_model(metadata)
@@ -122,7 +150,7 @@ class Glue(FineTuningTask):
         weights = batch["is_real_example"]
         if "example_weights" in batch:
             weights = weights * batch["example_weights"]
-        return self.kind.targets(batch, weights)
+        return self.kind.training_targets(batch, weights)
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
@@ -154,15 +182,22 @@ class Glue(FineTuningTask):
         }
         for split in self.labels:
             self.kind.read_rows(split, self._rows(split))
-        if self.options.class_weights and "train" in splits:
-            self.kind.choose_weights(splits["train"].read(wanted)[name])
+        if self.kind.reads_train and "train" in splits:
+            self._read_train(splits["train"], wanted)
+
+    def _read_train(self, records, wanted: schema.Schema) -> None:
+        weight = "example_weights"
+        if weight in self.schema:
+            wanted = wanted | {weight: self.schema[weight]}
+        found = records.read(wanted)
+        self.kind.read_train(found[self.kind.feature], found.get(weight))
 
     def score(self, split, outputs):
         """Returns "loss" and all metrics; None for one that is undefined."""
         labels = self.labels[split]
-        means = self.losses(
-            *self.kind.as_batch(outputs, labels, split)
-        ).values()
+        as_batch = self.kind.as_batch(outputs, labels, split)
+        targets = self.kind.targets(as_batch[1], as_batch[1]["is_real_example"])
+        means = losses_of(targets, as_batch[0]).values()
         loss = sum(float(mean.value()) for mean in means)
         return {"loss": loss} | self.kind.scores(outputs, labels, split)
 

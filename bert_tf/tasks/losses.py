@@ -116,6 +116,34 @@ def squared_error(
     return weighted_mean(each, weights, epsilon)
 
 
+def of_pairs(
+    similarities: tf.Tensor,
+    pairs: tf.Tensor,
+    weights: tf.Tensor,
+    epsilon: float = 0.0,
+) -> WeightedMean:
+    """Returns the mean squared error of similarities, balanced in each row.
+
+    A similarity should be 1 for a pair of the same class, 0 for one of two
+    classes. Both kinds have half of a row's loss, as if as many of each were
+    drawn (Tunstall et al. 2022, arXiv 2209.11055, section 3.1).
+
+    Args:
+      similarities: [B, R] float32, cosines of B rows and R others.
+      pairs: [B, R] int32: 1 same class, 0 two classes, -1 not compared.
+      weights: [B] float32; rows of weight 0 are ignored.
+      epsilon: epsilon of the `WeightedMean`.
+    """
+    each = 0.0
+    for kind in (0, 1):
+        is_kind = tf.cast(pairs == kind, tf.float32)
+        errors = is_kind * tf.square(similarities - float(kind))
+        each += 0.5 * tf.math.divide_no_nan(
+            tf.reduce_sum(errors, axis=-1), tf.reduce_sum(is_kind, axis=-1)
+        )
+    return weighted_mean(each, weights, epsilon)
+
+
 def relevance(
     predictions: tf.Tensor,
     grades: tf.Tensor,

@@ -90,6 +90,18 @@ def _by_loss(targets: Mapping[str, Target]) -> dict[str, list[Target]]:
     return found
 
 
+def losses_of(
+    targets: Mapping[str, Target], outputs: Outputs
+) -> dict[str, WeightedMean]:
+    """Returns the losses of targets by name."""
+    found = {}
+    for name, parts in _by_loss(targets).items():
+        first, *others = (target.mean(outputs) for target in parts)
+        total = sum((mean.total for mean in others), first.total)
+        found[name] = first._replace(total=total)
+    return found
+
+
 class Task:
     """Base class of all tasks.
 
@@ -129,12 +141,7 @@ class Task:
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, WeightedMean]:
         """Returns the losses by name; training minimizes their sum."""
-        found = {}
-        for name, targets in _by_loss(self.targets(batch)).items():
-            first, *others = (target.mean(outputs) for target in targets)
-            total = sum((mean.total for mean in others), first.total)
-            found[name] = first._replace(total=total)
-        return found
+        return losses_of(self.targets(batch), outputs)
 
     def loss_weights(self, batch: Batch) -> dict[str, tf.Tensor]:
         """Returns `WeightedMean.weight` of each loss, from the batch alone."""
@@ -173,6 +180,9 @@ class FineTuningTask(Task):
       max_seq_length: default number of tokens in an example.
       takes_rankings: whether --teacher is a model that ranks passages, whose
         scores `make_records` adds; instead of one of the task's own kind.
+      solves_head: whether the head is not trained, but solved for, by
+        `solve_head`; it then reads pooled tokens by default, see
+        `BertConfig.classifier_pooling`.
       best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
       prediction_splits: prefixes of split names; prediction needs a split with
@@ -182,6 +192,7 @@ class FineTuningTask(Task):
     data: object
     max_seq_length = 128
     takes_rankings = False
+    solves_head = False
     best_metric: str
     inputs = schema.ENCODER_INPUTS
     prediction_splits: tuple[str, ...] = ("test",)
@@ -238,6 +249,18 @@ class FineTuningTask(Task):
 
     def open_splits(self, splits: Mapping[str, Records]) -> None:
         """Reads the labels that `score` needs; the default reads nothing."""
+
+    def check_steps(self, num_steps: int) -> None:
+        """Logs a number of steps that does not suit the task."""
+
+    def solve_head(self, model: keras.Model, vectors: np.ndarray) -> None:
+        """Assigns the weights of the head, if `solves_head`.
+
+        Args:
+          model: from `build_model`.
+          vectors: [N, H] float32, what its head reads of each example of train.
+        """
+        raise NotImplementedError
 
     def score(
         self, split: str, outputs: SplitOutputs

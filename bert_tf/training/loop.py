@@ -89,6 +89,7 @@ def train(
     vocabulary: bytes | None,
     num_warmup_steps: int,
     save_checkpoints_steps: int | None = None,
+    before_save: Callable[[], None] = lambda: None,
     on_checkpoint: Callable[[int], None] | None = None,
 ) -> str:
     """Trains to the end of all phases; resumes from the last checkpoint.
@@ -107,6 +108,7 @@ def train(
       num_warmup_steps: updates until the peak of the learning rate.
       save_checkpoints_steps: updates between regular checkpoints; None for
         the value in `config`. The last step also has a regular checkpoint.
+      before_save: called before each checkpoint, by all workers.
       on_checkpoint: called with the step after each regular checkpoint, by all
         workers, to evaluate and keep the best model. If the run stops at that
         checkpoint, the resumed run calls it instead.
@@ -150,7 +152,6 @@ def train(
             _evaluate_once(training_step, on_checkpoint, start_step)
         requests = _Requests(config, strategy, training_step, request)
         step = start_step
-
         for phase, end, batches in read_batches(
             strategy, phases, start_step, end_step, config.steps_per_loop
         ):
@@ -164,6 +165,7 @@ def train(
             if stops or saves:
                 with report.paused():
                     report.flush()  # Raises before saving if a loss is NaN.
+                    before_save()
                     saved.save(step, is_regular)
                     if is_regular(step) and not stops:
                         _evaluate_once(training_step, on_checkpoint, step)

@@ -27,6 +27,7 @@ from absl import logging
 
 from bert_tf.checkpoint import contents, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.config import CLASSIFIER_POOLING, BertConfig
 from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
 from bert_tf.training import evaluation, loop, run_folder, strategies
@@ -202,7 +203,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     )
     task.prepare(trained, metadata)
     tokenizer, vocabulary = initial_model.make_tokenizer(config, source)
-    bert_config = choose_config(config, tokenizer.vocab_size, source)
+    bert_config = choose_config(task, config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
     # Before records are made, which takes longer.
     teacher = _open_teacher(
@@ -307,20 +308,74 @@ def _check_records(records, config, bert_config, vocabulary) -> None:
     checks.refuse_bad_records(config, [records], bert_config, vocabulary)
 
 
-def choose_config(config, vocab_size: int, source: Checkpoint | None):
+def choose_config(
+    task: FineTuningTask,
+    config: FineTuningConfig,
+    vocab_size: int,
+    source: Checkpoint | None,
+) -> BertConfig:
     """Returns the BertConfig of encoder and head.
 
     Raises:
-      ValueError: as in `initial_model.choose_config`, or if `max_seq_length`
-        exceeds `max_position_embeddings`.
+      ValueError: as in `initial_model.choose_config`; if `max_seq_length`
+        exceeds `max_position_embeddings`; or if pooling does not fit the task.
     """
     bert_config = initial_model.choose_config(config, vocab_size, source)
     if config.bilstm_units is not None:
         bert_config = dataclasses.replace(
             bert_config, bilstm_units=config.bilstm_units
         )
+    if config.classifier_pooling is not None:
+        bert_config = _with_pooling(
+            bert_config, config.classifier_pooling, task.metadata()["task"]
+        )
+    elif not config.do_train or bert_config.classifier_pooling:
+        pass  # As the model was trained.
+    elif task.solves_head:
+        bert_config = dataclasses.replace(
+            bert_config, classifier_pooling=_pooling_of(source)
+        )
+    else:
+        _advise_pooling(bert_config, source, task.metadata()["task"])
     initial_model.check_length(config.max_seq_length, bert_config)
     return bert_config
+
+
+def _with_pooling(
+    bert_config: BertConfig, pooling: str, task: str
+) -> BertConfig:
+    if task not in contents.OF_TEXTS:
+        raise ValueError(
+            f"--classifier_pooling={pooling} is for heads that read one vector "
+            f"of a text ({', '.join(contents.OF_TEXTS)}); this is a task of "
+            f"{task}. Omit the flag."
+        )
+    pooling = "" if pooling == "pooler" else pooling
+    return dataclasses.replace(bert_config, classifier_pooling=pooling)
+
+
+def _pooling_of(source: Checkpoint | None) -> str:
+    """Returns how a sentence model pools, if a head can; otherwise mean."""
+    embedding = source and source.sentence_embedding
+    modes = embedding.pooling if embedding else ()
+    if len(modes) == 1 and modes[0] in CLASSIFIER_POOLING:
+        return modes[0]
+    return "mean"
+
+
+def _advise_pooling(
+    bert_config: BertConfig, source: Checkpoint | None, task: str
+) -> None:
+    """Logs that the pooler of a sentence model is not what its loss trained."""
+    embedding = source and source.sentence_embedding
+    if embedding and contents.reads_pooler(task, bert_config):
+        logging.warning(
+            "%s computes vectors by %s, and the head would read BERT's pooler, "
+            "which these did not train: --classifier_pooling=mean usually "
+            "learns much faster. Other BERT code has only the pooler.",
+            source.path(),
+            "+".join(embedding.pooling),
+        )
 
 
 def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:
@@ -408,7 +463,7 @@ def train_and_predict(
       Scores of the best model on each dev split; empty without `do_eval`.
     """
     is_chief = strategies.is_chief(strategy)
-    predict = _make_predict(run, config.eval_batch_size, strategy)
+    predict = _make_predict(run, run.model, config.eval_batch_size, strategy)
     baseline = {}
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.
@@ -496,10 +551,17 @@ def _predictions_folder(output_dir: str, is_chief: bool) -> Iterator[str]:
 
 
 def _make_predict(
-    run: Run, batch_size: int, strategy: tf.distribute.Strategy
+    run: Run, model: Callable, batch_size: int, strategy: tf.distribute.Strategy
 ) -> Callable[[str], SplitOutputs]:
-    """Returns split -> outputs by name for all examples, in order."""
-    prediction_step = evaluation.make_prediction_step(run.model, strategy)
+    """Returns split -> outputs by name for all examples, in order.
+
+    Args:
+      run: the run.
+      model: its model, or a function with the same arguments.
+      batch_size: rows of a batch.
+      strategy: strategy of the run.
+    """
+    prediction_step = evaluation.make_prediction_step(model, strategy)
 
     def predict(split: str) -> SplitOutputs:
         make_batches = functools.partial(
@@ -508,6 +570,21 @@ def _make_predict(
         return evaluation.predict(prediction_step, make_batches, strategy)
 
     return predict
+
+
+def _make_solve(
+    run: Run, batch_size: int, strategy: tf.distribute.Strategy
+) -> Callable[[], None]:
+    """Returns what assigns the head of a task that solves for it."""
+    if not run.task.solves_head:
+        return lambda: None
+
+    def read(batch, training):
+        _, vectors = run.model.head_inputs(batch, training=training)
+        return {"vectors": tf.cast(vectors, tf.float32)}
+
+    predict = _make_predict(run, read, batch_size, strategy)
+    return lambda: run.task.solve_head(run.model, predict("train")["vectors"])
 
 
 def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
@@ -578,6 +655,7 @@ def _train(
         if config.init_checkpoint
         else "from scratch: no --init_checkpoint",
     )
+    run.task.check_steps(steps.num_train_steps)
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
     if not config.do_eval:
@@ -600,5 +678,6 @@ def _train(
         vocabulary=run.vocabulary,
         num_warmup_steps=steps.num_warmup_steps,
         save_checkpoints_steps=steps.save_checkpoints_steps,
+        before_save=_make_solve(run, config.eval_batch_size, strategy),
         on_checkpoint=on_checkpoint,
     )

@@ -44,6 +44,7 @@ HEADINGS = {
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
         *("bilstm_units", "feature_layers", "lstm_units"),
+        "classifier_pooling",
         *("lora_rank", "lora_alpha", "lora_targets", "normalize"),
     ),
     "Training": (
@@ -54,7 +55,7 @@ HEADINGS = {
         *("gradient_accumulation_steps", "dropout", "seed"),
         *("num_restarts", "grid", "class_weights", "label_smoothing"),
         *("similarity_scale", "learn_scale"),
-        "ranking_loss",
+        *("ranking_loss", "few_shot"),
     ),
     "Optimizer": (
         *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),

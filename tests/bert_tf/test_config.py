@@ -93,6 +93,12 @@ NUMBERS = ("hidden_dropout_prob", "initializer_range")
         ({"is_causal": 1}, "is_causal is 1; it should be true"),
         ({"norm_first": 1}, "norm_first is 1; it should be true"),
         ({"bilstm_units": -1}, "bilstm_units is -1; it should be"),
+        ({"classifier_pooling": "sum"}, "'sum' should be cls, max, mean"),
+        ({"classifier_pooling": True}, "classifier_pooling is True"),
+        (
+            {"classifier_pooling": "mean", "bilstm_units": 2},
+            "mean and bilstm_units=2: .* Give only one",
+        ),
     ],
 )
 def test_an_error_names_the_value_and_the_file(tmp_path, values, message):
@@ -124,8 +130,11 @@ def test_an_unknown_name_raises_with_the_known_names():
         config.BertConfig.from_name("bass")
 
 
-def test_keys_only_bert_tf_knows_are_written_only_when_set():
-    own = {"is_causal": True, "norm_first": True, "bilstm_units": 8}
+@pytest.mark.parametrize(
+    "of_head", [{"bilstm_units": 8}, {"classifier_pooling": "max"}]
+)
+def test_keys_only_bert_tf_knows_are_written_only_when_set(of_head):
+    own = {"is_causal": True, "norm_first": True} | of_head
     plain = config.BertConfig.from_name("tiny")
     assert not own.keys() & plain.to_dict().keys()
     other = config.BertConfig.from_name("tiny", **own)

@@ -430,13 +430,19 @@ def test_a_head_that_a_format_lacks_is_refused(
 @pytest.mark.parametrize("form", FOREIGN)
 @pytest.mark.parametrize(
     "name, value",
-    [("is_causal", True), ("norm_first", True), ("bilstm_units", 3)],
+    [
+        ("is_causal", True),
+        ("norm_first", True),
+        ("bilstm_units", 3),
+        ("classifier_pooling", "mean"),
+    ],
 )
 def test_settings_that_a_format_lacks_are_refused(
     tmp_path, tiny_config, form, name, value
 ):
     config = dataclasses.replace(tiny_config, **{name: value})
-    task = "classification" if name == "bilstm_units" else "pretraining"
+    is_of_head = name in ("bilstm_units", "classifier_pooling")
+    task = "classification" if is_of_head else "pretraining"
     given = Checkpoint.of(contents_of(config, task))
     target = tmp_path / "model"
     message = f"{name}={value}.*{form} does not support"

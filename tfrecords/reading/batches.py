@@ -59,10 +59,10 @@ def training_batches(
       first_replica: index of this process's first replica.
       local_replicas: number of replicas of this process.
       vocab_size: if given, ids that are not below it raise an error.
-      bucket_lengths: static lengths. If given, the examples of each
-        `batch_order.WINDOW_BATCHES` batches are sorted by length, and each
-        batch is cut to the smallest of them that fits, or to
-        max_seq_length. `static_lengths.choose` finds good ones.
+      bucket_lengths: static lengths. If given, the examples of each window of
+        batches, see `batch_order`, are sorted by length, and each batch is cut
+        to the smallest of them that fits, or to max_seq_length.
+        `static_lengths.choose` finds good ones.
       num_batches: number of batches in the complete run. If given, a run sees
         the same examples with buckets as without; the dataset is endless.
       input_mode: how records are read: "python", or "stream", by TensorFlow

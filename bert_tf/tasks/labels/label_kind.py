@@ -30,11 +30,13 @@ class LabelKind:
       schema: features of its records.
       labels: names of the classes in the order of their ids, if any.
       weights: [C] float32, weights of the classes in the loss; None for 1.
+      reads_train: whether `read_train` is called.
     """
 
     task: str
     feature: str
     schema: schema.Schema
+    reads_train = False
 
     def __init__(self, table: glue_tables.GlueTask, options: LabelOptions):
         self.table = table
@@ -42,6 +44,7 @@ class LabelKind:
         self.labels = table.labels
         self.weights: np.ndarray | None = None
         self.check_options()
+        self.reads_train = self.reads_train or bool(options.class_weights)
         words = options.class_weights or ("balanced",)
         # Label -> weight, of those that are given.
         self.given_weights: dict[str, float] = {}
@@ -98,17 +101,30 @@ class LabelKind:
         """Returns the prediction targets; weights of rows are [B] float32."""
         raise NotImplementedError
 
-    def choose_weights(self, train_labels: np.ndarray) -> None:
-        """Sets `weights`, given the labels of the training rows.
+    def training_targets(
+        self, batch: Batch, weights: tf.Tensor
+    ) -> dict[str, Target]:
+        """Returns the targets of training, if they are not those of dev."""
+        return self.targets(batch, weights)
+
+    def read_train(
+        self, labels: np.ndarray, weights: np.ndarray | None
+    ) -> None:
+        """Sets `weights`, given the training rows.
+
+        Args:
+          labels: of each row.
+          weights: [N] float32, weights of the rows, if they have any.
 
         Raises:
           ValueError: if balanced weights are undefined for a class.
         """
+        del weights
         if not self.options.class_weights:
             return
         found = [self.given_weights.get(label, 1.0) for label in self.labels]
         if not self.given_weights:
-            found = self.balanced_weights(train_labels)
+            found = self.balanced_weights(labels)
         self.weights = np.asarray(found, np.float32)
         named = zip(self.labels, self.weights, strict=True)
         logging.info(

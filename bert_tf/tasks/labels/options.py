@@ -38,6 +38,15 @@ class LabelOptions(Options):
         "of rankings, micro_f1 of several labels; for GLUE, that of the paper.",
     )
 
+    few_shot: bool = option(
+        False,
+        "For classes of 8 to 64 rows each, and a sentence model as "
+        "--init_checkpoint: vectors of rows of a class become similar, and a "
+        "logistic regression on them is the head (Tunstall et al. 2022). Its "
+        "head reads the mean of the tokens' vectors unless "
+        "--classifier_pooling is given. It needs tens of epochs.",
+    )
+
     def __post_init__(self):
         super().__post_init__()
         if self.threshold not in ("one", "each"):

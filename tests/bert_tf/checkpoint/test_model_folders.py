@@ -236,3 +236,5 @@ def test_tagging_and_spans_do_not_train_the_pooler(tiny_config):
         assert metadata(task, None) == {}
         assert metadata(task, no_pairs) == {}
         assert metadata(task, no_pairs, bilstm_units=4) == UNTRAINED
+        pooling = metadata(task, no_pairs, classifier_pooling="mean")
+        assert pooling == UNTRAINED

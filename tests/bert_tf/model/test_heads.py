@@ -152,6 +152,31 @@ def test_a_bilstm_between_encoder_and_head_matches_the_reference(
     assert restored.config == config
 
 
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("mode", ["mean", "max", "cls"])
+def test_a_head_reads_the_pooled_hidden_states_of_tokens(
+    tiny_config, batch, task, mode
+):
+    config = dataclasses.replace(tiny_config, classifier_pooling=mode)
+    model = models.for_task(task, config, 3 * (task == "classification"))
+    weights, hidden, _ = reference_outputs(model, batch)
+    function = {"mean": np.mean, "max": np.max, "cls": lambda x, axis: x[0]}
+    lengths = batch["input_mask"].sum(axis=1)
+    assert min(lengths) < max(lengths)  # Padding counts for nothing.
+    pooled = [
+        function[mode](row[:length], axis=0)
+        for row, length in zip(hidden, lengths, strict=True)
+    ]
+    kernel, bias = (
+        weights[f"{task}/dense/{part}"] for part in ("kernel", "bias")
+    )
+    (found,) = model(batch, training=False).values()
+    expected = np.stack(pooled) @ kernel + bias
+    np.testing.assert_allclose(found, expected.reshape(found.shape), atol=1e-5)
+    restored = type(model).from_config(model.get_config())
+    assert restored.config == config
+
+
 def test_a_bilstm_in_pretraining_is_rejected(tiny_config):
     config = dataclasses.replace(tiny_config, bilstm_units=5)
     with pytest.raises(ValueError, match="bilstm_units=5 is for fine-tuning"):

@@ -7,7 +7,7 @@ import pytest
 
 from tfrecords.reading import batch_order
 
-RECORDS = 50
+RECORDS = 1050  # Of which batches of 4 have whole windows.
 LENGTHS = np.random.default_rng(0).integers(1, 33, RECORDS)
 
 
@@ -96,6 +96,25 @@ def test_windows_do_not_share_examples():
     assert sorted(np.concatenate(positions)) == list(range(256, 512))
 
 
+@pytest.mark.parametrize("count, most", [(16, 2), (64, 2), (100, 2), (1, 4)])
+def test_copies_of_a_record_do_not_share_a_batch_because_of_their_length(
+    count, most
+):
+    """But one may be at the end of an epoch, and at the start of the next."""
+    few = batch_order.TrainingOrder(
+        count,
+        batch_size=4,
+        seed=7,
+        max_seq_length=32,
+        lengths=np.arange(1, count + 1) % 32,
+        bucket_lengths=(16, 8),
+    )
+    found = [np.bincount(x.indices).max() for x in batches(few, 0, 200)]
+    assert max(found) <= most
+    if count >= 64:
+        assert np.mean(found) < 1.2
+
+
 def test_a_batch_has_the_smallest_length_that_holds_it():
     lengths = []
     for batch in batches(bucketed(), 0, 192):
@@ -149,8 +168,9 @@ def test_no_generated_code_is_left_in_tmpdir(tmp_path, monkeypatch):
 
 
 def evaluation_parts(**changes):
-    settings = {"batch_size": 4, "max_seq_length": 32, "lengths": LENGTHS}
-    return batch_order.evaluation_parts(RECORDS, **(settings | changes))
+    lengths = LENGTHS[:50]
+    settings = {"batch_size": 4, "max_seq_length": 32, "lengths": lengths}
+    return batch_order.evaluation_parts(50, **(settings | changes))
 
 
 def rows_of(parts):
@@ -165,7 +185,7 @@ def rows_of(parts):
 @pytest.mark.parametrize("replicas", [2, 3, 4, 16])
 def test_replicas_evaluate_the_batches_of_one_in_turn(replicas, bucket_lengths):
     one = evaluation_parts(bucket_lengths=bucket_lengths)
-    assert sorted(sum(rows_of(one), ())) == list(range(RECORDS))
+    assert sorted(sum(rows_of(one), ())) == list(range(50))
     assert one.indices.shape == (13, 4)  # The last batch has two records.
     given = {"replicas": replicas, "bucket_lengths": bucket_lengths}
     together = evaluation_parts(**given, local_replicas=replicas)
