@@ -73,7 +73,7 @@ class Glue(FineTuningTask):
             if kind is not Classes:
                 raise ValueError(
                     "--few_shot is for one of several classes of a row; "
-                    f"{table.name} has {kind.__doc__.split('.')[0]}"
+                    f"{table.name} is a task of {kind.task}. Omit the flag."
                 )
             kind = few_shot.FewShot
         self.solves_head = self.options.few_shot

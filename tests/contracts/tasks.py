@@ -384,6 +384,7 @@ def check_ranking(answers, folder):
     assert len(set(expected)) > 1
 
 
+_POOLER = ("encoder/pooler/",)
 _GLUE = {
     "make": "make_glue_records",
     "windows": ["--max_seq_length=32"],
@@ -400,7 +401,7 @@ _SQUAD = {
     ],
     "check": check_squad,
     "sets": ("train", "dev"),
-    "untrained": ("encoder/pooler/",),
+    "untrained": _POOLER,
 }
 TASKS = [
     Task(
@@ -476,24 +477,32 @@ TASKS = [
         )
         for loss, epochs in (("binary", 0.8), ("listwise", 3.2))
     ),
-    Task(
-        "own table",
-        "run_glue",
-        [
-            f"--{split}_file={{data}}/own.csv"
-            for split in ("train", "dev", "test")
-        ]
-        + ["--task_name=own", "--text_column=first,second"]
-        + ["--label_column=y", "--labels=bad,good,so so"],
-        "classification",
-        "classification",
-        "accuracy",
-        ("accuracy", "matthews_correlation", "loss"),
-        ("own.csv", ",good", ",god", "own.csv:3: label 'god' is not one of"),
-        asked=table_rows("own.csv", ["first", "second"]),
-        check=check_table("own", "label"),
-        labels=("bad", "good", "so so"),
-        **_GLUE,
+    *(
+        Task(
+            name,
+            "run_glue",
+            [
+                f"--{split}_file={{data}}/own.csv"
+                for split in ("train", "dev", "test")
+            ]
+            + ["--task_name=own", "--text_column=first,second"]
+            + ["--label_column=y", "--labels=bad,good,so so"],
+            "classification",
+            "classification",
+            "accuracy",
+            ("accuracy", "matthews_correlation", "loss"),
+            ("own.csv", ",good", ",god", "own.csv:3: label 'god' is not one"),
+            asked=table_rows("own.csv", ["first", "second"]),
+            check=check_table("own", "label"),
+            labels=("bad", "good", "so so"),
+            untrained=untrained,
+            **(_GLUE | {"training": [*_GLUE["training"], *words]}),
+        )
+        for name, words, untrained in (
+            ("own table", [], ()),
+            ("pooled tokens", ["--classifier_pooling=max"], _POOLER),
+            ("few shot", ["--few_shot"], _POOLER),
+        )
     ),
     Task(
         "several labels",
@@ -568,7 +577,7 @@ TASKS = [
         scores=ner_scores,
         words=("--signature=words",),
         labels=("O", "B-LOC", "I-LOC", "B-PER", "I-PER"),
-        untrained=("encoder/pooler/",),
+        untrained=_POOLER,
     ),
     Task(
         "vectors",

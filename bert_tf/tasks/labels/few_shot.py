@@ -85,7 +85,7 @@ class FewShot(Classes):
         target = Target("similarities", "pairs", weights, losses.of_pairs)
         return {"pairs": target}
 
-    def read_train(self, labels, weights):
+    def read_train(self, labels, weights=None):
         """Takes the classes of the training rows, and weighs them.
 
         Raises:

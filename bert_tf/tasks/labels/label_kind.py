@@ -108,7 +108,7 @@ class LabelKind:
         return self.targets(batch, weights)
 
     def read_train(
-        self, labels: np.ndarray, weights: np.ndarray | None
+        self, labels: np.ndarray, weights: np.ndarray | None = None
     ) -> None:
         """Sets `weights`, given the training rows.
 

@@ -42,7 +42,7 @@ def batch_of(weights):
 def test_the_loss_is_a_weighted_mean_over_rows(options, factors):
     factors = factors or [50 / 90, 50 / 57, 50 / 3]
     task = make(**options)
-    task.kind.choose_weights(RIGHT)
+    task.kind.read_train(RIGHT)
     weights = GENERATOR.uniform(size=50).astype(np.float32)
     smoothing = options.get("label_smoothing", 0.0)
     total = divisor = 0.0
@@ -134,7 +134,7 @@ def test_wrong_class_weights_are_refused(words, message):
 def test_balanced_weights_need_a_row_of_each_class():
     task = make(class_weights=("balanced",))
     with pytest.raises(ValueError, match="no row of train has 'rare'"):
-        task.kind.choose_weights(RIGHT[:-1])
+        task.kind.read_train(RIGHT[:-1])
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def expected_loss(logits, labels, weights, factors=(1, 1, 1), smoothing=0.0):
 )
 def test_the_loss_is_the_mean_of_the_decisions(options, factors):
     task = make(**options)
-    task.kind.choose_weights(RIGHT)
+    task.kind.read_train(RIGHT)
     weights = np.array([1.0] * 20 + [0.0] * 20)
     expected = expected_loss(
         LOGITS, RIGHT, weights, factors, options.get("label_smoothing", 0.0)

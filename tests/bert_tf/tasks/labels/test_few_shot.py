@@ -1,0 +1,184 @@
+"""few_shot.py: pairs of a batch, the solved head, in NumPy and scikit-learn."""
+
+import subprocess
+import sys
+import types
+
+import numpy as np
+import planted_data
+import pytest
+import run_processes
+import scipy.special
+import sklearn.linear_model
+import tensorflow as tf
+
+from bert_tf.tasks import losses
+from bert_tf.tasks.glue import Glue
+from bert_tf.tasks.labels import few_shot
+from bert_tf.tasks.labels.options import LabelledData
+from bert_tf.workflows import configs
+from tfrecords.tasks import glue_tables
+
+GENERATOR = np.random.default_rng(0)
+
+
+def make(num_labels=3, **options):
+    table = glue_tables.own_task(
+        "reviews",
+        files={},
+        text_columns=("text",),
+        labels=("bad", "good", "rare")[:num_labels],
+    )
+    return Glue(table, LabelledData(few_shot=True, **options))
+
+
+def head_of(vectors):
+    """Returns what `outputs` needs of a model: the vectors of a batch."""
+    return types.SimpleNamespace(
+        head_inputs=lambda batch, **kwargs: (None, tf.constant(vectors))
+    )
+
+
+def test_pairs_are_the_other_rows_and_their_cosines():
+    vectors = GENERATOR.normal(size=(5, 4)).astype(np.float32)
+    batch = {
+        "label_ids": tf.constant([0, 1, 0, 2, 0]),
+        "is_real_example": tf.constant([1.0, 1, 1, 1, 0]),
+    }
+    found = make().outputs(head_of(vectors), batch, None)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(found["similarities"], unit @ unit.T, atol=1e-6)
+    assert found["pairs"].numpy().tolist() == [
+        [-1, 0, 1, 0, -1],
+        [0, -1, 0, 0, -1],
+        [1, 0, -1, 0, -1],
+        [0, 0, 0, -1, -1],
+        [1, 0, 1, 0, -1],
+    ]
+    # That of the last row fills the batch.
+    (target,) = make().targets(batch).values()
+    assert target.weights.numpy().tolist() == [1, 1, 1, 1, 0]
+
+
+def test_the_loss_has_as_much_of_both_kinds_of_pairs_in_each_row():
+    similarities = GENERATOR.uniform(-1, 1, (4, 5)).astype(np.float32)
+    pairs = np.array(
+        [[-1, 0, 0, 0, 1], [1, -1, 1, 0, 0], [0, 0, -1, 0, 0], [-1] * 5]
+    )
+    weights = np.array([1.0, 2.0, 0.5, 1.0], np.float32)
+    total = 0.0
+    for row, kinds, weight in zip(similarities, pairs, weights, strict=True):
+        for kind in (0, 1):
+            errors = (row[kinds == kind].astype(float) - kind) ** 2
+            if len(errors):
+                total += weight * errors.mean() / 2
+    found = losses.of_pairs(
+        *map(tf.constant, (similarities, pairs, weights))
+    ).value()
+    assert float(found) == pytest.approx(total / 4.5, rel=1e-5)
+
+
+@pytest.mark.parametrize("num_labels", [2, 3])
+@pytest.mark.parametrize("given", [(), ("good:3",)])
+def test_the_head_is_the_logistic_regression_of_the_vectors(
+    tiny_config, num_labels, given
+):
+    task = make(num_labels, class_weights=given or None)
+    ids = np.arange(30) % num_labels
+    vectors = 3 * GENERATOR.normal(size=(30, tiny_config.hidden_size))
+    vectors[:, 0] += ids
+    vectors = vectors.astype(np.float32)
+    rows = GENERATOR.uniform(0.5, 2.0, 30).astype(np.float32)
+    task.kind.read_train(ids, rows)
+    model = task.build_model(tiny_config)
+    assert not model.head.trainable_weights and model.head.weights
+    task.solve_head(model, vectors)
+    length = np.sqrt((vectors**2).sum(-1).mean())
+    weights = rows * np.where(ids == 1, 3.0 if given else 1.0, 1.0)
+    expected = sklearn.linear_model.LogisticRegression(max_iter=1000).fit(
+        vectors / length, ids, weights
+    )
+    found = scipy.special.softmax(model.head(vectors).numpy(), axis=-1)
+    np.testing.assert_allclose(
+        found, expected.predict_proba(vectors / length), atol=1e-5
+    )
+
+
+def test_the_loss_of_dev_is_that_of_its_classes():
+    logits = GENERATOR.normal(size=(4, 3)).astype(np.float32)
+    ids = np.array([0, 1, 2, 0], np.int32)
+    task = make()
+    task.labels = {"dev": ids}
+    log_p = logits - scipy.special.logsumexp(logits, axis=-1, keepdims=True)
+    found = task.score("dev", {"logits": logits})
+    expected = -log_p[np.arange(4), ids].mean()
+    assert found["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_class_without_a_row_is_refused():
+    with pytest.raises(ValueError, match="no row of train has the label 'rar"):
+        make().kind.read_train(np.array([0, 1, 1]))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"train_batch_size": 1}, "--train_batch_size=1 and --grad"),
+        (
+            {"train_batch_size": 8, "gradient_accumulation_steps": 8},
+            "steps=8 there are none",
+        ),
+        ({"teacher": "runs/a"}, "--teacher=runs/a: the head of --few_shot"),
+        ({"ema_decay": 0.9}, "--ema_decay=0.9: the head of --few_shot"),
+    ],
+)
+def test_settings_that_leave_no_pairs_or_no_head_are_refused(words, message):
+    config = configs.FineTuningConfig(
+        do_train=True, output_dir="runs/b", **words
+    )
+    with pytest.raises(ValueError, match=message):
+        make().check_config(config)
+
+
+def test_label_smoothing_and_other_kinds_of_labels_are_refused():
+    with pytest.raises(ValueError, match="0.1 is for a head that is trained"):
+        make(label_smoothing=0.1)
+    table = glue_tables.own_task(
+        "stars", files={}, text_columns=("text",), labels=("score",)
+    )
+    with pytest.raises(
+        ValueError, match="one of several classes.*; stars is a"
+    ):
+        Glue(table, LabelledData(few_shot=True))
+
+
+def test_too_few_steps_are_named(caplog):
+    caplog.set_level("WARNING", logger="absl")
+    few_shot.check_steps(40)
+    assert not caplog.text
+    few_shot.check_steps(39)
+    assert "39 steps hardly change the vectors" in caplog.text
+
+
+@pytest.mark.slow
+def test_two_replicas_have_the_losses_of_one(tmp_path):
+    planted_data.write_glue(tmp_path)
+    run_processes.write_config(tmp_path)
+    found = []
+    for name, words in (
+        ("one", []),
+        ("two", ["--distribution_strategy=mirrored", "--virtual_devices=2"]),
+    ):
+        command = [sys.executable, "-m", "run_scripts.run_glue", "--do_train"]
+        command += ["--task_name=SST-2", f"--data_dir={tmp_path / 'SST-2'}"]
+        command += ["--few_shot", f"--vocab_file={run_processes.VOCAB_FILE}"]
+        command += [f"--bert_config_file={tmp_path / 'bert_config.json'}"]
+        command += ["--max_seq_length=16", "--train_batch_size=8"]
+        command += ["--num_train_epochs=4", "--learning_rate=1e-2"]
+        command += ["--log_every_steps=1", f"--output_dir={tmp_path / name}"]
+        subprocess.run([*command, *words], check=True)
+        found.append(run_processes.log_lines(tmp_path / name))
+    assert len(found[0]) > 3
+    for one, two in zip(*found, strict=True):
+        for name in ("loss", "gradient_norm"):
+            assert two[name] == pytest.approx(one[name], rel=1e-5)
