@@ -157,8 +157,8 @@ class BertConfig:
         2002.04745). The paper's BERT has post-LN.
       classifier_pooling: what a head of texts reads instead of the pooler's
         output, of the last layer: "mean" or "max" over the tokens, or "cls",
-        the vector at [CLS]; "" for the pooler, as in the paper. A sentence
-        model, whose vectors are means, has no trained pooler.
+        the vector at [CLS]; "" for the pooler, as in the paper. It is for
+        vectors that no loss has reached through the pooler.
 
     Raises:
       ValueError: if a value is out of its range.

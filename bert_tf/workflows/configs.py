@@ -3,11 +3,7 @@
 import dataclasses
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.config import (
-    CLASSIFIER_POOLING,
-    DISTILLATION_LOSSES,
-    LORA_TARGETS,
-)
+from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
 from bert_tf.training.config import MAX_SEED, TrainingConfig
 from tfrecords.options import (
     MAX_BATCH_SIZE,
@@ -238,15 +234,6 @@ class FineTuningConfig(
         "and head, as in section 5.1 of the paper; 0 for none. Default: as in "
         "the model's bert_config.json.",
         at_least=0,
-    )
-    classifier_pooling: str | None = option(
-        None,
-        "What the head of a text reads: pooler, that of BERT; or, of the "
-        "vectors of the last layer, their mean, their max, or cls, that of "
-        "[CLS]. Models of sentence-transformers have no trained pooler, and "
-        "learn much faster with mean. It is kept in bert_config.json; other "
-        "BERT code has only the pooler. Default: as in the model.",
-        choices=("pooler", *CLASSIFIER_POOLING),
     )
     records_dir: str | None = option(
         None,

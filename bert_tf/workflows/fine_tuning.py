@@ -317,41 +317,22 @@ def choose_config(
     """Returns the BertConfig of encoder and head.
 
     Raises:
-      ValueError: as in `initial_model.choose_config`; if `max_seq_length`
-        exceeds `max_position_embeddings`; or if pooling does not fit the task.
+      ValueError: as in `initial_model.choose_config`, or if `max_seq_length`
+        exceeds `max_position_embeddings`.
     """
     bert_config = initial_model.choose_config(config, vocab_size, source)
     if config.bilstm_units is not None:
         bert_config = dataclasses.replace(
             bert_config, bilstm_units=config.bilstm_units
         )
-    if config.classifier_pooling is not None:
-        bert_config = _with_pooling(
-            bert_config, config.classifier_pooling, task.metadata()["task"]
-        )
-    elif not config.do_train or bert_config.classifier_pooling:
-        pass  # As the model was trained.
-    elif task.solves_head:
+    if config.do_train and task.solves_head:
         bert_config = dataclasses.replace(
-            bert_config, classifier_pooling=_pooling_of(source)
+            bert_config,
+            classifier_pooling=bert_config.classifier_pooling
+            or _pooling_of(source),
         )
-    else:
-        _advise_pooling(bert_config, source, task.metadata()["task"])
     initial_model.check_length(config.max_seq_length, bert_config)
     return bert_config
-
-
-def _with_pooling(
-    bert_config: BertConfig, pooling: str, task: str
-) -> BertConfig:
-    if task not in contents.OF_TEXTS:
-        raise ValueError(
-            f"--classifier_pooling={pooling} is for heads that read one vector "
-            f"of a text ({', '.join(contents.OF_TEXTS)}); this is a task of "
-            f"{task}. Omit the flag."
-        )
-    pooling = "" if pooling == "pooler" else pooling
-    return dataclasses.replace(bert_config, classifier_pooling=pooling)
 
 
 def _pooling_of(source: Checkpoint | None) -> str:
@@ -361,21 +342,6 @@ def _pooling_of(source: Checkpoint | None) -> str:
     if len(modes) == 1 and modes[0] in CLASSIFIER_POOLING:
         return modes[0]
     return "mean"
-
-
-def _advise_pooling(
-    bert_config: BertConfig, source: Checkpoint | None, task: str
-) -> None:
-    """Logs that the pooler of a sentence model is not what its loss trained."""
-    embedding = source and source.sentence_embedding
-    if embedding and contents.reads_pooler(task, bert_config):
-        logging.warning(
-            "%s computes vectors by %s, and the head would read BERT's pooler, "
-            "which these did not train: --classifier_pooling=mean usually "
-            "learns much faster. Other BERT code has only the pooler.",
-            source.path(),
-            "+".join(embedding.pooling),
-        )
 
 
 def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:

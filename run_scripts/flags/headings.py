@@ -44,7 +44,6 @@ HEADINGS = {
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
         *("bilstm_units", "feature_layers", "lstm_units"),
-        "classifier_pooling",
         *("lora_rank", "lora_alpha", "lora_targets", "normalize"),
     ),
     "Training": (

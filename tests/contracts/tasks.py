@@ -500,7 +500,6 @@ TASKS = [
         )
         for name, words, untrained in (
             ("own table", [], ()),
-            ("pooled tokens", ["--classifier_pooling=max"], _POOLER),
             ("few shot", ["--few_shot"], _POOLER),
         )
     ),

@@ -42,9 +42,9 @@ class LabelOptions(Options):
         False,
         "For classes of 8 to 64 rows each, and a sentence model as "
         "--init_checkpoint: vectors of rows of a class become similar, and a "
-        "logistic regression on them is the head (Tunstall et al. 2022). Its "
-        "head reads the mean of the tokens' vectors unless "
-        "--classifier_pooling is given. It needs tens of epochs.",
+        "logistic regression on them is the head (Tunstall et al. 2022). It "
+        "needs 100 steps or more, and no dev rows. Other BERT code cannot read "
+        "the model, whose head does not read the pooler.",
     )
 
     def __post_init__(self):

@@ -152,7 +152,7 @@ def fine_tune(
 # Options for a trained encoder; each is None or False unless it was set.
 _FINE_TUNING_OPTIONS = (
     *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
-    *("precision", "remat", "use_one_hot_embeddings", "classifier_pooling"),
+    *("precision", "remat", "use_one_hot_embeddings"),
 )
 
 
