@@ -19,7 +19,7 @@ from bert_tf.tasks.task import Target
 
 _MAX_ITERATIONS = 1000  # Of the logistic regression; it needs tens.
 # Fewer hardly change the vectors of a sentence model.
-_FEW_STEPS = 40
+_FEW_STEPS = 50
 
 
 class FewShot(Classes):

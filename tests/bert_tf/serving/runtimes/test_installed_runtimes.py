@@ -116,6 +116,11 @@ def test_a_left_to_right_model(tmp_path, name):
     export_once(tmp_path, "classification", name, is_causal=True)
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_head_that_reads_pooled_tokens(tmp_path, name):
+    export_once(tmp_path, "classification", name, classifier_pooling="mean")
+
+
 def test_openvino_holds_an_lstm(tmp_path):
     export_once(tmp_path, "tagging", "openvino", bilstm_units=4)
 
