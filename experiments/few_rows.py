@@ -94,6 +94,19 @@ def tf_idf(train, dev) -> float:
     return float(np.mean(predicted == np.array([label for _, label in dev])))
 
 
+def score(way: str, folder: str, tables, train, dev) -> float:
+    """Returns the accuracy of a way to learn from the rows of train."""
+    if way == "tf_idf":
+        return tf_idf(train, dev)
+    words = [f"--learning_rate={_RATE.value}"]
+    epochs = 16 * _STEPS.value / len(train)
+    if way == "vectors":
+        words, epochs = ["--learning_rate=0"], 0
+    if way != "plain":
+        words.append("--few_shot")
+    return run(f"{folder}/{way}", tables, epochs, *words)
+
+
 def main(_):
     """Prints mean and standard deviation over the draws."""
     for name in _SETS.value:
@@ -111,22 +124,8 @@ def main(_):
                         for text, label in rows:
                             row = {"text": text, "label": label}
                             file.write(json.dumps(row) + "\n")
-                epochs = 16 * _STEPS.value / len(train)
-                rate = f"--learning_rate={_RATE.value}"
-                ways = {
-                    "tf_idf": lambda train=train: tf_idf(train, dev),
-                    "vectors": lambda f=folder, t=tables: run(
-                        f"{f}/vectors", t, 0, "--few_shot", "--learning_rate=0"
-                    ),
-                    "few_shot": lambda f=folder, t=tables, e=epochs: run(
-                        f"{f}/few_shot", t, e, "--few_shot", rate
-                    ),
-                    "plain": lambda f=folder, t=tables, e=epochs: run(
-                        f"{f}/plain", t, e, rate
-                    ),
-                }
                 for way in _WAYS.value:
-                    found[way].append(ways[way]())
+                    found[way].append(score(way, folder, tables, train, dev))
             for way, scores in found.items():
                 print(
                     f"{name}  {count} rows of each class  {way}  "

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import Kind, plain
+from bert_tf.serving.answers.kind import Box, Kind, plain
 from bert_tf.serving.answers.masks import POSITIONS, FillMask
 from tfrecords import schema
 
@@ -61,6 +61,10 @@ class PseudoLogLikelihood(Kind):
     options = ("within_word_masking",)
     known_by = ("score", "tokens", "log_probabilities")
     padded = ("tokens", "log_probabilities")
+    view = "score_tokens"
+    action = "Score"
+    hint = "How likely each WordPiece is, given all others of the text."
+    boxes = (Box("Text", 4, "The cat sat by the door."),)
 
     def set_options(self, options):
         """Sets `within_word_masking`."""

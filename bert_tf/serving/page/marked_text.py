@@ -5,7 +5,8 @@ file and in a page.
 """
 
 import html
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bert_tf.serving import attributions
@@ -148,6 +149,25 @@ def attributed(explanation: attributions.Explanation, most: float) -> str:
     ]
     legend = f"lowers {swatches[0]} to {swatches[1]} raises"
     return "\n".join([*parts, f'<p style="{_NOTE}">{legend}</p>'])
+
+
+def likely(tokens: Sequence[str], log_probabilities: Sequence[float]) -> str:
+    """Returns WordPieces, the less likely ones in darker orange.
+
+    Args:
+      tokens: T WordPieces.
+      log_probabilities: T natural logarithms.
+    """
+    most = max(map(abs, log_probabilities), default=0.0)
+    text, spans = "", []
+    for token, value in zip(tokens, log_probabilities, strict=True):
+        text += " " if text else ""
+        title = f"{value:.4f}, probability {math.exp(value):.4g}"
+        color = _shade(value, most)
+        spans.append(Span(len(text), len(text) + len(token), color, title))
+        text += token
+    legend = f"darker: less likely, down to {-most:.4g}"
+    return f'{mark(text, spans)}<p style="{_NOTE}">{legend}</p>'
 
 
 def _shade(value: float, most: float) -> str:

@@ -10,6 +10,8 @@ import numpy as np
 from bert_tf.serving import attributions, kinds
 from bert_tf.serving.answers import tags
 from bert_tf.serving.answers.kind import Box
+from bert_tf.serving.answers.likelihoods import PseudoLogLikelihood
+from bert_tf.serving.answers.masks import FillMask
 from bert_tf.serving.answers.vectors import SentenceEmbedding
 from bert_tf.serving.page import attention_maps, marked_text
 from bert_tf.serving.predictor import Predictor
@@ -64,7 +66,11 @@ class Views:
         except ValueError as error:  # A newly initialized head.
             self.warning = str(error)
         self.takes_pairs = takes_pairs(model)
-        self._explain = None
+        self._explain = self._likelihood = None
+        if self._predict.answers.name == FillMask.name:
+            self._likelihood = Predictor(
+                model, tokenizer, kind=PseudoLogLikelihood.name
+            )
         if self._predict.answers.is_explained:
             self._explain = attributions.Explainer(self._predict)
 
@@ -75,8 +81,10 @@ class Views:
             boxes = kind.boxes
             if kind.is_explained and not self.takes_pairs:
                 boxes = boxes[:1]
-            draw = getattr(self, kind.view)
-            found = [View(kind.view, kind.action, kind.hint, boxes, draw)]
+            found = [self._view(kind, boxes)]
+        if self._likelihood:
+            kind = self._likelihood.answers
+            found.append(self._view(kind, kind.boxes))
         compare = View(
             "compare",
             "Compare",
@@ -90,6 +98,11 @@ class Views:
         )
         return [*found, compare]
 
+    def _view(self, kind, boxes) -> View:
+        """Returns the view of a kind of answers."""
+        draw = getattr(self, kind.view)
+        return View(kind.view, kind.action, kind.hint, boxes, draw)
+
     def fill(self, text: str) -> str:
         """Returns the text with its masks filled, and candidates for each."""
         if MASK not in text:
@@ -102,6 +115,19 @@ class Views:
                 marked_text.bars((x.token, x.probability) for x in candidates)
             )
         return "\n".join([*parts, self._note_cut(text)])
+
+    def score_tokens(self, text: str) -> str:
+        """Returns the log-probability of each token, and of the text."""
+        _check_text(text)
+        found = self._likelihood(text)
+        return "\n".join(
+            [
+                f"<p>pseudo-log-likelihood <b>{found.score:.4g}</b>, "
+                f"pseudo-perplexity <b>{found.perplexity:.4g}</b></p>",
+                marked_text.likely(found.tokens, found.log_probabilities),
+                self._note_cut(text),
+            ]
+        )
 
     def classify(self, text: str, other: str = "") -> str:
         """Returns the label or score, and what each word adds to it."""

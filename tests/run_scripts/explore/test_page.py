@@ -37,7 +37,7 @@ HOSTILE = "<script>window.harm = 1</script><img src=x onerror=harm()> cat"
 TAGS = ["O", "B-PER", "I-PER"]
 # Task -> titles of the tabs.
 TABS = {
-    "pretraining": ["Fill the mask", "Compare", "Attention"],
+    "pretraining": ["Fill the mask", "Score", "Compare", "Attention"],
     "classification": ["Classify", "Compare", "Attention"],
     "spans": ["Answer", "Compare", "Attention"],
     "tagging": ["Entities", "Compare", "Attention"],
@@ -207,6 +207,16 @@ def test_masks_are_filled(browse, pages, eagerly):
         (x.token, x.probability) for x in candidates
     )
     assert "has no [MASK]" in page.ask("fill", "the cat").text
+
+
+def test_tokens_are_scored(browse, pages, eagerly):
+    page, text = browse("pretraining"), "the old cat"
+    page.tabs()["Score"].click()
+    result = page.ask("score_tokens", text)
+    kind = "pseudo_log_likelihood"
+    expected = predictor(pages, "pretraining", kind=kind)(text)
+    assert f"pseudo-perplexity {expected.perplexity:.4g}" in result.text
+    assert [token for token, _ in marks(result)] == [*expected.tokens]
 
 
 def marks(result):

@@ -10,7 +10,7 @@ import bert_tf
 from bert_tf.serving.page import attention_maps, views
 
 TITLES = {
-    "pretraining": ["Fill the mask", "Compare"],
+    "pretraining": ["Fill the mask", "Score", "Compare"],
     "classification": ["Classify", "Compare"],
     "multi_label": ["Label", "Compare"],
     "regression": ["Score", "Compare"],
@@ -100,6 +100,27 @@ def test_a_mask_is_drawn_as_one_token(load):
     attention, _ = load("pretraining").attend("the [MASK] cat", "")
     tokens = ["[CLS]", "the", "[MASK]", "cat", "[SEP]"]
     assert list(attention.tokens) == tokens
+
+
+def test_each_token_is_scored(load):
+    found = load("pretraining")
+    expected = bert_tf.Predictor(found.model, kind="pseudo_log_likelihood")(
+        "the old cat"
+    )
+    drawn = found.score_tokens("the old cat")
+    assert f"<b>{expected.score:.4g}</b>" in drawn
+    assert f"<b>{expected.perplexity:.4g}</b>" in drawn
+    titles = re.findall(r'title="([-.\d]+), probability ([.\de-]+)">', drawn)
+    assert [float(x) for x, _ in titles] == pytest.approx(
+        expected.log_probabilities, abs=1e-4
+    )
+    assert [float(x) for _, x in titles] == pytest.approx(
+        np.exp(expected.log_probabilities), rel=1e-3
+    )
+    shades = [float(x) for x in re.findall(r"rgba\(230,97,1,([.\d]+)\)", drawn)]
+    order = np.argsort(expected.log_probabilities)
+    assert np.argsort(-np.array(shades)).tolist() == order.tolist()
+    assert max(shades) == 0.6
 
 
 def test_a_left_to_right_model_is_compared_and_drawn(save):
