@@ -281,6 +281,7 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         *((name, config.get(name)) for name in _SIZES),
         *((name, metadata.get(name)) for name in vocab.RULES),
         ("max_seq_length", metadata.get("max_seq_length")),
+        (contents.PROMPTS, _named(metadata.get(contents.PROMPTS) or {})),
         ("converted from", _without_folders(metadata.get("source"))),
     ]
     values = dict(rows) | dict(facts.settings)
@@ -295,6 +296,11 @@ def _properties(facts: Facts) -> list[tuple[str, object]]:
         for name in set(_SIZES) - {"vocab_size"}:
             del values[name]
     return [(n, x) for n, x in values.items() if x not in (None, "", [])]
+
+
+def _named(prompts: Mapping[str, str]) -> str:
+    """Returns names and texts of prompts."""
+    return ", ".join(f"{name} {quoted(x)}" for name, x in prompts.items())
 
 
 def _without_folders(source: str | None) -> str | None:

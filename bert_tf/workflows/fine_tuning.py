@@ -395,9 +395,12 @@ def check_splits(task, config, splits: list[str]) -> None:
         has_split = any(split.startswith(kinds) for split in splits)
         if getattr(config, flag) and not has_split:
             existing = f"only {', '.join(splits)}" if splits else "none"
+            advice = "Add the file"
+            if flag == "do_eval" and hasattr(task.data, "dev_share"):
+                advice += ", hold out rows of train with --dev_share=0.1"
             raise ValueError(
                 f"--{flag} needs a {' or '.join(kinds)} file of {task.name}; "
-                f"there is {existing}. Add the file, or omit the flag."
+                f"there is {existing}. {advice}, or omit the flag."
             )
 
 

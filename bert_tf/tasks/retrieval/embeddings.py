@@ -32,6 +32,7 @@ from bert_tf.tasks.retrieval import prompts, ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
+from tfrecords.options import quoted
 from tfrecords.tasks.similarity import search_files, text_examples
 
 _NEVER = -1e9  # Logit of what is not compared.
@@ -214,7 +215,21 @@ class Embeddings(FineTuningTask):
         return {"in_batch": target}
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
-        """Writes missing records; returns the folder of each split."""
+        """Writes missing records; returns the folder of each split.
+
+        Raises:
+          ValueError: if a prompt leaves no token for texts.
+        """
+        for name in prompts.NAMES:
+            prompt = self.prompt_of(name)
+            tokens = tokenizer([prompt]).row_lengths().numpy()[0] + 2
+            if tokens >= max_seq_length:
+                raise ValueError(
+                    f"--{name}_prompt={quoted(prompt)} has {tokens} tokens "
+                    f"with [CLS] and [SEP], and --max_seq_length is "
+                    f"{max_seq_length}: nothing of a text would be read. Give "
+                    "a shorter prompt, or a larger length."
+                )
         return text_examples.make_records(
             self.data,
             output_dir,

@@ -244,6 +244,11 @@ def test_names_cannot_break_the_tables(card):
     data_of(text)
 
 
+def test_prompts_are_in_the_card(card):
+    text = card(metadata={"prompts": {"query": "find: ", "passage": ""}})
+    assert ("prompts", "query 'find: ', passage ''") in cells(text)
+
+
 def test_scores_that_are_no_numbers_are_left_to_the_text(card):
     text = card(results=RESULTS | {"dev": {"loss": math.nan, "accuracy": 1}})
     assert [x.metric_type for x in data_of(text).eval_results] == ["accuracy"]

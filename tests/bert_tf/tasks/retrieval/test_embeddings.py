@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import run_processes
 import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
@@ -13,6 +14,7 @@ from bert_tf.model.sentence_encoder import MAX_SCALE, BertSentenceEncoder
 from bert_tf.tasks.retrieval import embeddings
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.workflows.configs import FineTuningConfig
+from tfrecords.text.tokenizer import BertTokenizer
 
 CONFIG = BertConfig(
     vocab_size=40,
@@ -316,3 +318,14 @@ def test_prompts_are_the_models_or_those_given(table, entries, given, expected):
 def test_predictions_are_those_of_another_command(table):
     with pytest.raises(ValueError, match="--do_predict: bert-embed"):
         task(table, "a", "b").check_config(config(do_predict=True))
+
+
+def test_a_prompt_that_leaves_no_token_for_texts_is_refused(table, tmp_path):
+    prompt = "the cat sat on the mat"
+    own = task(table, "a", "b", query_prompt=prompt, dev_share=0.0)
+    own.use_source(None)
+    read = BertTokenizer(run_processes.VOCAB_FILE)
+    message = "--query_prompt='the cat sat on the mat' has .* a larger length"
+    with pytest.raises(ValueError, match=message):
+        own.make_records(read, str(tmp_path), 8)
+    assert own.make_records(read, str(tmp_path), 64)
