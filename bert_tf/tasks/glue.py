@@ -77,6 +77,8 @@ class Glue(FineTuningTask):
                 )
             kind = few_shot.FewShot
         self.solves_head = self.options.few_shot
+        if self.options.few_shot:
+            self.save_steps = few_shot.FEW_STEPS
         self.table = table
         self.kind = kind(table, self.options)
         self.name = table.name

@@ -183,6 +183,7 @@ class FineTuningTask(Task):
       solves_head: whether the head is not trained, but solved for, by
         `solve_head`; it then reads pooled tokens by default, see
         `BertConfig.classifier_pooling`.
+      save_steps: steps between checkpoints at least, unless they are given.
       best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
       prediction_splits: prefixes of split names; prediction needs a split with
@@ -193,6 +194,7 @@ class FineTuningTask(Task):
     max_seq_length = 128
     takes_rankings = False
     solves_head = False
+    save_steps = 1
     best_metric: str
     inputs = schema.ENCODER_INPUTS
     prediction_splits: tuple[str, ...] = ("test",)

@@ -320,23 +320,44 @@ def choose_config(
       ValueError: as in `initial_model.choose_config`, or if `max_seq_length`
         exceeds `max_position_embeddings`.
     """
-    bert_config = initial_model.choose_config(config, vocab_size, source)
+    given = initial_model.choose_config(config, vocab_size, source)
+    # What a head reads is chosen for each task.
+    bert_config = dataclasses.replace(given, classifier_pooling="")
     if config.bilstm_units is not None:
         bert_config = dataclasses.replace(
             bert_config, bilstm_units=config.bilstm_units
         )
-    if config.do_train and task.solves_head:
+    if task.metadata()["task"] in contents.OF_TEXTS:
+        pooling = _choose_pooling(task, config, given, source)
+        if task.solves_head and config.do_train and bert_config.bilstm_units:
+            raise ValueError(
+                f"--bilstm_units={bert_config.bilstm_units}: the head of "
+                "--few_shot reads pooled tokens, not a BiLSTM. Give "
+                "--bilstm_units=0."
+            )
         bert_config = dataclasses.replace(
             bert_config,
-            classifier_pooling=bert_config.classifier_pooling
-            or _pooling_of(source),
+            classifier_pooling="" if bert_config.bilstm_units else pooling,
         )
     initial_model.check_length(config.max_seq_length, bert_config)
     return bert_config
 
 
-def _pooling_of(source: Checkpoint | None) -> str:
-    """Returns how a sentence model pools, if a head can; otherwise mean."""
+def _choose_pooling(
+    task: FineTuningTask,
+    config: FineTuningConfig,
+    given: BertConfig,
+    source: Checkpoint | None,
+) -> str:
+    """Returns what the head of a text reads, see `BertConfig`.
+
+    A config that was given may not have it, where that of the model has.
+    """
+    own = source.config.classifier_pooling if source else ""
+    if not config.do_train:
+        return own
+    if given.classifier_pooling or own or not task.solves_head:
+        return given.classifier_pooling or own
     embedding = source and source.sentence_embedding
     modes = embedding.pooling if embedding else ()
     if len(modes) == 1 and modes[0] in CLASSIFIER_POOLING:
@@ -395,22 +416,31 @@ def check_splits(task, config, splits: list[str]) -> None:
         has_split = any(split.startswith(kinds) for split in splits)
         if getattr(config, flag) and not has_split:
             existing = f"only {', '.join(splits)}" if splits else "none"
-            advice = "Add the file"
-            if flag == "do_eval" and hasattr(task.data, "dev_share"):
-                advice += ", hold out rows of train with --dev_share=0.1"
+            advice = "Add the file, or omit the flag."
+            can_hold_out = "train" in splits and hasattr(task.data, "dev_share")
+            if flag == "do_eval" and can_hold_out:
+                advice += " --dev_share=0.1 holds out rows of train."
             raise ValueError(
                 f"--{flag} needs a {' or '.join(kinds)} file of {task.name}; "
-                f"there is {existing}. {advice}, or omit the flag."
+                f"there is {existing}. {advice}"
             )
 
 
-def compute_steps(config: FineTuningConfig, num_examples: int) -> Steps:
-    """Returns numbers of steps, for `num_train_epochs` and other settings."""
+def compute_steps(
+    config: FineTuningConfig, num_examples: int, save_steps: int = 1
+) -> Steps:
+    """Returns numbers of steps, for `num_train_epochs` and other settings.
+
+    Args:
+      config: settings of the run.
+      num_examples: rows of train.
+      save_steps: steps between checkpoints at least, unless they are given.
+    """
     # run_classifier.py: main.
     steps_per_epoch = num_examples / config.train_batch_size
     num_train_steps = max(1, int(steps_per_epoch * config.num_train_epochs))
     # By default a checkpoint per epoch, rounded up to complete calls.
-    calls = math.ceil(steps_per_epoch / config.steps_per_loop)
+    calls = math.ceil(max(steps_per_epoch, save_steps) / config.steps_per_loop)
     return Steps(
         num_train_steps,
         int(num_train_steps * config.warmup_proportion),
@@ -599,7 +629,7 @@ def _train(
     split, task, teacher = run.splits["train"], run.task, {}
     if run.teacher:
         task, teacher = run.teacher.with_losses(task), run.teacher.settings()
-    steps = compute_steps(config, len(split))
+    steps = compute_steps(config, len(split), run.task.save_steps)
     settings = (
         {
             "task": run.task.name,

@@ -9,7 +9,6 @@ vector, C classes.
 """
 
 import numpy as np
-import sklearn.linear_model
 import tensorflow as tf
 from absl import logging
 
@@ -19,7 +18,7 @@ from bert_tf.tasks.task import Target
 
 _MAX_ITERATIONS = 1000  # Of the logistic regression; it needs tens.
 # Fewer hardly change the vectors of a sentence model.
-_FEW_STEPS = 50
+FEW_STEPS = 50
 
 
 class FewShot(Classes):
@@ -52,8 +51,8 @@ class FewShot(Classes):
         """Returns `similarities` [B, R] float32 and `pairs` [B, R] int32.
 
         Similarities are cosines of the vectors that the head reads. A pair is
-        1 if its rows have the same class, 0 if not, and -1 if they are the same
-        row, or one fills the batch.
+        1 if its rows have the same class, 0 if not, and -1 if they have the
+        same text, or one fills the batch.
         """
         _, vectors = model.head_inputs(
             batch, training=True, dropout_key=dropout_key
@@ -63,18 +62,19 @@ class FewShot(Classes):
             "vectors": vectors,
             "labels": batch[self.feature],
             "is_real": batch["is_real_example"],
+            "ids": batch["input_word_ids"],
         }
         others, replica = own, tf.distribute.get_replica_context()
         if replica.num_replicas_in_sync > 1:
             others = {n: replica.all_gather(x, axis=0) for n, x in own.items()}
         similarities = tf.matmul(vectors, others["vectors"], transpose_b=True)
         is_same = own["labels"][:, None] == others["labels"][None]
-        rows = tf.range(tf.shape(vectors)[0])
-        rows += replica.replica_id_in_sync_group * tf.shape(vectors)[0]
-        is_row = rows[:, None] == tf.range(tf.shape(similarities)[1])
-        pairs = tf.where(
-            is_row | (others["is_real"] == 0), -1, tf.cast(is_same, tf.int32)
+        # The row itself, and copies of it in a batch of more than an epoch.
+        is_copy = tf.reduce_all(
+            own["ids"][:, None] == others["ids"][None], axis=-1
         )
+        is_none = is_copy | (others["is_real"] == 0)
+        pairs = tf.where(is_none, -1, tf.cast(is_same, tf.int32))
         return {"similarities": similarities, "pairs": pairs}
 
     def training_targets(self, batch, weights):
@@ -120,6 +120,8 @@ class FewShot(Classes):
           model: a BertClassifier.
           vectors: [N, H] float32, what its head reads of each row.
         """
+        import sklearn.linear_model  # Its 0.2 s are for those who need it.
+
         # Divided by their length, so that regularization does not depend on it.
         length = np.sqrt(np.mean(np.sum(np.square(vectors), axis=-1)))
         fitted = sklearn.linear_model.LogisticRegression(
@@ -134,35 +136,46 @@ class FewShot(Classes):
 
 
 def check_run(config) -> None:
-    """Raises ValueError for settings that leave no pairs, or no head.
+    """Raises ValueError for settings that pairs or head cannot have.
 
     Args:
       config: a FineTuningConfig.
     """
-    rows = config.train_batch_size // config.gradient_accumulation_steps
-    if config.do_train and rows < 2:
+    if not config.do_train:
+        return
+    if config.train_batch_size < 2:
         raise ValueError(
-            f"--few_shot learns from pairs of the rows of a batch; with "
-            f"--train_batch_size={config.train_batch_size} and "
-            "--gradient_accumulation_steps="
-            f"{config.gradient_accumulation_steps} there are none. Choose "
-            "a larger batch."
+            f"--train_batch_size={config.train_batch_size}: --few_shot learns "
+            "from pairs of the rows of a batch, of which there are none. "
+            "Choose a larger batch."
         )
-    for name in ("teacher", "ema_decay"):
-        if value := getattr(config, name):
+    for name, value, reason in (
+        (
+            "gradient_accumulation_steps",
+            config.gradient_accumulation_steps - 1,
+            "each part of a batch would only have its own pairs",
+        ),
+        ("teacher", config.teacher, "a teacher trains the head by gradients"),
+        (
+            "ema_decay",
+            config.ema_decay,
+            "the head is solved for the last weights, not for their averages",
+        ),
+    ):
+        if value:
             raise ValueError(
-                f"--{name}={value}: the head of --few_shot is solved for, "
-                "not trained, and cannot have it. Omit one of the two."
+                f"--{name}={getattr(config, name)} with --few_shot: {reason}. "
+                "Omit one of the two."
             )
 
 
 def check_steps(num_steps: int) -> None:
     """Logs that a run is too short to change the vectors."""
-    if num_steps < _FEW_STEPS:
+    if num_steps < FEW_STEPS:
         logging.warning(
             "--few_shot: %d steps hardly change the vectors, of which the "
             "head alone learns the classes; %d or more are usual: raise "
             "--num_train_epochs, or lower --train_batch_size.",
             num_steps,
-            2 * _FEW_STEPS,
+            2 * FEW_STEPS,
         )

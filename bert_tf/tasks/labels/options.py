@@ -42,9 +42,10 @@ class LabelOptions(Options):
         False,
         "For classes of 8 to 64 rows each, and a sentence model as "
         "--init_checkpoint: vectors of rows of a class become similar, and a "
-        "logistic regression on them is the head (Tunstall et al. 2022). It "
-        "needs 100 steps or more, and no dev rows (--dev_share=0). Other BERT "
-        "code cannot read the model, whose head does not read the pooler.",
+        "logistic regression on them is the head (Tunstall et al. 2022). Train "
+        "for 100 steps or more. Dev rows are not needed: --dev_share=0 trains "
+        "on all rows. Other BERT code cannot read the model, whose head does "
+        "not read the pooler.",
     )
 
     def __post_init__(self):

@@ -262,7 +262,10 @@ def _choose_config(
     """
     if vocabulary:
         vocab_size = len(vocabulary.entries())
-    bert_config = initial_model.choose_config(config, vocab_size, source)
+    bert_config = dataclasses.replace(
+        initial_model.choose_config(config, vocab_size, source),
+        classifier_pooling="",  # Of a head that is not trained here.
+    )
     is_causal = bert_config.is_causal
     if config.objective:
         is_causal = config.objective == "left_to_right"

@@ -1,7 +1,9 @@
 """few_shot.py: pairs of a batch, the solved head, in NumPy and scikit-learn."""
 
+import dataclasses
 import subprocess
 import sys
+import tempfile
 import types
 
 import numpy as np
@@ -12,11 +14,12 @@ import scipy.special
 import sklearn.linear_model
 import tensorflow as tf
 
+from bert_tf.model.sentence_embedding import SentenceEmbedding
 from bert_tf.tasks import losses
 from bert_tf.tasks.glue import Glue
 from bert_tf.tasks.labels import few_shot
 from bert_tf.tasks.labels.options import LabelledData
-from bert_tf.workflows import configs
+from bert_tf.workflows import configs, fine_tuning, trials
 from tfrecords.tasks import glue_tables
 
 GENERATOR = np.random.default_rng(0)
@@ -44,6 +47,7 @@ def test_pairs_are_the_other_rows_and_their_cosines():
     batch = {
         "label_ids": tf.constant([0, 1, 0, 2, 0]),
         "is_real_example": tf.constant([1.0, 1, 1, 1, 0]),
+        "input_word_ids": tf.constant([[2, 5], [2, 6], [2, 7], [3, 6], [3, 5]]),
     }
     found = make().outputs(head_of(vectors), batch, None)
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -55,6 +59,17 @@ def test_pairs_are_the_other_rows_and_their_cosines():
         [0, 0, 0, -1, -1],
         [1, 0, 1, 0, -1],
     ]
+    # A copy of the first row.
+    ids = tf.constant([[2, 5], [2, 6], [2, 5], [3, 6], [3, 5]])
+    copied = (
+        make()
+        .outputs(head_of(vectors), batch | {"input_word_ids": ids}, None)[
+            "pairs"
+        ]
+        .numpy()
+    )
+    assert copied[0].tolist() == [-1, 0, -1, 0, -1]
+    assert copied[2].tolist() == [-1, 0, -1, 0, -1]
     # That of the last row fills the batch.
     (target,) = make().targets(batch).values()
     assert target.weights.numpy().tolist() == [1, 1, 1, 1, 0]
@@ -123,16 +138,16 @@ def test_a_class_without_a_row_is_refused():
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"train_batch_size": 1}, "--train_batch_size=1 and --grad"),
+        ({"train_batch_size": 1}, "--train_batch_size=1: --few_shot learns"),
         (
-            {"train_batch_size": 8, "gradient_accumulation_steps": 8},
-            "steps=8 there are none",
+            {"train_batch_size": 8, "gradient_accumulation_steps": 2},
+            "steps=2 with --few_shot: each part",
         ),
-        ({"teacher": "runs/a"}, "--teacher=runs/a: the head of --few_shot"),
-        ({"ema_decay": 0.9}, "--ema_decay=0.9: the head of --few_shot"),
+        ({"teacher": "runs/a"}, "--teacher=runs/a with --few_shot: a teacher"),
+        ({"ema_decay": 0.9}, "--ema_decay=0.9 with --few_shot: the head is"),
     ],
 )
-def test_settings_that_leave_no_pairs_or_no_head_are_refused(words, message):
+def test_settings_that_pairs_or_head_cannot_have_are_refused(words, message):
     config = configs.FineTuningConfig(
         do_train=True, output_dir="runs/b", **words
     )
@@ -158,6 +173,84 @@ def test_too_few_steps_are_named(caplog):
     assert not caplog.text
     few_shot.check_steps(49)
     assert "49 steps hardly change the vectors" in caplog.text
+
+
+def config_of(tiny_config, source=None, task=None, **options):
+    """Returns the config of a run; `source` is the config of its model."""
+    given = options.pop("given", tiny_config)
+    with tempfile.TemporaryDirectory() as folder:
+        given.to_json_file(f"{folder}/bert_config.json")
+        config = configs.FineTuningConfig(
+            output_dir="runs/b",
+            bert_config_file=f"{folder}/bert_config.json",
+            max_seq_length=8,
+            **options,
+        )
+        return fine_tuning.choose_config(
+            task or make(), config, tiny_config.vocab_size, source
+        )
+
+
+def model_of(config, *pooling):
+    steps = SentenceEmbedding(pooling) if pooling else None
+    return types.SimpleNamespace(config=config, sentence_embedding=steps)
+
+
+def test_the_head_pools_as_its_model_does_in_training_and_later(tiny_config):
+    train = {"do_train": True}
+    for source, expected in (
+        (None, "mean"),
+        (model_of(tiny_config), "mean"),
+        (model_of(tiny_config, "max"), "max"),
+        (model_of(tiny_config, "weightedmean"), "mean"),
+        (model_of(tiny_config, "max", "mean"), "mean"),
+    ):
+        found = config_of(tiny_config, source, **train)
+        assert found.classifier_pooling == expected
+    # A run that resumes, and one that is evaluated, with another config file.
+    own = model_of(dataclasses.replace(tiny_config, classifier_pooling="max"))
+    for task in (make(), Glue(make().table)):
+        for goal in (train, {"do_eval": True}):
+            found = config_of(tiny_config, own, task, **goal)
+            assert found.classifier_pooling == "max"
+    plain = model_of(tiny_config)
+    found = config_of(tiny_config, plain, given=own.config, do_eval=True)
+    assert not found.classifier_pooling
+
+
+def test_other_heads_do_not_have_the_pooling_of_a_model(tiny_config):
+    pooled = dataclasses.replace(tiny_config, classifier_pooling="max")
+    tags = types.SimpleNamespace(metadata=lambda: {"task": "tagging"})
+    found = config_of(tiny_config, model_of(pooled), tags, do_train=True)
+    assert not found.classifier_pooling
+    plain = Glue(make().table)
+    units = {"do_train": True, "bilstm_units": 3}
+    found = config_of(tiny_config, model_of(pooled), plain, **units)
+    assert (found.bilstm_units, found.classifier_pooling) == (3, "")
+    with pytest.raises(ValueError, match="=3: the head of --few_shot reads"):
+        config_of(tiny_config, model_of(pooled), **units)
+
+
+def test_a_grid_of_few_epochs_is_refused():
+    config = configs.TrialsConfig(
+        output_dir="runs/b", grid="paper", do_train=True, do_eval=True
+    )
+    with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
+        trials.fine_tune(make(), config, "run_glue")
+
+
+def test_checkpoints_are_fifty_steps_apart_unless_they_are_given():
+    settings = {"output_dir": "runs/b", "train_batch_size": 8}
+    config = configs.FineTuningConfig(**settings, num_train_epochs=100)
+    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
+    assert steps[:1] + steps[2:] == (100, 50)
+    assert fine_tuning.compute_steps(config, 8).save_checkpoints_steps == 1
+    config = dataclasses.replace(config, steps_per_loop=20)
+    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
+    assert steps.save_checkpoints_steps == 60
+    config = dataclasses.replace(config, save_checkpoints_steps=20)
+    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
+    assert steps.save_checkpoints_steps == 20
 
 
 @pytest.mark.slow
