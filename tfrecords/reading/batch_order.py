@@ -45,6 +45,7 @@ class TrainingOrder:
       lengths: [N] int, tokens of each record; required for `bucket_lengths`.
       bucket_lengths: static lengths to cut batches to; a batch that is longer
         than all of them has length `max_seq_length`.
+      window_batches: batches in a window, see `choose_window`.
       num_batches: number of batches in the complete run. The last window ends
         there, so that a run sees the same examples with buckets and without.
         Later batches belong to additional windows. None if the run has no end.
@@ -62,6 +63,7 @@ class TrainingOrder:
         max_seq_length: int,
         lengths: np.ndarray | None = None,
         bucket_lengths: Sequence[int] = (),
+        window_batches: int = WINDOW_BATCHES,
         num_batches: int | None = None,
     ):
         self.num_records = num_records
@@ -73,9 +75,7 @@ class TrainingOrder:
         self._static_lengths = static_lengths(bucket_lengths, max_seq_length)
         self._has_buckets = len(self._static_lengths) > 1
         # Without buckets, a batch does not depend on others.
-        part = num_records // (_WINDOWS_PER_EPOCH * batch_size)
-        size = min(max(part, 1), WINDOW_BATCHES)
-        self._size = size if self._has_buckets else 1
+        self._size = window_batches if self._has_buckets else 1
         # More batches than any run has.
         self._end = 1 << 40 if num_batches is None else num_batches
 
@@ -171,6 +171,12 @@ class TrainingOrder:
             tf.gather(indices, by_length),
             lengths,
         )
+
+
+def choose_window(num_records: int, batch_size: int) -> int:
+    """Returns the number of batches in a window, for a run that begins."""
+    part = num_records // (_WINDOWS_PER_EPOCH * batch_size)
+    return min(max(part, 1), WINDOW_BATCHES)
 
 
 class EvaluationParts(NamedTuple):

@@ -36,6 +36,7 @@ def training_batches(
     local_replicas: int = 1,
     vocab_size: int | None = None,
     bucket_lengths: Sequence[int] = (),
+    window_batches: int = batch_order.WINDOW_BATCHES,
     num_batches: int | None = None,
     input_mode: str = "python",
 ) -> tf.data.Dataset:
@@ -63,6 +64,7 @@ def training_batches(
         batches, see `batch_order`, are sorted by length, and each batch is cut
         to the smallest of them that fits, or to max_seq_length.
         `static_lengths.choose` finds good ones.
+      window_batches: batches in a window, see `batch_order.choose_window`.
       num_batches: number of batches in the complete run. If given, a run sees
         the same examples with buckets as without; the dataset is endless.
       input_mode: how records are read: "python", or "stream", by TensorFlow
@@ -84,7 +86,9 @@ def training_batches(
     _check_not_empty(records, batch_size)
     _check_replicas(batch_size, replicas, first_replica, local_replicas)
     order = _order(
-        records, sizes, batch_size, seed, bucket_lengths, num_batches
+        *(records, sizes, batch_size, seed, bucket_lengths),
+        window_batches,
+        num_batches,
     )
     source = _source(
         records,
@@ -111,6 +115,7 @@ def describe_batch(
     batch_size: int,
     seed: int,
     bucket_lengths: Sequence[int] = (),
+    window_batches: int = batch_order.WINDOW_BATCHES,
     num_batches: int | None = None,
 ) -> str:
     """Returns the origin of a batch of `training_batches`, for messages.
@@ -121,7 +126,9 @@ def describe_batch(
     The arguments are those of `training_batches`; `number` counts from 0.
     """
     order = _order(
-        records, sizes, batch_size, seed, bucket_lengths, num_batches
+        *(records, sizes, batch_size, seed, bucket_lengths),
+        window_batches,
+        num_batches,
     )
     batch = order.batch(number)
     epochs = batch.positions.numpy() // len(records) + 1
@@ -241,7 +248,15 @@ def _source(records, schema, sizes, *, vocab_size, is_cut, seed, input_mode):
     )
 
 
-def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
+def _order(
+    records,
+    sizes,
+    batch_size,
+    seed,
+    bucket_lengths,
+    window_batches,
+    num_batches,
+):
     lengths = None
     if bucket_lengths:
         lengths = static_lengths.read(records, sizes[batch_features.SEQUENCE])
@@ -252,6 +267,7 @@ def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
         max_seq_length=sizes[batch_features.SEQUENCE],
         lengths=lengths,
         bucket_lengths=bucket_lengths,
+        window_batches=window_batches,
         num_batches=num_batches,
     )
 

@@ -40,8 +40,8 @@ class LabelOptions(Options):
 
     few_shot: bool = option(
         False,
-        "For classes of 8 to 64 rows each, and a sentence model as "
-        "--init_checkpoint: vectors of rows of a class become similar, and a "
+        "For classes of 8 to 64 rows each, with a sentence model as "
+        "--init_checkpoint. Vectors of rows of a class become similar, and a "
         "logistic regression on them is the head (Tunstall et al. 2022). Train "
         "for 100 steps or more. Dev rows are not needed: --dev_share=0 trains "
         "on all rows. Other BERT code cannot read the model, whose head does "

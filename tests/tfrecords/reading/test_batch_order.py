@@ -7,7 +7,7 @@ import pytest
 
 from tfrecords.reading import batch_order
 
-RECORDS = 1050  # Of which batches of 4 have whole windows.
+RECORDS = 50
 LENGTHS = np.random.default_rng(0).integers(1, 33, RECORDS)
 
 
@@ -108,11 +108,13 @@ def test_copies_of_a_record_do_not_share_a_batch_because_of_their_length(
         max_seq_length=32,
         lengths=np.arange(1, count + 1) % 32,
         bucket_lengths=(16, 8),
+        window_batches=batch_order.choose_window(count, 4),
     )
     found = [np.bincount(x.indices).max() for x in batches(few, 0, 200)]
     assert max(found) <= most
     if count >= 64:
         assert np.mean(found) < 1.2
+    assert batch_order.choose_window(10**6, 32) == 64
 
 
 def test_a_batch_has_the_smallest_length_that_holds_it():
@@ -168,9 +170,8 @@ def test_no_generated_code_is_left_in_tmpdir(tmp_path, monkeypatch):
 
 
 def evaluation_parts(**changes):
-    lengths = LENGTHS[:50]
-    settings = {"batch_size": 4, "max_seq_length": 32, "lengths": lengths}
-    return batch_order.evaluation_parts(50, **(settings | changes))
+    settings = {"batch_size": 4, "max_seq_length": 32, "lengths": LENGTHS}
+    return batch_order.evaluation_parts(RECORDS, **(settings | changes))
 
 
 def rows_of(parts):
@@ -185,7 +186,7 @@ def rows_of(parts):
 @pytest.mark.parametrize("replicas", [2, 3, 4, 16])
 def test_replicas_evaluate_the_batches_of_one_in_turn(replicas, bucket_lengths):
     one = evaluation_parts(bucket_lengths=bucket_lengths)
-    assert sorted(sum(rows_of(one), ())) == list(range(50))
+    assert sorted(sum(rows_of(one), ())) == list(range(RECORDS))
     assert one.indices.shape == (13, 4)  # The last batch has two records.
     given = {"replicas": replicas, "bucket_lengths": bucket_lengths}
     together = evaluation_parts(**given, local_replicas=replicas)
