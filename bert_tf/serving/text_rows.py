@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
-from tfrecords.options import Options, option, quoted, shortened
+from tfrecords.options import Options, option, quoted
 from tfrecords.tables import table_files
 from tfrecords.text import text_files
 
@@ -427,8 +427,8 @@ class ColumnParser:
             if column not in names:
                 raise ValueError(
                     f"{where} has no column {column!r}; the header has "
-                    f"{shortened(', '.join(names), 300)}. Give one of these, "
-                    "or, for a file without a header, indices from 0."
+                    f"{table_files.listed(names)}. Give one of these, or, for "
+                    "a file without a header, indices from 0."
                 )
         text_files.check_unique(self.columns, names, where)
         return [names.index(column) for column in self.columns]
