@@ -86,7 +86,9 @@ _IGNORED_KEYS = frozenset(
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
 _KEYS_OF_OURS = (
-    *("is_causal", "bilstm_units", "norm_first"),
+    "is_causal",
+    "bilstm_units",
+    "norm_first",
     "classifier_pooling",
 )
 # How a head reads the tokens of a text, see `classifier_pooling`.

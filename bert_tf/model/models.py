@@ -6,7 +6,8 @@ Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf.model import encoder, heads, layers, sentence_embedding
+from bert_tf.model import encoder, heads, layers
+from bert_tf.model.sentence_embedding import SentenceEmbedding
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -183,8 +184,7 @@ class _FineTunedModel(encoder.ConfiguredModel):
         if self.bilstm:
             return self.bilstm(hidden, mask)
         if mode := self.config.classifier_pooling:
-            states = tf.cast(hidden, tf.float32)
-            return hidden, sentence_embedding.pool(states, mask, mode)
+            return hidden, SentenceEmbedding((mode,))(hidden, mask)
         return hidden, outputs.pooled_output
 
     def score_text(

@@ -95,7 +95,7 @@ class SentenceEmbedding:
             two, and 0 for padding after them.
         """
         hidden = tf.cast(hidden, tf.float32)
-        pooled = [pool(hidden, input_mask, mode) for mode in self.pooling]
+        pooled = [_pool(hidden, input_mask, mode) for mode in self.pooling]
         x = tf.concat(pooled, axis=-1)  # [N, P D]
         for step in self.steps:
             x = step(x)
@@ -135,8 +135,8 @@ class SentenceEmbedding:
         return tensors
 
 
-def pool(hidden: tf.Tensor, input_mask: tf.Tensor, mode: str) -> tf.Tensor:
-    """Returns [N, D] for hidden states [N, s, D] float32, by a mode.
+def _pool(hidden: tf.Tensor, input_mask: tf.Tensor, mode: str) -> tf.Tensor:
+    """Returns [N, D] for hidden states [N, s, D] float32.
 
     Sums are products and reductions, not einsum or matmul: LiteRT lacks the
     first, and quantization would change the second.

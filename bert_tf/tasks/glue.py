@@ -53,6 +53,8 @@ class Glue(FineTuningTask):
         self.options = data
         if not isinstance(data, LabelOptions):
             self.options = LabelOptions()
+        self.solves_head = self.options.few_shot
+        self.save_steps = few_shot.FEW_STEPS if self.solves_head else 1
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] or [N, C].
         self.sources: dict[str, str] = {}  # Split -> name of its file.
         self.test_splits = ()
@@ -76,9 +78,6 @@ class Glue(FineTuningTask):
                     f"{table.name} is a task of {kind.task}. Omit the flag."
                 )
             kind = few_shot.FewShot
-        self.solves_head = self.options.few_shot
-        if self.options.few_shot:
-            self.save_steps = few_shot.FEW_STEPS
         self.table = table
         self.kind = kind(table, self.options)
         self.name = table.name

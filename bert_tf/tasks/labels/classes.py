@@ -37,18 +37,24 @@ class Classes(LabelKind):
 
     def targets(self, batch, weights):
         """Returns the class of each row."""
-        ids, of_classes = batch["label_ids"], weights
         loss = losses.cross_entropy
-        if self.weights is not None:
-            of_classes = weights * tf.gather(tf.constant(self.weights), ids)
         if self.options.label_smoothing:
             loss = functools.partial(
                 loss, label_smoothing=self.options.label_smoothing
             )
         target = Target(
-            "logits", ids, of_classes, loss, accuracy_name="accuracy"
+            *("logits", batch["label_ids"], self.weighted(batch, weights)),
+            loss,
+            accuracy_name="accuracy",
         )
         return {"classification": target._replace(accuracy_weights=weights)}
+
+    def weighted(self, batch, weights):
+        """Returns the weights of rows times those of their classes, [B]."""
+        if self.weights is None:
+            return weights
+        ids = batch[self.feature]
+        return weights * tf.gather(tf.constant(self.weights), ids)
 
     def balanced_weights(self, train_labels):
         """Returns those of scikit-learn's `compute_class_weight`."""

@@ -14,6 +14,7 @@ from absl import logging
 
 from bert_tf.tasks import losses
 from bert_tf.tasks.labels.classes import Classes
+from bert_tf.tasks.retrieval import in_batch
 from bert_tf.tasks.task import Target
 
 _MAX_ITERATIONS = 1000  # Of the logistic regression; it needs tens.
@@ -64,24 +65,18 @@ class FewShot(Classes):
             "is_real": batch["is_real_example"],
             "ids": batch["input_word_ids"],
         }
-        others, replica = own, tf.distribute.get_replica_context()
-        if replica.num_replicas_in_sync > 1:
-            others = {n: replica.all_gather(x, axis=0) for n, x in own.items()}
+        others = in_batch.gathered(own)
         similarities = tf.matmul(vectors, others["vectors"], transpose_b=True)
         is_same = own["labels"][:, None] == others["labels"][None]
         # The row itself, and copies of it in a batch of more than an epoch.
-        is_copy = tf.reduce_all(
-            own["ids"][:, None] == others["ids"][None], axis=-1
-        )
+        is_copy = in_batch.equal_texts(own["ids"], others["ids"])
         is_none = is_copy | (others["is_real"] == 0)
         pairs = tf.where(is_none, -1, tf.cast(is_same, tf.int32))
         return {"similarities": similarities, "pairs": pairs}
 
     def training_targets(self, batch, weights):
         """Returns the pairs of each row."""
-        if self.weights is not None:
-            ids = batch[self.feature]
-            weights = weights * tf.gather(tf.constant(self.weights), ids)
+        weights = self.weighted(batch, weights)
         target = Target("similarities", "pairs", weights, losses.of_pairs)
         return {"pairs": target}
 
@@ -173,8 +168,8 @@ def check_steps(num_steps: int) -> None:
     """Logs that a run is too short to change the vectors."""
     if num_steps < FEW_STEPS:
         logging.warning(
-            "--few_shot: %d steps hardly change the vectors, of which the "
-            "head alone learns the classes; %d or more are usual: raise "
+            "--few_shot: %d steps hardly change the vectors, so that only the "
+            "head learns the classes; %d or more are usual: raise "
             "--num_train_epochs, or lower --train_batch_size.",
             num_steps,
             2 * FEW_STEPS,

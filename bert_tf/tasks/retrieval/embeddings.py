@@ -28,7 +28,7 @@ import tensorflow as tf
 from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
 from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.retrieval import prompts, ranking
+from bert_tf.tasks.retrieval import in_batch, prompts, ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
@@ -361,31 +361,27 @@ def in_batch_similarities(
     replica = tf.distribute.get_replica_context()
     first = replica.replica_id_in_sync_group * tf.constant(rows)
     own = {"vectors": vectors[:, 1:], "ids": ids, "is_real": is_real}
-    everywhere = own
-    if replica.num_replicas_in_sync > 1:
-        everywhere = {
-            name: replica.all_gather(x, axis=0) for name, x in own.items()
-        }
+    everywhere = in_batch.gathered(own)
     candidates = everywhere["vectors"]
     candidates = tf.reshape(candidates, [-1, vectors.shape[-1]])  # [R K, E]
     logits = scale * tf.matmul(vectors[:, 0], candidates, transpose_b=True)
     others = everywhere["ids"]
-    is_known = _equal(ids[:, 1], tf.reshape(others[:, 1:], [-1, ids.shape[2]]))
+    is_known = in_batch.equal_texts(
+        ids[:, 1], tf.reshape(others[:, 1:], [-1, ids.shape[2]])
+    )
     if not are_copies:
         # Second texts of rows with the same first text.
         is_second = tf.one_hot(0, texts - 1, True, False, dtype=tf.bool)
-        is_same = _equal(ids[:, 0], others[:, 0])[:, :, None] & is_second
+        is_same = (
+            in_batch.equal_texts(ids[:, 0], others[:, 0])[:, :, None]
+            & is_second
+        )
         is_known |= tf.reshape(is_same, [rows, -1])
     labels = (first + tf.range(rows)) * (texts - 1)
     is_own = tf.range(tf.shape(candidates)[0]) == labels[:, None]
     is_row = tf.repeat(everywhere["is_real"] > 0, texts - 1)
     logits = tf.where(is_own | (is_row & ~is_known), logits, _NEVER)
     return {"similarity_logits": logits, "similarity_labels": labels}
-
-
-def _equal(a: tf.Tensor, b: tf.Tensor) -> tf.Tensor:
-    """Returns [n, m] bool, which rows of [n, S] and [m, S] are equal."""
-    return tf.reduce_all(a[:, None] == b[None], axis=-1)
 
 
 def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:

@@ -231,12 +231,23 @@ def test_other_heads_do_not_have_the_pooling_of_a_model(tiny_config):
         config_of(tiny_config, model_of(pooled), **units)
 
 
-def test_a_grid_of_few_epochs_is_refused():
+def test_a_grid_of_few_epochs_is_refused(tmp_path):
     config = configs.TrialsConfig(
         output_dir="runs/b", grid="paper", do_train=True, do_eval=True
     )
     with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
         trials.fine_tune(make(), config, "run_glue")
+    # Before labels are collected from the table, too.
+    (tmp_path / "a.tsv").write_text("text\tlabel\nwarm\tgood\ndull\tbad\n")
+    data = LabelledData(
+        few_shot=True,
+        train_file=str(tmp_path / "a.tsv"),
+        text_column=("text",),
+    )
+    collected = Glue.from_data(data)
+    assert collected.solves_head
+    with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
+        trials.fine_tune(collected, config, "run_glue")
 
 
 def test_checkpoints_are_fifty_steps_apart_unless_they_are_given():
