@@ -13,9 +13,12 @@ from bert_tf.model.sentence_embedding import (
     Normalize,
     SentenceEmbedding,
 )
+from tfrecords import schema
 
 # Of a learned scale (Radford et al. 2021, arXiv 2103.00020, section 2.5).
 MAX_SCALE = 100.0
+# First texts have dropout masks of rows after those of all others.
+_ROW_OF_FIRST_TEXTS = 2**32
 
 
 class _Steps(keras.Layer):
@@ -80,6 +83,11 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
       scale: factor of cosines in a loss.
       learns_scale: whether the factor is a weight.
 
+    Attributes:
+      first_length: length of the first text of a row, at most, with [CLS] and
+        [SEP]: the rest of it is padding, which is not computed where it is half
+        of the length or more. None if it is not known.
+
     Call arguments:
       batch: dict of the inputs of BertEncoder, [B, T, S] int32.
       training: whether to apply dropout.
@@ -101,6 +109,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
         super().__init__(config, **kwargs)
         self.pooling, self.steps = tuple(pooling), [dict(x) for x in steps]
         self.given_scale, self.learns_scale = scale, learns_scale
+        self.first_length: int | None = None
         self.encoder = encoder.BertEncoder(
             self.config, name="encoder", dtype=self.dtype_policy
         )
@@ -151,9 +160,28 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
         }
 
     def call(self, batch, training=None, dropout_key=None):
+        texts, length = batch["input_mask"].shape[1:]
+        first = self.first_length
+        if first is None or texts in (None, 1) or 2 * first > (length or 0):
+            return {"embedding": self._vectors(batch, training, dropout_key)}
+        # A question has a few tokens, where its passages have hundreds.
+        parts = [
+            {name: batch[name][cut] for name in schema.ENCODER_INPUTS}
+            for cut in (np.s_[:, :1, :first], np.s_[:, 1:])
+        ]
+        keys = [None, None]
+        if dropout_key is not None:
+            offset = tf.constant([0, 0, _ROW_OF_FIRST_TEXTS], tf.int64)
+            keys = [dropout_key + offset, dropout_key]
+        vectors = [
+            self._vectors(part, training, key)
+            for part, key in zip(parts, keys, strict=True)
+        ]
+        return {"embedding": tf.concat(vectors, axis=1)}
+
+    def _vectors(self, batch, training, dropout_key):
+        """Returns [B, T, E] float32."""
         rows, dropout_key, texts = encoder.flatten(batch, dropout_key)
         outputs = self.encoder(rows, training=training, dropout_key=dropout_key)
         vectors = self.embed(outputs.sequence_output, rows["input_mask"])
-        return {
-            "embedding": tf.reshape(vectors, [-1, texts, vectors.shape[-1]])
-        }
+        return tf.reshape(vectors, [-1, texts, vectors.shape[-1]])

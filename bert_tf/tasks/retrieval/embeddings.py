@@ -77,6 +77,7 @@ class Embeddings(FineTuningTask):
         # Ids of the documents, and the grades of each query.
         self.documents: list[str] = []
         self.grades: list[ranking.Grades] = []
+        self.first_length: int | None = None  # See BertSentenceEncoder.
         self.prompts: dict = {}  # Entries of model.json.
         self.rank = None  # Scores of a teacher.
         self.trains = True
@@ -148,11 +149,13 @@ class Embeddings(FineTuningTask):
 
     def build_model(self, config, dtype=None):
         """Returns a BertSentenceEncoder."""
-        return BertSentenceEncoder.of(
+        model = BertSentenceEncoder.of(
             *(config, self.embedding, dtype),
             scale=self.data.similarity_scale,
             learns_scale=self.data.learn_scale,
         )
+        model.first_length = self.first_length
+        return model
 
     def has_unit_length(self) -> bool:
         """Returns whether the last step divides vectors by their lengths."""
@@ -230,7 +233,7 @@ class Embeddings(FineTuningTask):
                     f"{max_seq_length}: nothing of a text would be read. Give "
                     "a shorter prompt, or a larger length."
                 )
-        return text_examples.make_records(
+        folders = text_examples.make_records(
             self.data,
             output_dir,
             tokenizer,
@@ -241,6 +244,8 @@ class Embeddings(FineTuningTask):
             rank=self.rank,
             only_dev=not self.trains,
         )
+        self.first_length = text_examples.first_length(folders)
+        return folders
 
     def prompt_of(self, name: str) -> str:
         """Returns what is put before texts of "query" or "corpus"."""

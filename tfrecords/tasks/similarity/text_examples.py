@@ -7,13 +7,13 @@ import dataclasses
 import functools
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.io import atomic_files, records
 from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_examples, split_records
 from tfrecords.tasks.similarity import search_files, text_tables
@@ -24,6 +24,10 @@ SEARCH = "dev_search"
 # `sha256` says which teacher it is.
 Rank = Callable[[Sequence[tuple[str, Sequence[str]]]], list[list[float]]]
 _ROWS_AT_ONCE = 256
+_LONGEST_FIRST_TEXT = "longest_first_text"
+# Statistics of a manifest.
+_COUNTS = ("tokens", "truncated_texts", _LONGEST_FIRST_TEXT)
+_MULTIPLE = 4  # As of `static_lengths.choose`.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,6 +115,27 @@ def make_records(
     )
 
 
+def first_length(folders: Mapping[str, str]) -> int | None:
+    """Returns the length of the longest first text of all rows, rounded up.
+
+    Args:
+      folders: those of `make_records`; SEARCH has no rows of several texts.
+
+    Returns:
+      Its tokens with [CLS] and [SEP], a multiple of 4; None if records do not
+      say it, or there are none.
+    """
+    manifests = [
+        records.Manifest.read(folder)
+        for split, folder in folders.items()
+        if split != SEARCH
+    ]
+    found = [x.statistics.get(_LONGEST_FIRST_TEXT) for x in manifests]
+    if not found or None in found:
+        return None
+    return -(-max(found) // _MULTIPLE) * _MULTIPLE
+
+
 def _parts(data, seed: int) -> list[_Part]:
     """Returns the splits; a share of train is dev if no table is."""
     tables, share = data.tables(), data.dev_share
@@ -167,7 +192,7 @@ def _to_make(
 
     def examples(statistics):
         reading = table_files.ReadStatistics()
-        counts = {"tokens": 0, "truncated_texts": 0}
+        counts = dict.fromkeys(_COUNTS, 0)
         rows = part.rows(reading)
         yield from _examples(rows, encode, counts, prompts, rank)
         statistics |= dataclasses.asdict(reading) | counts
@@ -221,7 +246,7 @@ def _search_split(
         return len(queries) + search_files.check_documents(search, judged)
 
     def examples(statistics):
-        counts = {"tokens": 0, "truncated_texts": 0}
+        counts = dict.fromkeys(_COUNTS, 0)
         rows = (text_tables.Row((text,), None, "") for text in texts())
         yield from _examples(rows, encode, counts, ("", ""))
         statistics |= counts
@@ -272,6 +297,10 @@ def _examples(
         }  # [N, T, S]
         counts["tokens"] += int(arrays["input_mask"].sum())
         counts["truncated_texts"] += int(is_cut.numpy().sum())
+        first = arrays["input_mask"][:, 0].sum(axis=-1)
+        counts[_LONGEST_FIRST_TEXT] = max(
+            counts[_LONGEST_FIRST_TEXT], int(first.max())
+        )
         if rank:
             scores = rank(
                 [(row.texts[0], list(row.texts[1:])) for row in chunk]

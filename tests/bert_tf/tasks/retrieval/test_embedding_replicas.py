@@ -7,6 +7,8 @@ import planted_data
 import pytest
 import run_processes
 
+from tfrecords.tasks.similarity import text_examples
+
 
 def train(folder, name, *words):
     """Returns the lines of the log of a run."""
@@ -25,13 +27,18 @@ def train(folder, name, *words):
 @pytest.mark.slow
 def test_two_replicas_have_the_losses_of_one(tmp_path):
     lines = planted_data.sentences()
-    rows = [("a", "b", "c"), *(lines[i : i + 3] for i in range(16))]
+    # Short first texts: their padding is not computed.
+    rows = [("a", "b", "c")]
+    firsts = [" ".join(line.split()[:2]) for line in lines[:16]]
+    rows += [(x, *lines[i + 1 : i + 3]) for i, x in enumerate(firsts)]
     content = "".join("\t".join(row) + "\n" for row in rows)
     (tmp_path / "rows.tsv").write_text(content)
     run_processes.write_config(tmp_path)
     one = train(tmp_path, "one")
     replicas = ["--distribution_strategy=mirrored", "--virtual_devices=2"]
     two = train(tmp_path, "two", *replicas)
+    records = {"train": str(tmp_path / "two" / "records" / "train")}
+    assert 2 * text_examples.first_length(records) <= 16
     assert [line["step"] for line in two] == [1, 2, 3, 4]
     for found, expected in zip(two, one, strict=True):
         for name in ("loss", "in_batch_accuracy", "gradient_norm"):

@@ -100,9 +100,10 @@ def test_copies_are_negatives_unless_equal():
     assert masked(logits) == [[0, 3], [3, 0]]
 
 
-def batch_of(texts, rows=4):
+def batch_of(texts, rows=4, first_length=8):
     rng = np.random.default_rng(1)
     lengths = rng.integers(3, 8, (rows, texts, 1))
+    lengths[:, 0] = np.minimum(lengths[:, 0], first_length)
     mask = (np.arange(8) < lengths).astype(np.int32)
     ids = rng.integers(5, 40, mask.shape).astype(np.int32) * mask
     batch = {"input_word_ids": ids, "input_mask": mask}
@@ -144,10 +145,12 @@ def test_sentences_differ_by_dropout_alone(table):
     assert loss == pytest.approx(-np.mean(np.diag(logits)), rel=1e-4)
 
 
-def test_dropout_is_the_same_however_a_batch_is_divided():
+@pytest.mark.parametrize("first_length", [None, 4])
+def test_dropout_is_the_same_however_a_batch_is_divided(first_length):
     steps = sentence_embedding.SentenceEmbedding()
     model = BertSentenceEncoder.of(CONFIG, steps)
-    batch = batch_of(2)
+    model.first_length = first_length
+    batch = batch_of(3, first_length=4)
 
     def embed(begin, end):
         part = {name: x[begin:end] for name, x in batch.items()}
@@ -157,6 +160,51 @@ def test_dropout_is_the_same_however_a_batch_is_divided():
 
     parts = np.concatenate([embed(0, 3), embed(3, 4)])
     np.testing.assert_allclose(embed(0, 4), parts, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("texts", "first_length", "expected"),
+    [
+        (2, 4, [(4, 4), (4, 8)]),
+        (3, 4, [(4, 4), (8, 8)]),
+        (2, 5, [(8, 8)]),  # Little to save.
+        (1, 4, [(4, 8)]),
+        (2, None, [(8, 8)]),
+    ],
+)
+def test_padding_of_short_first_texts_is_not_computed(
+    monkeypatch, texts, first_length, expected
+):
+    steps = sentence_embedding.SentenceEmbedding(("mean", "max"))
+    model = BertSentenceEncoder.of(CONFIG, steps)
+    batch = batch_of(texts, first_length=8 if texts == 1 else 4)
+    vectors = model(batch)["embedding"].numpy()
+    shapes, call = [], model.encoder.call
+
+    def watched(inputs, **options):
+        shapes.append(tuple(inputs["input_mask"].shape))
+        return call(inputs, **options)
+
+    monkeypatch.setattr(model.encoder, "call", watched)
+    model.first_length = first_length
+    found = model(batch)["embedding"].numpy()
+    assert shapes == expected
+    np.testing.assert_allclose(found, vectors, atol=1e-6)
+
+
+def test_first_texts_have_dropout_masks_of_their_own():
+    steps = sentence_embedding.SentenceEmbedding()
+    model = BertSentenceEncoder.of(CONFIG, steps)
+    batch = batch_of(2, first_length=4)
+    same = {
+        name: tf.repeat(x[:, :1], 2, axis=1)
+        for name, x in batch.items()
+        if name.startswith("input")
+    }
+    model.first_length = 4
+    key = tf.constant([1, 2, 0], tf.int64)
+    vectors = model(same, training=True, dropout_key=key)["embedding"].numpy()
+    assert np.abs(vectors[:, 0] - vectors[:, 1]).max(axis=1).min() > 1e-3
 
 
 def test_a_learned_scale_has_a_gradient_and_a_limit(table):

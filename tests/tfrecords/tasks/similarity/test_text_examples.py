@@ -50,6 +50,19 @@ def test_each_text_is_a_row_of_its_record(tmp_path, tokenizer):
             np.testing.assert_array_equal(mask, np.arange(8) < len(ids))
 
 
+def test_records_say_how_long_first_texts_are(tmp_path, tokenizer):
+    rows = [("a", "b")] + [("the", " ".join(["sea"] * 9))] * 8
+    rows += [("the sea the", "sea")]
+    splits = make(tmp_path, tokenizer, rows, "a", "b", dev_share=0.4)
+    name = "longest_first_text"
+    longest = {x.manifest.statistics[name] for x in splits.values()}
+    assert longest <= {3, 5} and 5 in longest
+    folders = {x: str(tmp_path / "records" / x) for x in splits}
+    assert text_examples.first_length(folders) == 8
+    assert text_examples.first_length({}) is None
+    assert text_examples.first_length({"dev_search": "no folder"}) is None
+
+
 def test_rows_of_equal_first_texts_are_held_out_together(tmp_path, tokenizer):
     words = "sea ship captain crew old near".split()
     rows = [("a", "b")] + [(x, f"the {y}") for x in words for y in words[:4]]
