@@ -19,6 +19,12 @@ TENSORS = "bert_tf.safetensors"
 SETTINGS = "bert_tf.json"
 WRITES = (TENSORS, SETTINGS)
 _DIGESTS = "weights_sha256"
+# Entries of model.json that decide answers, and that no other format has.
+_ENTRIES = (
+    *("thresholds", "score_range", "ranking_loss", "tag_scheme"),
+    *("version_2_with_negative", "null_score_diff_threshold"),
+    *("doc_stride", "max_query_length", "n_best_size", "max_answer_length"),
+)
 
 
 class Sidecar(NamedTuple):
@@ -38,18 +44,18 @@ class Sidecar(NamedTuple):
 
 
 def settings_of(checkpoint: contents.Contents) -> dict:
-    """Returns the step, and the thresholds of labels, as far as there are."""
-    settings = {
-        "step": checkpoint.step,
-        "thresholds": checkpoint.metadata.get("thresholds"),
-    }
-    return {name: value for name, value in settings.items() if value}
+    """Returns the step, and the entries of model.json that decide answers."""
+    step = {"step": checkpoint.step} if checkpoint.step else {}
+    return step | _entries(checkpoint.metadata)
 
 
 def metadata_of(extra: Sidecar) -> dict:
     """Returns the settings that are entries of model.json."""
-    found = {"thresholds": extra.settings.get("thresholds")}
-    return {name: value for name, value in found.items() if value}
+    return _entries(extra.settings)
+
+
+def _entries(values: Mapping) -> dict:
+    return {x: values[x] for x in _ENTRIES if values.get(x) is not None}
 
 
 def _digests(folder: str, weight_files: Sequence[str]) -> dict[str, str]:

@@ -361,8 +361,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
             others.append(f"{len(checkpoint.slots)} optimizer slots")
         if checkpoint.step:
             others.append(f"step {checkpoint.step}")
-        if "thresholds" in settings:
-            others.append("thresholds of labels")
+        others += [x for x in settings if x != "step"]
         logging.warning(
             "%s cannot hold %s; this is written to %s, which transformers does "
             "not read",
