@@ -11,6 +11,8 @@ import markdown_code
 import planted_data
 import pytest
 
+from docs import generated_pages
+
 ROOT = markdown_code.ROOT
 DATA = ROOT / "tests" / "data"
 # Pages in docs/reference/api and scripts are generated.
@@ -119,6 +121,28 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
     for name in re.findall(names, text):
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists(), name
+
+
+@pytest.fixture(scope="module")
+def choices():
+    """Name of a flag -> its choices in all scripts that have it."""
+    found = {}
+    for name in generated_pages.scripts():
+        flags = generated_pages.script(name).FLAGS
+        for flag in flags:
+            values = getattr(flags[flag].parser, "enum_values", ())
+            found.setdefault(flag, set()).update(values)
+    return {name: values for name, values in found.items() if values}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_values_of_flags_in_sentences_are_choices(page, choices):
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S
+    )
+    for name, values in re.findall(r"`--(\w+)=([\w|]+)`", text):
+        if name in choices:
+            assert choices[name] >= {*values.split("|")}, name
 
 
 def test_contributing_has_the_decision_of_every_command_for_developers():
