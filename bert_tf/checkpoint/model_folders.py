@@ -63,6 +63,7 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "ranking_loss?": str,
+    f"{contents.SIMILARITY}?": str,
     "labels?": [str],
     "tag_scheme?": str,
     f"{_OLDER_UNTRAINED}?": [str],

@@ -84,9 +84,10 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
       learns_scale: whether the factor is a weight.
 
     Attributes:
-      first_length: length of the first text of a row, at most, with [CLS] and
-        [SEP]: the rest of it is padding, which is not computed where it is half
-        of the length or more. None if it is not known.
+      first_lengths: length of the first text of a row, at most, with [CLS] and
+        [SEP], in training and in evaluation: the rest of it is padding, which
+        is not computed where it is half of the length or more. None if it is
+        not known.
 
     Call arguments:
       batch: dict of the inputs of BertEncoder, [B, T, S] int32.
@@ -109,7 +110,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
         super().__init__(config, **kwargs)
         self.pooling, self.steps = tuple(pooling), [dict(x) for x in steps]
         self.given_scale, self.learns_scale = scale, learns_scale
-        self.first_length: int | None = None
+        self.first_lengths: tuple[int | None, int | None] = (None, None)
         self.encoder = encoder.BertEncoder(
             self.config, name="encoder", dtype=self.dtype_policy
         )
@@ -161,7 +162,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
 
     def call(self, batch, training=None, dropout_key=None):
         texts, length = batch["input_mask"].shape[1:]
-        first = self.first_length
+        first = self.first_lengths[0 if training else 1]
         if first is None or texts in (None, 1) or 2 * first > (length or 0):
             return {"embedding": self._vectors(batch, training, dropout_key)}
         # A question has a few tokens, where its passages have hundreds.

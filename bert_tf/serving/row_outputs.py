@@ -90,7 +90,7 @@ def make_tensor(rows: Sequence[Row], name: str, rank: int):
         return tf.constant(texts, tf.string)
     lists = [row.fields.get(name, []) for row in rows]
     most = max(map(len, lists), default=0)
-    padded = [texts + [""] * (most - len(texts)) for texts in lists]
+    padded = [[*texts, *[""] * (most - len(texts))] for texts in lists]
     return tf.reshape(tf.constant(padded, tf.string), [len(rows), most])
 
 

@@ -437,7 +437,8 @@ def check_splits(task, config, splits: list[str]) -> None:
         if getattr(config, flag) and not has_split:
             existing = f"only {', '.join(splits)}" if splits else "none"
             advice = "Add the file, or omit the flag."
-            can_hold_out = "train" in splits and hasattr(task.data, "dev_share")
+            share = getattr(task.data, "dev_share", None)
+            can_hold_out = "train" in splits and share == 0
             if flag == "do_eval" and can_hold_out:
                 advice += " --dev_share=0.1 holds out rows of train."
             raise ValueError(

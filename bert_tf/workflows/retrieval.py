@@ -51,6 +51,12 @@ class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
         "Text put before each document. Default: likewise, of the prompts "
         "`document`, `passage` and `corpus` the first with a text.",
     )
+    similarity: str | None = option(
+        None,
+        "How vectors are compared: by the cosine, or by the dot product. "
+        "Default: as a folder of sentence-transformers says, otherwise cosine.",
+        choices=ranking.SIMILARITIES,
+    )
     baselines: tuple[str, ...] = option(
         ("tfidf",),
         "What to score beside the model: tfidf, of scikit-learn; bm25, of the "
@@ -99,29 +105,38 @@ def score(config: RetrievalConfig) -> dict:
     num_documents = search_files.check_documents(config, judged)
     if num_documents < ranking.DEPTH:
         logging.warning(
-            "%s has %d documents, so recall@%d is 1",
+            "%s has %d documents, of which recall@%d finds all",
             config.corpus_file,
             num_documents,
             ranking.DEPTH,
         )
     grades = [judged[name] for name in query_ids]
-    given, embed = embedding.open_embedder(config)
-    embed.prompt = _choose_prompt(given.metadata, config, "query")
-    vectors = embed(queries)
-    embed.prompt = _choose_prompt(given.metadata, config, "corpus")
     sizes = len(queries), num_documents
+    # First: they are fast, and may fail.
+    baselines = {
+        name: ranking.scores(
+            _rank_by_words(config, name, queries, num_documents).ids(), grades
+        )
+        for name in config.baselines
+    }
+    given, embed = embedding.open_embedder(config)
+    similarity = config.similarity or ranking.choose_similarity(given.metadata)
+    logging.info("vectors are compared by %s", similarity)
+    chosen = {
+        name: _choose_prompt(given.metadata, config, name, embed)
+        for name in prompts.NAMES
+    }
+    embed.prompt = chosen["query"]
+    vectors = embed(queries)
+    embed.prompt = chosen["corpus"]
     found = _rank(
         config,
         "model",
         *sizes,
-        lambda texts: ranking.cosines(vectors, embed(texts)),
+        lambda texts: ranking.similarities(vectors, embed(texts), similarity),
     )
     embed.warn_of_cut(embed.num_cut, embed.num_texts)
-    scores = {"model": ranking.scores(found.ids(), grades)}
-    for name in config.baselines:
-        compare = {"tfidf": _tf_idf, "bm25": _bm25}[name](config, queries)
-        baseline = _rank(config, name, *sizes, compare)
-        scores[name] = ranking.scores(baseline.ids(), grades)
+    scores = {"model": ranking.scores(found.ids(), grades)} | baselines
     results = {
         "queries": len(queries),
         "documents": num_documents,
@@ -138,11 +153,17 @@ def score(config: RetrievalConfig) -> dict:
     return results
 
 
-def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
+def _choose_prompt(
+    metadata: Mapping,
+    config: RetrievalConfig,
+    of: str,
+    embed: embedding.Embedder,
+) -> str:
     """Returns what is put before each text of "query" or "corpus"."""
     prompt = getattr(config, f"{of}_prompt")
     if prompt is None:
         prompt = prompts.choose(metadata, of)
+    embed.check_prompt(prompt, f"{of}_prompt")
     embedding.log_prompt(f"texts of the {of}", prompt, metadata)
     return prompt
 
@@ -182,6 +203,27 @@ def _rank(
     return found
 
 
+def _rank_by_words(
+    config: RetrievalConfig,
+    name: str,
+    queries: Sequence[str],
+    num_documents: int,
+) -> ranking.Ranking:
+    """Returns the best documents of a baseline.
+
+    Raises:
+      ValueError: if it cannot rank the corpus, as without any word.
+    """
+    try:
+        compare = {"tfidf": _tf_idf, "bm25": _bm25}[name](config, queries)
+        return _rank(config, name, len(queries), num_documents, compare)
+    except ValueError as error:
+        raise ValueError(
+            f"--baselines={name} cannot rank {config.corpus_file}: {error}. "
+            f"Leave out {name}, or correct the file."
+        ) from error
+
+
 def _tf_idf(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
     """Returns [Q, C] of texts: cosines of TF-IDF vectors."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -202,6 +244,8 @@ def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
     retriever = bm25s.BM25()
     options = {"stopwords": "en", "show_progress": False}
     tokens = bm25s.tokenize([text for _, text in rows], **options)
+    if not any(tokens.ids):
+        raise ValueError("its documents have stop words alone")
     retriever.index(tokens, show_progress=False)
     words = bm25s.tokenize(queries, return_ids=False, **options)
     scores = np.stack([retriever.get_scores(query) for query in words])

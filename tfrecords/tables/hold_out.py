@@ -67,7 +67,7 @@ def _of_groups(strata, groups, dev_share, seed) -> np.ndarray:
     if num_groups < 2:
         raise ValueError(
             f"All rows are in one group, {next(iter(groups), None)!r}, so none "
-            "can be held out. Name another --group_column, or give a dev file."
+            "can be held out. Give a dev file, or rows of several groups."
         )
     # scikit-learn needs a class of as many rows as folds.
     if max(collections.Counter(strata.tolist()).values()) < 2:

@@ -243,6 +243,11 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
                 "text. Correct or remove the row."
             )
+        if task.ranking_loss and not texts[-1].strip():
+            raise ValueError(
+                f"{where}: {name!r} is empty; a ranking needs a query and a "
+                "passage in each row. Correct or remove the row."
+            )
     label = weight = None
     if "label" in cells:
         label = _parse_label(task, cells["label"], where)

@@ -90,8 +90,10 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
         return False
     manifest = records.Manifest.read(folder)
     made_with, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
+    named = {"sha256": "vocabulary sha256", "size": "vocabulary size"}
     differences = [
-        f"{name} {made_with.get(name)!r} there, {wanted.get(name)!r} now"
+        f"{named.get(name, name)} {made_with.get(name)!r} there, "
+        f"{wanted.get(name)!r} now"
         # Also names that only one has: flags may omit a default.
         for name in wanted | made_with
         # Files may be renamed: their sha256 is compared.

@@ -32,11 +32,10 @@ from bert_tf.tasks.retrieval import in_batch, prompts, ranking
 from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
-from tfrecords.options import quoted
 from tfrecords.tasks.similarity import search_files, text_examples
 
 _NEVER = -1e9  # Logit of what is not compared.
-_DOCUMENTS_AT_ONCE = 4096
+_TEXTS_AT_ONCE = 4096
 
 
 class Embeddings(FineTuningTask):
@@ -77,8 +76,9 @@ class Embeddings(FineTuningTask):
         # Ids of the documents, and the grades of each query.
         self.documents: list[str] = []
         self.grades: list[ranking.Grades] = []
-        self.first_length: int | None = None  # See BertSentenceEncoder.
+        self.first_lengths = (None, None)  # See BertSentenceEncoder.
         self.prompts: dict = {}  # Entries of model.json.
+        self.similarity = "cosine"  # Of a model that is evaluated alone.
         self.rank = None  # Scores of a teacher.
         self.trains = True
 
@@ -103,6 +103,8 @@ class Embeddings(FineTuningTask):
             self.max_seq_length = length or type(self).max_seq_length
         names = ("prompts", "default_prompt_name") if embedding else ()
         found = {x: source.metadata[x] for x in names if x in source.metadata}
+        if embedding and not self.trains:
+            self.similarity = ranking.choose_similarity(source.metadata)
         self.prompts = prompts.replaced(
             found, query=self.data.query_prompt, corpus=self.data.corpus_prompt
         )
@@ -145,6 +147,8 @@ class Embeddings(FineTuningTask):
     def use_ranker(self, rank):
         """Takes the scores of a cross-encoder."""
         self.rank = rank
+        if not self.has_unit_length():  # Its margins are of dot products.
+            self.similarity = "dot"
         self.schema = schema.TAUGHT_TEXTS
 
     def build_model(self, config, dtype=None):
@@ -154,7 +158,7 @@ class Embeddings(FineTuningTask):
             scale=self.data.similarity_scale,
             learns_scale=self.data.learn_scale,
         )
-        model.first_length = self.first_length
+        model.first_lengths = self.first_lengths
         return model
 
     def has_unit_length(self) -> bool:
@@ -225,14 +229,9 @@ class Embeddings(FineTuningTask):
         """
         for name in prompts.NAMES:
             prompt = self.prompt_of(name)
-            tokens = tokenizer([prompt]).row_lengths().numpy()[0] + 2
-            if tokens >= max_seq_length:
-                raise ValueError(
-                    f"--{name}_prompt={quoted(prompt)} has {tokens} tokens "
-                    f"with [CLS] and [SEP], and --max_seq_length is "
-                    f"{max_seq_length}: nothing of a text would be read. Give "
-                    "a shorter prompt, or a larger length."
-                )
+            prompts.check_length(
+                *(prompt, f"{name}_prompt", tokenizer, max_seq_length)
+            )
         folders = text_examples.make_records(
             self.data,
             output_dir,
@@ -244,7 +243,13 @@ class Embeddings(FineTuningTask):
             rank=self.rank,
             only_dev=not self.trains,
         )
-        self.first_length = text_examples.first_length(folders)
+        # Apart: dropout masks of training do not depend on dev.
+        train = {x: folders[x] for x in folders if x == "train"}
+        dev = {x: folders[x] for x in folders if x not in train}
+        self.first_lengths = (
+            text_examples.first_length(train),
+            text_examples.first_length(dev),
+        )
         return folders
 
     def prompt_of(self, name: str) -> str:
@@ -291,6 +296,7 @@ class Embeddings(FineTuningTask):
             ranked = ranked_ids(
                 *(vectors[:num_queries], vectors[num_queries:]),
                 self.documents,
+                self.similarity,
             )
             return ranking.scores(ranked, self.grades)
         if split in self.labels:
@@ -303,7 +309,7 @@ class Embeddings(FineTuningTask):
                 self.labels[split],
                 split,
             )
-        return search_scores(vectors, self.numbers[split])
+        return search_scores(vectors, self.numbers[split], self.similarity)
 
     def majority_baseline(self):
         """Returns the scores of vectors that are all the same, by dev split.
@@ -333,10 +339,14 @@ class Embeddings(FineTuningTask):
 
     def metadata(self):
         """Returns task and steps, for model.json."""
+        similarity = {}
+        if self.similarity != "cosine":
+            similarity["similarity_fn_name"] = self.similarity
         return {
             "task": "pretraining",  # Of a BERT without a head.
             "sentence_embedding": self.embedding.settings(),
             **self.prompts,
+            **similarity,
         }
 
 
@@ -389,7 +399,9 @@ def in_batch_similarities(
     return {"similarity_logits": logits, "similarity_labels": labels}
 
 
-def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
+def search_scores(
+    vectors: np.ndarray, numbers: np.ndarray, similarity: str = "cosine"
+) -> dict[str, float]:
     """Returns the scores of finding second texts among all but the first.
 
     Equal texts are one document; the second texts of all rows with the same
@@ -398,6 +410,7 @@ def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
     Args:
       vectors: [N, T, E] float32.
       numbers: [N, T] of the texts, the same for equal ones.
+      similarity: one of `ranking.SIMILARITIES`.
     """
     places = {}  # Of each document: row and column of one of its texts.
     relevant: dict[int, dict[str, int]] = {}
@@ -408,23 +421,35 @@ def search_scores(vectors: np.ndarray, numbers: np.ndarray) -> dict[str, float]:
     documents = vectors[tuple(np.array([*places.values()]).T)]
     ids = [str(number) for number in places]
     _, queries = np.unique(numbers[:, 0], return_index=True)
-    ranked = ranked_ids(vectors[queries, 0], documents, ids)
+    ranked = ranked_ids(vectors[queries, 0], documents, ids, similarity)
     grades = [relevant[number] for number in numbers[queries, 0].tolist()]
     return ranking.scores(ranked, grades)
 
 
 def ranked_ids(
-    queries: np.ndarray, documents: np.ndarray, ids: Sequence[str]
+    queries: np.ndarray,
+    documents: np.ndarray,
+    ids: Sequence[str],
+    similarity: str = "cosine",
 ) -> list[list[str]]:
     """Returns the ids of the best documents of each query, the best first.
+
+    Memory does not grow with the number of queries times that of documents.
 
     Args:
       queries: [Q, E] float32.
       documents: [C, E] float32.
       ids: [C], of the documents.
+      similarity: one of `ranking.SIMILARITIES`.
     """
-    found = ranking.Ranking(len(queries))
-    for begin in range(0, len(documents), _DOCUMENTS_AT_ONCE):
-        part = slice(begin, begin + _DOCUMENTS_AT_ONCE)
-        found.add(ranking.cosines(queries, documents[part]), ids[part])
-    return found.ids()
+    if similarity == "cosine":
+        queries, documents = map(ranking.normalized, (queries, documents))
+    found = []
+    for first in range(0, len(queries), _TEXTS_AT_ONCE):
+        some = queries[first : first + _TEXTS_AT_ONCE]
+        best = ranking.Ranking(len(some))
+        for begin in range(0, len(documents), _TEXTS_AT_ONCE):
+            part = slice(begin, begin + _TEXTS_AT_ONCE)
+            best.add(some @ documents[part].T, ids[part])
+        found += best.ids()
+    return found

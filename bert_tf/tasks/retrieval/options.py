@@ -34,8 +34,8 @@ class VectorTraining(Options):
     )
     similarity_scale: float = option(
         20.0,
-        "Factor of the cosines of in-batch negatives before the softmax, the "
-        "inverse of its temperature.",
+        "Cosines are multiplied by it before the softmax over the texts of a "
+        "batch: the inverse of its temperature.",
         above=0.0,
         at_most=100.0,
     )

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+from tfrecords.options import quoted
+
 # "query" or "corpus" -> names of its prompt, as of encode_query and
 # encode_document of sentence-transformers.
 NAMES = {"query": ("query",), "corpus": ("document", "passage", "corpus")}
@@ -22,6 +24,26 @@ def choose(metadata: Mapping, of: str) -> str:
     if found:
         return max(found, key=bool)
     return prompts.get(metadata.get("default_prompt_name"), "")
+
+
+def check_length(
+    prompt: str, flag: str, tokenizer, max_seq_length: int
+) -> None:
+    """Raises ValueError if a prompt leaves no token for texts.
+
+    Args:
+      prompt: text put before texts.
+      flag: name of its flag.
+      tokenizer: a BertTokenizer.
+      max_seq_length: tokens of a text, with [CLS] and [SEP].
+    """
+    tokens = tokenizer([prompt]).row_lengths().numpy()[0] + 2
+    if tokens >= max_seq_length:
+        raise ValueError(
+            f"--{flag}={quoted(prompt)} has {tokens} tokens with [CLS] and "
+            f"[SEP], and --max_seq_length is {max_seq_length}: nothing of a "
+            "text would be read. Give a shorter prompt, or a larger length."
+        )
 
 
 def replaced(metadata: Mapping, **given: str | None) -> dict:

@@ -14,6 +14,9 @@ NDCG_DEPTH = 10
 RECALL_DEPTHS = (10, 100)
 DEPTH = max(NDCG_DEPTH, *RECALL_DEPTHS)  # Documents of a ranking.
 
+# How vectors are compared, as in sentence-transformers.
+SIMILARITIES = ("cosine", "dot")
+
 # Document -> grade; relevant from 1.
 Grades = Mapping[str, int]
 
@@ -52,14 +55,19 @@ class Ranking:
                 "A score is not a finite number: the model's weights are "
                 "damaged, or its training diverged."
             )
+        order = sorted(range(len(ids)), key=ids.__getitem__, reverse=True)
+        rank = np.argsort(order)  # 0 for the highest id.
         for best, row in zip(self.best, scores, strict=True):
             least = best[-1][0] if len(best) == self.depth else -np.inf
             if len(row) > self.depth:
                 nth = len(row) - self.depth
                 least = max(least, np.partition(row, nth)[nth])
-            new = [
-                (float(row[i]), ids[i]) for i in np.flatnonzero(row >= least)
-            ]
+            chosen = np.flatnonzero(row >= least)
+            if len(chosen) > 2 * self.depth:  # Many are equal, such as 0.
+                equal = chosen[row[chosen] == least]
+                equal = equal[np.argsort(rank[equal])[: self.depth]]
+                chosen = np.concatenate([chosen[row[chosen] > least], equal])
+            new = [(float(row[i]), ids[i]) for i in chosen]
             best[:] = heapq.nlargest(self.depth, best + new)
 
     def ids(self) -> list[list[str]]:
@@ -70,6 +78,31 @@ class Ranking:
 def cosines(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
     """Returns [Q, C] for vectors [Q, E] and [C, E] float32; 0 for zeros."""
     return normalized(queries) @ normalized(documents).T
+
+
+def similarities(
+    queries: np.ndarray, documents: np.ndarray, similarity: str
+) -> np.ndarray:
+    """Returns [Q, C], by one of `SIMILARITIES`, see `cosines`."""
+    if similarity == "dot":
+        return queries @ documents.T
+    return cosines(queries, documents)
+
+
+def choose_similarity(metadata: Mapping) -> str:
+    """Returns how the vectors of a model are compared, by its model.json.
+
+    Raises:
+      ValueError: if that is not one of `SIMILARITIES`.
+    """
+    found = metadata.get("similarity_fn_name", "cosine")
+    if found not in SIMILARITIES:
+        raise ValueError(
+            f"The model's vectors are compared by {found} "
+            "(similarity_fn_name), which is not supported. Give "
+            "--similarity=cosine or dot to compare them so."
+        )
+    return found
 
 
 def normalized(vectors: np.ndarray) -> np.ndarray:

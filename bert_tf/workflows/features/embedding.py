@@ -149,6 +149,7 @@ def embed(config: EmbeddingConfig) -> int:
     sizes, digests = _check_rows(config)
     given, embedder = open_embedder(config)
     embedder.prompt = choose_prompt(given.metadata, config)
+    embedder.check_prompt(embedder.prompt, "prompt")
     predictor = embedder.predictor
     parts = _Parts(config, embedder, digests)
     steps = predictor.answers.steps.tensors()
@@ -272,6 +273,16 @@ class Embedder:
         self.num_texts += len(rows)
         self.num_cut += num_cut
         return np.stack(vectors)
+
+    def check_prompt(self, prompt: str, flag: str) -> None:
+        """Raises ValueError if a prompt leaves no token for texts."""
+        from bert_tf.tasks.retrieval import prompts
+
+        tokenizer, limit = (
+            self.predictor.tokenizer,
+            self.predictor.max_seq_length,
+        )
+        prompts.check_length(prompt, flag, tokenizer, limit)
 
     def warn_of_cut(self, num_cut: int, num_texts: int) -> None:
         """Logs how many texts were cut."""

@@ -114,7 +114,7 @@ def test_float32_is_written_with_its_shortest_digits():
 def test_lists_of_a_batch_are_padded():
     rows = [
         text_rows.Row(i, {"endings": x})
-        for i, x in enumerate((["a", "b"], [], ["c"]))
+        for i, x in enumerate((("a", "b"), [], ["c"]))
     ]
     tensor = row_outputs.make_tensor(rows, "endings", 2)
     assert tensor.numpy().tolist() == [[b"a", b"b"], [b"", b""], [b"c", b""]]

@@ -10,6 +10,7 @@ import pytest
 import bert_tf
 from bert_tf.tasks.retrieval import ranking
 from bert_tf.workflows import retrieval
+from bert_tf.workflows.features import embedding
 from tfrecords.tasks.similarity import search_files
 
 WORDS = "the cat sat on warm stone old bread was told it rained a ship".split()
@@ -79,7 +80,7 @@ def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     assert rows[0][1::2][:2] == ["Q0", "1"]
     assert "3 of 4 queries have judgements" in caplog.text
     assert "1 of 31 documents of" in caplog.text
-    assert "has 30 documents, so recall@100 is 1" in caplog.text
+    assert "has 30 documents, of which recall@100 finds all" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -102,8 +103,10 @@ def test_prompts_are_those_of_encode_query_and_encode_document(
     caplog.set_level("INFO", logger="absl")
     config = dataclasses.replace(config, **{"query_prompt": None} | given)
     metadata = {"prompts": prompts, "default_prompt_name": default}
+    _, embedder = embedding.open_embedder(config)
     for of, prompt in zip(("query", "corpus"), wanted, strict=True):
-        assert retrieval._choose_prompt(metadata, config, of) == prompt
+        found = retrieval._choose_prompt(metadata, config, of, embedder)
+        assert found == prompt
         said = f"before texts of the {of} is put {prompt!r}" in caplog.text
         assert said == bool(prompts)
 
@@ -189,6 +192,43 @@ def test_wrong_tables_are_named(config, tmp_path, name, rows, message):
         retrieval.score(config)
     assert message in str(raised.value)
     assert not (tmp_path / "scores.json").exists()
+
+
+def test_a_prompt_without_room_for_texts_is_refused(config):
+    config = dataclasses.replace(config, max_seq_length=5, query_prompt="a b c")
+    with pytest.raises(ValueError, match="query_prompt='a b c' has .* tokens"):
+        retrieval.score(config)
+
+
+@pytest.mark.parametrize("baseline", ["tfidf", "bm25"])
+def test_a_baseline_that_fails_is_named_before_the_model(
+    config, tmp_path, monkeypatch, baseline
+):
+    if baseline == "bm25":
+        pytest.importorskip("bm25s", reason="make parity installs it")
+    rows = [
+        {"_id": name, "title": "the", "body": "of"} for name in ("d0", "d1")
+    ]
+    write(tmp_path / "corpus.jsonl", rows)
+    (tmp_path / "qrels").write_text("q0 0 d0 1\n")
+    config = dataclasses.replace(config, baselines=(baseline,))
+    monkeypatch.setattr(embedding, "open_embedder", None)
+    message = f"--baselines={baseline} cannot rank .*corpus.jsonl: "
+    with pytest.raises(ValueError, match=message):
+        retrieval.score(config)
+
+
+def test_vectors_are_compared_as_the_flag_or_the_model_says(config):
+    config = dataclasses.replace(config, similarity="dot", baselines=())
+    scores = retrieval.score(config)["scores"]["model"]
+    embed = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
+    queries = embed(["it " + QUERIES[name] for name in JUDGED])
+    texts = [f"{text.split()[0]} {text}" for text in DOCUMENTS.values()]
+    names = np.array([*DOCUMENTS])
+    found = np.asarray(queries) @ np.asarray(embed(texts)).T
+    ranked = [names[np.argsort(-row)].tolist() for row in found]
+    expected = ranking.scores(ranked, [*JUDGED.values()])
+    assert scores == pytest.approx(expected)
 
 
 def test_unknown_baselines_are_refused(config):

@@ -288,6 +288,14 @@ def test_grades_without_a_ranking_are_refused(
     assert not list((tmp_path).glob("records/*"))
 
 
+@pytest.mark.parametrize("column", ["query", "passage"])
+def test_a_ranking_without_a_text_names_the_line(tmp_path, tokenizer, column):
+    rows = [list(row) for row in RANKED]
+    rows[1][column == "passage"] = " "
+    with pytest.raises(ValueError, match=f":3: '{column}' is empty; a ran"):
+        make_ranking(tmp_path, tokenizer, rows)
+
+
 def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):
     task = own(tmp_path, [("x", "bad", 1, "Ann")], group_column="g")
     (tmp_path / "dev.tsv").write_text("t\ty\tg\nx\tbad\tBo\nx\tbad\tAnn\n")

@@ -119,7 +119,7 @@ def first_length(folders: Mapping[str, str]) -> int | None:
     """Returns the length of the longest first text of all rows, rounded up.
 
     Args:
-      folders: those of `make_records`; SEARCH has no rows of several texts.
+      folders: some of `make_records`; SEARCH has no rows of several texts.
 
     Returns:
       Its tokens with [CLS] and [SEP], a multiple of 4; None if records do not

@@ -58,9 +58,9 @@ class SimilarityData(Options):
     )
     dev_score_column: str | None = option(
         None,
-        "The same of its scores; then the model is chosen by Spearman's "
-        "correlation. Default: --score_column, unless --dev_text_column is "
-        "given.",
+        "Column of --dev_file with the similarity of each pair; the model is "
+        "then chosen by Spearman's correlation. Default: --score_column, "
+        "unless --dev_text_column is given.",
         needs="dev_file",
     )
     dev_share: float = option(

@@ -252,7 +252,7 @@ def read(path: str) -> contents.Contents:
         step=extra.settings.get("step") or 0,
         vocabulary=text.vocabulary,
         do_lower_case=settings.pop("do_lower_case", None),
-        metadata=settings | modules.prompts | sidecar.metadata_of(extra),
+        metadata=settings | modules.texts | sidecar.metadata_of(extra),
         sentence_embedding=modules.embedding,
         unused=tuple(unused),
         notes=(

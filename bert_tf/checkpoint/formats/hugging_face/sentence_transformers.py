@@ -75,7 +75,8 @@ class Modules(NamedTuple):
       max_seq_length: tokens of a text; None if it is not specified.
       do_lower_case: whether texts are lower-cased before the tokenizer, which
         then leaves their accents.
-      prompts: the entries of model.json on texts put before a text.
+      texts: the entries of model.json on texts put before a text, and on how
+        vectors are compared.
       notes: for the user: which of them is.
     """
 
@@ -83,7 +84,7 @@ class Modules(NamedTuple):
     embedding: SentenceEmbedding | None = None
     max_seq_length: int | None = None
     do_lower_case: bool = False
-    prompts: Mapping[str, object] = {}
+    texts: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -133,7 +134,7 @@ def read(path: str) -> Modules:
         _TRANSFORMER_FILE,
         {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
     )
-    prompts = _read_prompts(path)
+    texts = _read_texts(path)
     return Modules(
         folder,
         SentenceEmbedding(
@@ -142,8 +143,8 @@ def read(path: str) -> Modules:
         ),
         settings.get("max_seq_length"),
         bool(settings.get("do_lower_case")),
-        prompts,
-        _note(prompts),
+        texts,
+        _note(texts),
     )
 
 
@@ -233,8 +234,8 @@ def _read_dense(folder: str) -> Dense:
     return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
 
 
-def _read_prompts(path: str) -> dict[str, object]:
-    """Returns the entries of model.json on prompts; {} if none has a text."""
+def _read_texts(path: str) -> dict[str, object]:
+    """Returns the entries of model.json, without prompts if none has a text."""
     values = config_json.read_object(path, _TEXTS_FILE)
     if values.get("truncate_dim") is not None:
         raise ValueError(
@@ -243,22 +244,28 @@ def _read_prompts(path: str) -> dict[str, object]:
             "be longer than those of sentence-transformers. Remove it, and cut "
             "the vectors yourself."
         )
+    similarity = values.get(contents.SIMILARITY)
+    if not isinstance(similarity, str | None):
+        raise ValueError(
+            f"{os.path.join(path, _TEXTS_FILE)}: {contents.SIMILARITY} is "
+            f"{quoted(similarity)}; it should be a string, such as cosine."
+        )
     contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
-    if not any((values.get(contents.PROMPTS) or {}).values()):
-        return {}
-    names = contents.PROMPTS, contents.DEFAULT_PROMPT
+    names = [contents.SIMILARITY] * (similarity != "cosine")
+    if any((values.get(contents.PROMPTS) or {}).values()):
+        names += [contents.PROMPTS, contents.DEFAULT_PROMPT]
     return {n: values[n] for n in names if values.get(n) is not None}
 
 
-def _note(prompts: Mapping) -> tuple[str, ...]:
+def _note(texts: Mapping) -> tuple[str, ...]:
     """Returns a note on which prompt is put before texts."""
-    if not prompts:
+    if contents.PROMPTS not in texts:
         return ()
-    default = prompts.get(contents.DEFAULT_PROMPT)
+    default = texts.get(contents.DEFAULT_PROMPT)
     chosen = "no text has one by default"
     if default is not None:
         chosen = f"by default each text has {quoted(default)}"
-    names = ", ".join(prompts[contents.PROMPTS])
+    names = ", ".join(texts[contents.PROMPTS])
     note = f"it has the prompts {names}; {chosen}, and prompt_name chooses"
     return (contents.Detail(note),)
 
@@ -302,12 +309,9 @@ def write(
             "do_lower_case": False,
         },
     )
-    if prompts := metadata.get(contents.PROMPTS):
-        name = contents.DEFAULT_PROMPT
-        json_files.write(
-            os.path.join(folder, _TEXTS_FILE),
-            {contents.PROMPTS: prompts, name: metadata.get(name)},
-        )
+    names = contents.PROMPTS, contents.DEFAULT_PROMPT, contents.SIMILARITY
+    if texts := {x: metadata[x] for x in names if metadata.get(x) is not None}:
+        json_files.write(os.path.join(folder, _TEXTS_FILE), texts)
 
 
 def _write_config(folder: str, values: dict) -> None:

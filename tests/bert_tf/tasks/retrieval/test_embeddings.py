@@ -149,7 +149,7 @@ def test_sentences_differ_by_dropout_alone(table):
 def test_dropout_is_the_same_however_a_batch_is_divided(first_length):
     steps = sentence_embedding.SentenceEmbedding()
     model = BertSentenceEncoder.of(CONFIG, steps)
-    model.first_length = first_length
+    model.first_lengths = (first_length, None)
     batch = batch_of(3, first_length=4)
 
     def embed(begin, end):
@@ -186,7 +186,7 @@ def test_padding_of_short_first_texts_is_not_computed(
         return call(inputs, **options)
 
     monkeypatch.setattr(model.encoder, "call", watched)
-    model.first_length = first_length
+    model.first_lengths = (None, first_length)
     found = model(batch)["embedding"].numpy()
     assert shapes == expected
     np.testing.assert_allclose(found, vectors, atol=1e-6)
@@ -201,7 +201,7 @@ def test_first_texts_have_dropout_masks_of_their_own():
         for name, x in batch.items()
         if name.startswith("input")
     }
-    model.first_length = 4
+    model.first_lengths = (4, None)
     key = tf.constant([1, 2, 0], tf.int64)
     vectors = model(same, training=True, dropout_key=key)["embedding"].numpy()
     assert np.abs(vectors[:, 0] - vectors[:, 1]).max(axis=1).min() > 1e-3
@@ -271,12 +271,30 @@ def test_options_change_the_steps_of_a_folder(table):
     assert str(own.embedding) == "mean"
 
 
-def test_search_finds_the_second_text_of_equal_first_ones():
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_a_model_is_evaluated_as_it_says(table, similarity):
+    steps = sentence_embedding.SentenceEmbedding()
+    own = task(table, "a", "b")
+    own.trains = False
+    own.use_source(Source(steps, {"similarity_fn_name": similarity}))
+    assert own.similarity == similarity
+    queries = np.array([[1, 0], [1, 1]], np.float32)
+    documents = np.array([[0.5, 0], [2, 2]], np.float32)
+    found = embeddings.ranked_ids(queries, documents, "ab", own.similarity)
+    best = {"cosine": ["ab", "ba"], "dot": ["ba", "ba"]}[similarity]
+    assert ["".join(ids) for ids in found] == best
+
+
+@pytest.mark.parametrize("texts_at_once", [1, 4096])
+def test_search_finds_the_second_text_of_equal_first_ones(
+    monkeypatch, texts_at_once
+):
     # Texts 0 and 1 are queries; 2 and 3 belong to 0, 4 to 1; 5 is wrong.
     numbers = np.array([[0, 2, 5], [0, 3, 5], [1, 4, 5]])
     points = {0: 0.0, 1: 1.0, 2: 0.1, 3: 0.4, 5: 0.3, 4: 2.0}
     angles = np.vectorize(points.get)(numbers)
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    monkeypatch.setattr(embeddings, "_TEXTS_AT_ONCE", texts_at_once)
     found = embeddings.search_scores(vectors.astype(np.float32), numbers)
     # Of 0: 2, 5, 3, 4; of 1: 3 at 0.6, 5 at 0.7, 2 at 0.9, 4 at 1.0.
     ideal = 1 + 1 / np.log2(3)
@@ -324,6 +342,9 @@ def test_margins_of_a_teacher_are_learned(table, normalize):
     errors = (dots[:, :1] - dots[:, 1:]) - (scores[:, :1] - scores[:, 1:])
     assert loss == pytest.approx(np.mean(errors[real > 0] ** 2), rel=1e-4)
     assert own.schema.keys() == batch.keys() - {"is_real_example"}
+    # Vectors that learned dot products are compared so.
+    name = own.metadata().get("similarity_fn_name", "cosine")
+    assert (name, own.similarity) == (("dot", "cosine")[normalize],) * 2
 
 
 @pytest.mark.parametrize("columns", [("a", "b"), ("a",)])

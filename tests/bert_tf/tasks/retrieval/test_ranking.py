@@ -50,6 +50,23 @@ def test_cosines_are_those_of_a_loop():
             assert found[i, j] == pytest.approx(expected)
 
 
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [({}, "cosine"), ({"similarity_fn_name": "dot"}, "dot")],
+)
+def test_a_model_says_how_its_vectors_are_compared(metadata, expected):
+    assert ranking.choose_similarity(metadata) == expected
+    first, second = np.array([[3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 2.0]])
+    found = ranking.similarities(first, second, expected)
+    wanted = {"cosine": [[0.6, 0.8]], "dot": [[3.0, 8.0]]}[expected]
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_other_similarities_are_refused():
+    with pytest.raises(ValueError, match="compared by manhattan"):
+        ranking.choose_similarity({"similarity_fn_name": "manhattan"})
+
+
 def test_scores_of_a_query_by_hand():
     ranked = [["x", "b", "y", "a"] + ["z"] * 20]
     judged = [{"a": 1, "b": 3, "c": 2, "x": 0, "y": -1}]

@@ -159,13 +159,16 @@ def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
         # As the library writes it for a model without prompts.
         ({"prompts": {"query": "", "document": ""}}, {}, None),
         ({"prompts": None}, {}, None),
+        ({"similarity_fn_name": "cosine"}, {}, None),
+        ({"similarity_fn_name": None}, {}, None),
+        ({"similarity_fn_name": "dot"}, {"similarity_fn_name": "dot"}, None),
     ],
 )
 def test_prompts_are_read_and_named(tmp_path, values, prompts, note):
     folder = put(tmp_path, BERT, POOLING)
     (tmp_path / TEXTS).write_text(json.dumps(values))
     found = sentence_transformers.read(folder)
-    assert found.prompts == prompts
+    assert found.texts == prompts
     assert len(found.notes) == bool(note)
     assert not note or note in found.notes[0]
 
@@ -174,6 +177,7 @@ def test_prompts_are_read_and_named(tmp_path, values, prompts, note):
     ("values", "message"),
     [
         ([], "the content is []; it should be an object"),
+        ({"similarity_fn_name": 1}, "similarity_fn_name is 1; it should be a"),
         ({"prompts": ["q: "]}, "prompts is ['q: ']; it should be an object"),
         ({"prompts": {"query": None}}, "prompts.query is missing or null"),
         ({"prompts": {"query": 3}}, "prompts.query is 3; it should be a str"),
