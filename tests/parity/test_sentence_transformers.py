@@ -118,18 +118,19 @@ ROWS = [
 ]
 
 
-def our_loss(source, rows, scores=None, **options):
+def our_loss(folder, source, rows, scores=None, **options):
     """Returns loss and gradients by name, without dropout."""
     columns = ("a", "b", "c", "d")[: len(rows[0])]
     is_taught = np.ndim(scores) == 2
     if scores is not None and not is_taught:
         options["score_column"] = "y"
-    data = EmbeddingData(text_column=columns, corpus_file=None, **options)
+    table = folder / "rows.tsv"  # Only its columns are read.
+    table.write_text("\t".join([*columns, "y"]) + "\n")
+    data = EmbeddingData(train_file=str(table), text_column=columns, **options)
     given = Checkpoint.open(source)
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     config = dataclasses.replace(given.config, **none)
-    task = object.__new__(Embeddings)  # Without files.
-    task.data = data
+    task = Embeddings(data)
     task.use_source(given)
     task.rank = is_taught
     model = task.build_model(config)
@@ -207,7 +208,7 @@ def their_loss(library, source, rows, make_loss, scores=None):
     ],
 )
 def test_losses_and_gradients_are_theirs(
-    library, source, name, texts, scores, options
+    library, source, tmp_path, name, texts, scores, options
 ):
     from sentence_transformers.sentence_transformer import losses
 
@@ -220,7 +221,7 @@ def test_losses_and_gradients_are_theirs(
         lambda model: getattr(losses, name)(model, **settings),
         scores,
     )
-    ours, found = our_loss(source, rows, scores, **options)
+    ours, found = our_loss(tmp_path, source, rows, scores, **options)
     assert ours == pytest.approx(theirs, rel=1e-4)
     assert theirs > 1e-4
     for weight, gradient in expected.items():
