@@ -99,8 +99,8 @@ def choose_similarity(metadata: Mapping) -> str:
     if found not in SIMILARITIES:
         raise ValueError(
             f"The model's vectors are compared by {found} "
-            "(similarity_fn_name), which is not supported. Give "
-            "--similarity=cosine or dot to compare them so."
+            "(similarity_fn_name), which is not supported. score_retrieval "
+            "--similarity=cosine or dot compares them so."
         )
     return found
 
