@@ -32,7 +32,7 @@ POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 # The same, of models for sentence embeddings: name -> text put before a text.
 PROMPTS = "prompts"
 DEFAULT_PROMPT = "default_prompt_name"
-SIMILARITY = "similarity_fn_name"
+SIMILARITY = "similarity_fn_name"  # How their vectors are compared.
 _OPTIMIZER_NAMES = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",

@@ -123,17 +123,18 @@ def score(config: RetrievalConfig) -> dict:
     similarity = config.similarity or ranking.choose_similarity(given.metadata)
     logging.info("vectors are compared by %s", similarity)
     chosen = {
-        name: _choose_prompt(given.metadata, config, name, embed)
-        for name in prompts.NAMES
+        of: _choose_prompt(given.metadata, config, of) for of in prompts.NAMES
     }
+    for of, prompt in chosen.items():
+        embed.check_prompt(prompt, f"{of}_prompt")
     embed.prompt = chosen["query"]
-    vectors = embed(queries)
+    vectors = ranking.comparable(embed(queries), similarity)
     embed.prompt = chosen["corpus"]
     found = _rank(
         config,
         "model",
         *sizes,
-        lambda texts: ranking.similarities(vectors, embed(texts), similarity),
+        lambda texts: vectors @ ranking.comparable(embed(texts), similarity).T,
     )
     embed.warn_of_cut(embed.num_cut, embed.num_texts)
     scores = {"model": ranking.scores(found.ids(), grades)} | baselines
@@ -153,17 +154,11 @@ def score(config: RetrievalConfig) -> dict:
     return results
 
 
-def _choose_prompt(
-    metadata: Mapping,
-    config: RetrievalConfig,
-    of: str,
-    embed: embedding.Embedder,
-) -> str:
+def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
     """Returns what is put before each text of "query" or "corpus"."""
     prompt = getattr(config, f"{of}_prompt")
     if prompt is None:
         prompt = prompts.choose(metadata, of)
-    embed.check_prompt(prompt, f"{of}_prompt")
     embedding.log_prompt(f"texts of the {of}", prompt, metadata)
     return prompt
 

@@ -78,7 +78,7 @@ class Embeddings(FineTuningTask):
         self.grades: list[ranking.Grades] = []
         self.first_lengths = (None, None)  # See BertSentenceEncoder.
         self.prompts: dict = {}  # Entries of model.json.
-        self.similarity = "cosine"  # Of a model that is evaluated alone.
+        self.similarity = "cosine"  # How vectors are compared.
         self.rank = None  # Scores of a teacher.
         self.trains = True
 
@@ -442,8 +442,8 @@ def ranked_ids(
       ids: [C], of the documents.
       similarity: one of `ranking.SIMILARITIES`.
     """
-    if similarity == "cosine":
-        queries, documents = map(ranking.normalized, (queries, documents))
+    queries = ranking.comparable(queries, similarity)
+    documents = ranking.comparable(documents, similarity)
     found = []
     for first in range(0, len(queries), _TEXTS_AT_ONCE):
         some = queries[first : first + _TEXTS_AT_ONCE]

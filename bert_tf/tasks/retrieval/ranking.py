@@ -75,18 +75,14 @@ class Ranking:
         return [[name for _, name in best] for best in self.best]
 
 
-def cosines(queries: np.ndarray, documents: np.ndarray) -> np.ndarray:
-    """Returns [Q, C] for vectors [Q, E] and [C, E] float32; 0 for zeros."""
-    return normalized(queries) @ normalized(documents).T
+def comparable(vectors: np.ndarray, similarity: str) -> np.ndarray:
+    """Returns vectors [N, E] whose dot products are the similarities.
 
-
-def similarities(
-    queries: np.ndarray, documents: np.ndarray, similarity: str
-) -> np.ndarray:
-    """Returns [Q, C], by one of `SIMILARITIES`, see `cosines`."""
-    if similarity == "dot":
-        return queries @ documents.T
-    return cosines(queries, documents)
+    Args:
+      vectors: [N, E] float32; a cosine of zeros is 0.
+      similarity: one of `SIMILARITIES`.
+    """
+    return normalized(vectors) if similarity == "cosine" else vectors
 
 
 def choose_similarity(metadata: Mapping) -> str:

@@ -23,6 +23,7 @@ from absl import logging
 from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import POOLING_MODES
 from bert_tf.serving import text_rows
+from bert_tf.tasks.retrieval import prompts
 from tfrecords import libraries
 from tfrecords.io import part_files, streams
 from tfrecords.options import (
@@ -276,13 +277,8 @@ class Embedder:
 
     def check_prompt(self, prompt: str, flag: str) -> None:
         """Raises ValueError if a prompt leaves no token for texts."""
-        from bert_tf.tasks.retrieval import prompts
-
-        tokenizer, limit = (
-            self.predictor.tokenizer,
-            self.predictor.max_seq_length,
-        )
-        prompts.check_length(prompt, flag, tokenizer, limit)
+        own = self.predictor
+        prompts.check_length(prompt, flag, own.tokenizer, own.max_seq_length)
 
     def warn_of_cut(self, num_cut: int, num_texts: int) -> None:
         """Logs how many texts were cut."""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 
 import exports
 import numpy as np
@@ -66,7 +67,11 @@ def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     embed = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
     queries = embed(["it " + QUERIES[name] for name in JUDGED])
     texts = [f"{text.split()[0]} {text}" for text in DOCUMENTS.values()]
-    found = ranking.cosines(queries, embed(texts))
+    queries, documents = (
+        ranking.comparable(np.asarray(x), "cosine")
+        for x in (queries, embed(texts))
+    )
+    found = queries @ documents.T
     names = np.array([*DOCUMENTS])
     ranked = [names[np.argsort(-row)].tolist() for row in found]
     expected = ranking.scores(ranked, [*JUDGED.values()])
@@ -103,10 +108,8 @@ def test_prompts_are_those_of_encode_query_and_encode_document(
     caplog.set_level("INFO", logger="absl")
     config = dataclasses.replace(config, **{"query_prompt": None} | given)
     metadata = {"prompts": prompts, "default_prompt_name": default}
-    _, embedder = embedding.open_embedder(config)
     for of, prompt in zip(("query", "corpus"), wanted, strict=True):
-        found = retrieval._choose_prompt(metadata, config, of, embedder)
-        assert found == prompt
+        assert retrieval._choose_prompt(metadata, config, of) == prompt
         said = f"before texts of the {of} is put {prompt!r}" in caplog.text
         assert said == bool(prompts)
 
@@ -218,8 +221,20 @@ def test_a_baseline_that_fails_is_named_before_the_model(
         retrieval.score(config)
 
 
-def test_vectors_are_compared_as_the_flag_or_the_model_says(config):
+@pytest.mark.parametrize("by_flag", [False, True])
+def test_vectors_are_compared_as_the_flag_or_the_model_says(
+    config, tmp_path, by_flag
+):
     config = dataclasses.replace(config, similarity="dot", baselines=())
+    if not by_flag:
+        folder = tmp_path / "model"
+        shutil.copytree(config.model_dir, folder)
+        metadata = json.loads((folder / "model.json").read_text())
+        metadata["similarity_fn_name"] = "dot"
+        (folder / "model.json").write_text(json.dumps(metadata))
+        config = dataclasses.replace(
+            config, similarity=None, model_dir=str(folder)
+        )
     scores = retrieval.score(config)["scores"]["model"]
     embed = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
     queries = embed(["it " + QUERIES[name] for name in JUDGED])

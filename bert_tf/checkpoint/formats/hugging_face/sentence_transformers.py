@@ -251,7 +251,7 @@ def _read_texts(path: str) -> dict[str, object]:
             f"{quoted(similarity)}; it should be a string, such as cosine."
         )
     contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
-    names = [contents.SIMILARITY] * (similarity != "cosine")
+    names = [] if similarity == "cosine" else [contents.SIMILARITY]
     if any((values.get(contents.PROMPTS) or {}).values()):
         names += [contents.PROMPTS, contents.DEFAULT_PROMPT]
     return {n: values[n] for n in names if values.get(n) is not None}
