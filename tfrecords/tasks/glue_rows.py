@@ -2,6 +2,7 @@
 
 import collections
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,12 @@ from tfrecords.tasks import glue_tables
 # Maximum number of labels that are collected from a file.
 _MAX_LABELS = 50
 _MAX_SCORE = 3e38  # About the range of float32.
+# In a column of `label_columns`, and in a vector of one item per label.
+_INDICATORS = {"0": 0, "1": 1, "false": 0, "true": 1, "0.0": 0, "1.0": 1}
+# Lists as pandas, NumPy, DuckDB, PostgreSQL and annotation tools print them.
+_PRINTED_LIST = re.compile(
+    r"\s*(\[.*\]|\{.*\}|\(.*,.*\)|\w+\([\[{(].*\))\s*", re.DOTALL
+)
 
 # Class id, score, or ids of several labels; None in test sets.
 Label = int | float | tuple[int, ...] | None
@@ -128,7 +135,14 @@ def _count_labels(data, path) -> collections.Counter:
             raise ValueError(
                 f"{where} is a list, {quoted(cell)}. Add --multi_label."
             )
-        counts.update(_split(cell, separator))
+        _check_not_printed(cell, where, data.multi_label)
+        labels = _split(cell, separator)
+        if data.multi_label and _has_repeated_indicator(labels):
+            raise ValueError(
+                f"{where} is {quoted(cell)}, a vector of 0 and 1. Give "
+                f"--labels with {len(labels)} names, in the order of its items."
+            )
+        counts.update(labels)
         if len(counts) > _MAX_LABELS:
             break
     return counts
@@ -141,6 +155,32 @@ def _split(cell: table_files.Cell, separator: str | None) -> list[str]:
             [x.strip() for x in cell.split(separator)] if separator else [cell]
         )
     return [label for label in cell or () if label]
+
+
+def _check_not_printed(
+    cell: table_files.Cell, where: str, multi_label: bool
+) -> None:
+    """Raises ValueError for a text that is a list as a program prints it."""
+    if not isinstance(cell, str) or not _PRINTED_LIST.fullmatch(cell):
+        return
+    form = (
+        'the labels with --label_separator between them, such as "a,b"; or '
+        'JSON lines with a list in each row, such as ["a", "b"]: '
+        'pandas.DataFrame.to_json(..., orient="records", lines=True) writes '
+        "these"
+        if multi_label
+        else "one label. A label that has brackets must be given with --labels"
+    )
+    raise ValueError(
+        f"{where} is {quoted(cell)}, a list printed as text. Write {form}."
+    )
+
+
+def _has_repeated_indicator(labels: Sequence[str]) -> bool:
+    """Returns whether labels are items of a vector: 0 and 1, with repeats."""
+    return len(set(labels)) < len(labels) and all(
+        label.lower() in _INDICATORS for label in labels
+    )
 
 
 def _is_number(text: str) -> bool:
@@ -176,6 +216,7 @@ def read_rows(
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
     names = _names_of_ids(task, path) if is_labelled else ()
+    first_lines: dict[bool, str] = {}  # Of vectors, and of other labels.
     for line, cells in table_files.read_columns(
         path,
         task.input_format,
@@ -192,15 +233,72 @@ def read_rows(
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)
         }
+        if task.multi_label and "label" in row:
+            row["label"], is_vector = _split_several(
+                task, row["label"], where, has_ids=bool(names)
+            )
+            if is_vector or row["label"]:
+                first_lines.setdefault(is_vector, where)
+            _check_one_form(first_lines, task)
         if names:
-            cell = row["label"]
-            if task.multi_label:
-                cell = _split(cell, task.label_separator)
-            row["label"] = _named(cell, names)
+            row["label"] = _named(row["label"], names)
         yield _make_row(task, row, where)
         statistics.rows += 1
     if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
+
+
+def _split_several(
+    task: glue_tables.GlueTask,
+    cell: table_files.Cell,
+    where: str,
+    *,
+    has_ids: bool,
+) -> tuple[list[str], bool]:
+    """Returns the labels of a cell, or their ids, and if it was a vector.
+
+    A file that names the classes of its ids (`has_ids`) has no vectors.
+
+      labels anger, grief, joy     [0, 1, 1]          ["grief", "joy"]  True
+                                   ["joy", "grief"]   ["joy", "grief"]  False
+                                   [2, 1]             ["2", "1"]        False
+
+    Raises:
+      ValueError: if a text is a printed list, or an id is repeated.
+    """
+    where = f"{where}: {task.label_column!r}"
+    if cell not in task.labels:
+        _check_not_printed(cell, where, multi_label=True)
+    found = _split(cell, task.label_separator)
+    lower = [label.lower() for label in found]
+    is_repeated = _has_repeated_indicator(lower)
+    # A text "0,1" has two ids, and so have names that are numbers.
+    is_list = isinstance(cell, list) and not set(found) <= set(task.labels)
+    is_vector = len(found) == len(task.labels) and (
+        is_repeated or (is_list and all(x in _INDICATORS for x in lower))
+    )
+    if is_vector and not has_ids:
+        pairs = zip(task.labels, lower, strict=True)
+        return [name for name, x in pairs if _INDICATORS[x]], True
+    ids = [label for label in found if label not in task.labels]
+    if is_repeated or len(set(ids)) < len(ids):
+        labels = shortened(", ".join(task.labels), 300)
+        raise ValueError(
+            f"{where} is {quoted(cell)}, which repeats an id. Give each label "
+            f"once; or a vector of {len(task.labels)} items, 0 or 1 for each "
+            f"of {task.name}'s labels: {labels}."
+        )
+    return found, False
+
+
+def _check_one_form(first_lines: Mapping[bool, str], task) -> None:
+    """Raises ValueError if a file has vectors of 0 and 1, and other labels."""
+    if len(first_lines) > 1:
+        raise ValueError(
+            f"{first_lines[True]}: {task.label_column!r} is a vector of 0 and "
+            f"1, and {first_lines[False]} has labels or ids. Write the names "
+            "of the labels in all rows."
+        )
 
 
 def _names_of_ids(task, path: str) -> tuple[str, ...]:
@@ -275,10 +373,7 @@ def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
 
 def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
     if task.multi_label:
-        labels = _split(cell, task.label_separator)
-        return tuple(
-            sorted({_class_id(task, label, where) for label in labels})
-        )
+        return tuple(sorted({_class_id(task, label, where) for label in cell}))
     if not isinstance(cell, str):
         raise ValueError(
             f"{where}: {task.label_column!r} is {quoted(cell)}; it should be "
@@ -286,6 +381,9 @@ def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
             "several."
         )
     if not task.is_regression:
+        if cell not in task.labels:
+            column = f"{where}: {task.label_column!r}"
+            _check_not_printed(cell, column, multi_label=False)
         return _class_id(task, cell, where)
     low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
     score = _number(cell)
@@ -320,12 +418,11 @@ def _class_id(task, label: str, where: str) -> int:
 
 def _indicated(task, cells: Sequence, where: str) -> tuple[int, ...]:
     """Returns the ids of the label columns that have a 1."""
-    values = {"0": 0, "1": 1, "false": 0, "true": 1, "0.0": 0, "1.0": 1}
     found = []
     for i, (name, cell) in enumerate(
         zip(task.label_columns, cells, strict=True)
     ):
-        value = values.get(str(cell).lower())
+        value = _INDICATORS.get(str(cell).lower())
         if value is None:
             raise ValueError(
                 f"{where}: {name!r} is {quoted(cell)}; a column of "

@@ -365,6 +365,31 @@ SEVERAL = {"text_columns": ("text",), "multi_label": True, "label_column": "y"}
         ),
         # By their ids, as in files of datasets.
         ({}, "a.tsv", "text\ty\nx\t1\nx\t0,1\n", [(1,), (0, 1)]),
+        # As vectors of 0 and 1, as MultiLabelBinarizer and Trainer have them.
+        (
+            {"labels": ("anger", "grief", "joy", "love")},
+            "a.jsonl",
+            '{"text": "x", "y": [0, 0, 1, 1]}\n'
+            '{"text": "x", "y": [1.0, 0.0, 0.0, 0.0]}\n'
+            '{"text": "x", "y": [false, false, true, false]}\n'
+            '{"text": "x", "y": [0, 0, 0, 0]}\n',
+            [(2, 3), (0,), (2,), ()],
+        ),
+        ({}, "a.jsonl", '{"text": "x", "y": [0, 1]}\n', [(1,)]),
+        (
+            {"labels": ("a", "b", "c")},
+            *("a.tsv", "text\ty\nx\t0,1,1\n", [(1, 2)]),
+        ),
+        # Names that are numbers are no vector.
+        (
+            {"labels": ("0", "1")},
+            *("a.jsonl", '{"text": "x", "y": [0, 1]}\n', [(0, 1)]),
+        ),
+        # A label may have brackets.
+        (
+            {"labels": ("[spam]", "ham")},
+            *("a.csv", "text,y\nx,[spam]\n", [(0,)]),
+        ),
         # Without a header.
         (
             {"text_columns": ("0",), "label_column": "1"},
@@ -412,12 +437,92 @@ def test_ids_weights_and_groups_are_read_where_they_are_used(read):
             *({"text": "x", "y": [], "w": "nan"}, "'w' is 'nan'; the weight"),
         ),
         ({"label_column": "z"}, {"text": "x"}, "no column 'z'; there are 'te"),
+        *(
+            (
+                {"labels": ("anger", "grief", "joy", "love")},
+                {"text": "x", "y": ids},
+                f"'y' is {ids_text}, which repeats an id. .*vector of 4 items",
+            )
+            for ids, ids_text in (
+                ([2, 2], "\\['2', '2'\\]"),
+                ([0, 0, 1], "\\['0', '0', '1'\\]"),
+                ([2, 2, 1, 0], "\\['2', '2', '1', '0'\\]"),
+            )
+        ),
     ],
 )
 def test_wrong_labels_and_weights_are_named(read, changes, row, message):
     task = own_task(**SEVERAL | changes)
     with pytest.raises(ValueError, match=f"a.jsonl:1: .*{message}"):
         read(task, json.dumps(row), "a.jsonl", is_train=True)
+
+
+def test_vectors_and_ids_in_one_file_are_refused(read):
+    task = own_task(**SEVERAL)
+    rows = [{"text": "x", "y": y} for y in ([], [1], [0, 1])]
+    content = "\n".join(map(json.dumps, rows))
+    with pytest.raises(
+        ValueError,
+        match="a.jsonl:3: 'y' is a vector of 0 and 1, and a.jsonl:2 has labels",
+    ):
+        read(task, content, "a.jsonl")
+
+
+PRINTED = [
+    "['joy', 'love']",
+    "['joy' 'love']",
+    '["joy", "love"]',
+    "[joy, love]",
+    "[0 0 1]",
+    "{'joy', 'love'}",
+    "{joy,love}",
+    '{"choices": ["joy", "love"]}',
+    "('joy', 'love')",
+    "('joy',)",
+    "array(['joy'], dtype=object)",
+    "Index(['joy'])",
+]
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_list_printed_as_text_is_no_label(read, printed, multi_label):
+    """Whether labels are given or collected."""
+    output = io.StringIO()
+    rows = ("text", "y"), ("x", "joy"), ("x", printed)
+    csv.writer(output).writerows(rows)
+    form = '"a", "b"' if multi_label else "one label"
+    message = f"a.csv:3: 'y' is .*, a list printed as text. Write .*{form}"
+    task = own_task(
+        **SEVERAL | {"multi_label": multi_label, "labels": ("joy", "love")}
+    )
+    with pytest.raises(ValueError, match=message):
+        read(task, output.getvalue(), "a.csv")
+    data = glue_tables.GlueData(
+        train_file="a.csv",
+        text_column=("text",),
+        label_column="y",
+        multi_label=multi_label,
+    )
+    with pytest.raises(ValueError, match=message):
+        glue_rows.choose_task(data)
+
+
+def test_names_are_asked_for_where_labels_are_vectors(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x", "y": [true, false, true]}\n')
+    data = glue_tables.GlueData(
+        train_file=str(path),
+        text_column=("text",),
+        label_column="y",
+        multi_label=True,
+    )
+    with pytest.raises(
+        ValueError,
+        match=r"a.jsonl:1: 'y' is \['true', 'false', 'true'\], a vector of 0 "
+        "and 1. Give --labels with 3 names, in the order of its items",
+    ):
+        glue_rows.choose_task(data)
 
 
 def test_columns_by_number_have_no_header_but_that_of_pandas(read):
