@@ -89,11 +89,14 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
         return False
     manifest = records.Manifest.read(folder)
-    made_with, wanted = manifest.flags | manifest.vocabulary, flags | vocabulary
-    named = {"sha256": "vocabulary sha256", "size": "vocabulary size"}
     differences = [
-        f"{named.get(name, name)} {made_with.get(name)!r} there, "
+        f"{prefix}{name} {made_with.get(name)!r} there, "
         f"{wanted.get(name)!r} now"
+        # Apart: both may have an entry of the same name, as `sha256`.
+        for prefix, made_with, wanted in (
+            ("", manifest.flags, flags),
+            ("vocabulary ", manifest.vocabulary, vocabulary),
+        )
         # Also names that only one has: flags may omit a default.
         for name in wanted | made_with
         # Files may be renamed: their sha256 is compared.

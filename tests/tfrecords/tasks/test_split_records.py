@@ -46,7 +46,9 @@ def test_records_with_a_setting_that_only_one_has_are_not_reused(
 ):
     for before, now in (({}, setting), (setting, {})):
         folder = make(**before)
-        with pytest.raises(ValueError, match=f"files: {name}.* there, .* now"):
+        with pytest.raises(
+            ValueError, match=f"files: .*{name}.* there, .* now"
+        ):
             make(**now)
         shutil.rmtree(folder)
 
@@ -67,6 +69,17 @@ def test_records_of_another_file_raise(make):
         "records (--records_dir of run_..., --output_dir of "
         "make_..._records), or delete that one."
     )
+
+
+def test_a_flag_and_an_entry_of_the_vocabulary_may_have_the_same_name(make):
+    """As the sha256 of the files of a search, and of the vocabulary."""
+    folder = make(sha256={"corpus_file": "f00"})
+    make(sha256={"corpus_file": "f00"})
+    with pytest.raises(ValueError, match="files: sha256 {'corpus_file': 'f0"):
+        make(sha256={"corpus_file": "ba4"})
+    with pytest.raises(ValueError, match="files: vocabulary sha256 'abc' ther"):
+        make(VOCABULARY | {"sha256": "def"}, sha256={"corpus_file": "f00"})
+    shutil.rmtree(folder)
 
 
 def test_a_flag_without_a_value_is_as_if_it_were_not_there(make):
