@@ -697,7 +697,12 @@ def _train(
     run.task.check_steps(steps.num_train_steps)
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
-    if not config.do_eval:
+    if config.do_eval:
+        dev_results.check_metric(
+            *(config.output_dir, run.task.best_metric),
+            run.task.metric_flags,
+        )
+    else:
         dev_results.check_updated(
             config.output_dir, steps.num_train_steps, "--do_eval"
         )
