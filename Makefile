@@ -138,7 +138,8 @@ package: $(INSTALLED)
 # pip refuses on Python 3.11: keep 1.2.8 in parity.txt.
 RESOLVE = uv pip compile setup.py --quiet --no-header --no-annotate $(ARGS) \
   --extra test --output-file
-MAIN = --extra docs --extra pretraining --extra plots --extra explore --extra browser
+MAIN = --extra docs --extra pretraining --extra plots --extra explore --extra browser \
+  --extra tensorboard
 constraints:
 	for version in 3.10 3.11 3.12 3.13; do $(RESOLVE) \
 	  constraints/python$$version.txt --python $$version $(MAIN) || exit 1; done
@@ -146,7 +147,7 @@ constraints:
 	  --extra spark --extra beam --extra parquet
 	$(RESOLVE) constraints/parity.txt --python 3.11 --extra parity --extra export
 	$(RESOLVE) constraints/oldest.txt --python 3.10 --extra pretraining \
-	  --extra plots --resolution lowest-direct
+	  --extra plots --extra tensorboard --resolution lowest-direct
 
 $(VENV)/.docs: EXTRAS := docs
 $(VENV)/.explore: EXTRAS := explore,browser

@@ -65,6 +65,9 @@ EXTRAS = {
     "export": ["ai-edge-litert>=2", "nncf>=2.17", "tf2onnx>=1.17", *RUNTIMES],
     # The page of bert-explore.
     "explore": ["gradio>=6,<7", *PLOTS],
+    # The command that shows the curves in logs/. TensorFlow 2.21 no longer
+    # requires it.
+    "tensorboard": ["tensorboard>=2.20"],
     # Reading Parquet and .zst.
     "parquet": ["pyarrow>=14"],
     # score_retrieval --baselines=bm25.

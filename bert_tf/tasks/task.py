@@ -292,6 +292,14 @@ class FineTuningTask(Task):
         """Returns the task's options that decide the weights of a run."""
         return {}
 
+    def metric_flags(self, metric: str) -> str:
+        """Returns the flags by which a metric of dev is `best_metric`.
+
+        For messages; empty if none, or the default.
+        """
+        del metric
+        return ""
+
     def details(self, split: str, outputs: SplitOutputs) -> dict:
         """Returns further results of a dev split, such as those of classes."""
         del split, outputs

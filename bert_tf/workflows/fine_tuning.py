@@ -212,6 +212,10 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
     trained, metadata = None, {}
     if source and not config.do_train:
         trained, metadata = source.path(), source.model_json()
+        if source.task == "pretraining" and not source.sentence_embedding:
+            # Of its rows; evaluated texts have the length of those to train on.
+            metadata.pop("max_seq_length", None)
+            _check_not_pretraining(config.output_dir)
     task.check_config(config)
     task.use_source(source)
     config = dataclasses.replace(
@@ -268,6 +272,19 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         teacher=teacher,
     )
     return run, config
+
+
+def _check_not_pretraining(output_dir: str) -> None:
+    """Raises ValueError if the folder has the results of a pre-training run."""
+    path = os.path.join(output_dir, run_folder.FILE)
+    if not os.path.isfile(path):
+        return
+    if run_folder.read_settings(output_dir).get("task") == "pretraining":
+        raise ValueError(
+            f"--output_dir={output_dir} is the folder of a pre-training run, "
+            "whose results an evaluation would replace. Give it as "
+            "--init_checkpoint, and another --output_dir."
+        )
 
 
 def _open_teacher(
@@ -633,7 +650,9 @@ def load_trained(run: Run, source: Checkpoint) -> None:
                 f"{run.task.name} has {wanted}. Add --do_train, or "
                 f"give the output_dir of a run with the same {name}."
             )
-    missing = source.assign_to(run.model)
+    # Vectors have no head: those of pre-training stay unused, as in training.
+    is_encoder = task == "pretraining"
+    missing = source.assign_to(run.model.encoder if is_encoder else run.model)
     if not contents.reads_pooler(task, source.config):
         missing = [x for x in missing if not x.startswith(contents.POOLER)]
     if missing:
@@ -678,7 +697,12 @@ def _train(
     run.task.check_steps(steps.num_train_steps)
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
-    if not config.do_eval:
+    if config.do_eval:
+        dev_results.check_metric(
+            *(config.output_dir, run.task.best_metric),
+            run.task.metric_flags,
+        )
+    else:
         dev_results.check_updated(
             config.output_dir, steps.num_train_steps, "--do_eval"
         )

@@ -19,6 +19,7 @@ from contracts.tasks import TASKS, digests
 from safetensors.numpy import load_file
 
 import bert_tf
+from bert_tf.checkpoint import checksums
 from bert_tf.training import stopping
 from run_scripts import report
 from tfrecords.io import json_files, records
@@ -227,6 +228,20 @@ def test_other_settings_are_refused_and_change_nothing(copied):
         copied.again(copied.output, "--learning_rate=0.5")
     assert digests(copied.output) == before
     assert (copied.output / "run.flags").read_bytes() == flags
+
+
+def test_a_best_model_by_another_metric_is_refused(copied):
+    if not copied.task.is_fine_tuning:
+        return
+    best = str(copied.output / "best")
+    state = checksums.read_state(best) | {"metric": "another"}
+    (copied.output / "best/state.json").unlink()
+    checksums.write_checksums(best, state)
+    before = digests(copied.output)
+    message = f"by another of dev, and now {copied.task.best_metric} would"
+    with pytest.raises(ValueError, match=message):
+        copied.again(copied.output)
+    assert digests(copied.output) == before
 
 
 def test_the_model_is_loaded_back(run, tmp_path):

@@ -6,10 +6,12 @@ else: see `markdown_code.SIZES`.
 """
 
 import re
+import runpy
 
 import markdown_code
 import planted_data
 import pytest
+import setuptools
 
 from docs import generated_pages
 
@@ -121,6 +123,46 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
     for name in re.findall(names, text):
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists(), name
+
+
+@pytest.fixture(scope="module")
+def extras():
+    """Extra -> its requirements, as setup.py has them now."""
+    with pytest.MonkeyPatch.context() as patch:
+        given = {}
+        patch.setattr(setuptools, "setup", given.update)
+        runpy.run_path(str(ROOT / "setup.py"))
+    return given["extras_require"]
+
+
+def test_every_extra_is_in_the_table_of_the_installation(extras):
+    text = (ROOT / "docs" / "guide" / "install.md").read_text("utf-8")
+    cells = re.findall(r"^\| (`[^|]*`) \|", text, re.MULTILINE)
+    listed = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+    assert sorted(listed) == sorted(extras)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_an_extra_that_a_page_names_exists_and_one_it_needs_is_named(
+    page, extras
+):
+    text = page.read_text("utf-8")
+    names = re.findall(r"(?:bert_tf|\.)\[([\w,]+)\]", text)
+    named = {name for each in names for name in each.split(",")}
+    assert named <= {*extras, "tpu"}  # Of which a page says that there is none.
+    assert "`tensorboard --" not in text or "tensorboard" in named
+
+
+def test_packages_of_extras_have_an_exact_version(extras):
+    pinned = "".join(
+        path.read_text() for path in (ROOT / "constraints").glob("*.txt")
+    )
+    for requirements in extras.values():
+        for requirement in requirements:
+            name = re.match(r"[\w-]+", requirement)[0].replace("_", "-")
+            assert re.search(rf"^{name}==", pinned, re.M | re.I), name
+    newest = (ROOT / "constraints" / "python3.13.txt").read_text()
+    assert "\ntensorboard==" in newest
 
 
 @pytest.fixture(scope="module")

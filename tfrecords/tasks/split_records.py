@@ -17,6 +17,15 @@ from tfrecords.text import vocab
 
 Example = dict[str, np.ndarray]
 _EXAMPLES_AT_ONCE = 256
+# Statistic of what was cut -> its name, the statistic of all, if it is not the
+# number of texts of all examples, and the flag.
+_CUT = {
+    "truncated_rows": ("rows", None, "max_seq_length"),
+    "truncated_texts": ("texts", None, "max_seq_length"),
+    "truncated_endings": ("endings", None, "max_seq_length"),
+    "truncated_questions": ("questions", "questions", "max_query_length"),
+    "cut_words": ("words", "words", "max_seq_length"),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -81,7 +90,30 @@ def make(
     numbers = [split.count() for split in to_make]
     for split, number in zip(to_make, numbers, strict=True):
         _write(split, vocabulary, folders[split.name], number)
+    for folder in folders.values():
+        _warn_of_cut(folder)
     return folders
+
+
+def _warn_of_cut(folder: str) -> None:
+    """Logs how many texts of new or existing records were cut, if any."""
+    manifest = records.Manifest.read(folder)
+    for statistic, (name, total, flag) in _CUT.items():
+        num_cut = manifest.statistics.get(statistic)
+        if not num_cut:
+            continue
+        if total:
+            count = manifest.statistics[total]
+        else:
+            count = sum(shard.num_examples for shard in manifest.shards)
+            for size in ("num_texts", "num_choices"):
+                count *= manifest.sizes.get(size, 1)
+        logging.warning(
+            "%s: %d of %d %s (%.1f%%) have more than --%s=%d tokens and are "
+            "cut",
+            *(folder, num_cut, count, name, 100.0 * num_cut / count),
+            *(flag, manifest.flags[flag]),
+        )
 
 
 def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:

@@ -36,6 +36,12 @@ from tfrecords.tasks.similarity import search_files, text_examples
 
 _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096
+_OF_SEARCH = f"ndcg@{ranking.NDCG_DEPTH}"
+# Metric of dev -> the flags that it needs. Pairs, whose is mrr, need none.
+_METRIC_FLAGS = {
+    _OF_SEARCH: "--corpus_file, --queries_file and --judgements_file",
+    "spearman": "--dev_score_column or --score_column",
+}
 
 
 class Embeddings(FineTuningTask):
@@ -66,7 +72,7 @@ class Embeddings(FineTuningTask):
         dev = tables.get("dev") or tables.get("train")
         self.best_metric = "mrr"
         if data.corpus_file:
-            self.best_metric = f"ndcg@{ranking.NDCG_DEPTH}"
+            self.best_metric = _OF_SEARCH
         elif dev.score_column:
             self.best_metric = "spearman"
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] scores.
@@ -336,6 +342,10 @@ class Embeddings(FineTuningTask):
         if self.rank:
             settings["teacher_sha256"] = self.rank.sha256
         return settings
+
+    def metric_flags(self, metric):
+        """Returns the flags of the files or columns that a metric is of."""
+        return _METRIC_FLAGS.get(metric, "")
 
     def metadata(self):
         """Returns task and steps, for model.json."""

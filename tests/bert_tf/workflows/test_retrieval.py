@@ -10,8 +10,12 @@ import pytest
 
 import bert_tf
 from bert_tf.tasks.retrieval import ranking
-from bert_tf.workflows import retrieval
+from bert_tf.tasks.retrieval.embeddings import Embeddings
+from bert_tf.tasks.retrieval.options import EmbeddingData
+from bert_tf.workflows import fine_tuning, retrieval
+from bert_tf.workflows.configs import FineTuningConfig
 from bert_tf.workflows.features import embedding
+from tfrecords.io import json_files
 from tfrecords.tasks.similarity import search_files
 
 WORDS = "the cat sat on warm stone old bread was told it rained a ship".split()
@@ -86,6 +90,53 @@ def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     assert "3 of 4 queries have judgements" in caplog.text
     assert "1 of 31 documents of" in caplog.text
     assert "has 30 documents, of which recall@100 finds all" in caplog.text
+
+
+def evaluate(config, output_dir, **settings):
+    """Evaluates the same search as `run_embeddings --do_eval`."""
+    folder = shutil.copytree(config.model_dir, f"{output_dir}_model")
+    metadata = json_files.read(f"{folder}/model.json")
+    del metadata["labels"]  # Which pre-training does not write.
+    json_files.write(f"{folder}/model.json", metadata)
+    names = {field.name for field in dataclasses.fields(EmbeddingData)}
+    names &= {field.name for field in dataclasses.fields(config)}
+    data = EmbeddingData(
+        text_column=("a", "b"),
+        **{name: getattr(config, name) for name in names},
+    )
+    fine_tuning.fine_tune(
+        Embeddings(data),
+        FineTuningConfig(
+            output_dir=str(output_dir),
+            init_checkpoint=folder,
+            do_eval=True,
+            **settings,
+        ),
+    )
+
+
+def test_the_score_to_beat_is_that_of_a_pretrained_model_with_heads(
+    config, tmp_path
+):
+    evaluate(config, tmp_path / "vectors", max_seq_length=16)
+    with open(tmp_path / "vectors/eval_results.json") as file:
+        found = json.load(file)["dev_search"]
+    assert found == pytest.approx(retrieval.score(config)["scores"]["model"])
+
+
+def test_texts_do_not_have_the_length_of_pretraining(config, tmp_path):
+    with pytest.raises(ValueError, match="--max_seq_length=128 exceeds"):
+        evaluate(config, tmp_path / "vectors")
+
+
+def test_results_of_pretraining_are_not_replaced(config, tmp_path):
+    run = tmp_path / "pretrained"
+    run.mkdir()
+    (run / "run.json").write_text('{"task": "pretraining"}')
+    message = "pretrained is the folder of a pre-training run, .* --init_ch"
+    with pytest.raises(ValueError, match=message):
+        evaluate(config, run, max_seq_length=12)
+    assert sorted(x.name for x in run.iterdir()) == ["run.json", "run.lock"]
 
 
 @pytest.mark.parametrize(

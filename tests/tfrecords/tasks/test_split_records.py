@@ -14,16 +14,22 @@ VOCABULARY = {"sha256": "abc", "size": 9, "do_lower_case": True}
 ACCENTS = VOCABULARY | {"strip_accents": False}
 
 
-def split(flags):
+def split(flags, found=(), **changes):
     inputs = dict.fromkeys(schema.ENCODER_INPUTS, np.array([1, 2, 0, 0]))
-    return split_records.Split(
-        name="dev",
-        schema_name="encoder_inputs",
-        sizes={"max_seq_length": 4},
-        flags={"source_sha256": "f00"} | flags,
-        count=lambda: 1,
-        examples=lambda statistics: iter([inputs]),
-    )
+
+    def examples(statistics):
+        yield inputs
+        statistics.update(found)
+
+    values = {
+        "name": "dev",
+        "schema_name": "encoder_inputs",
+        "sizes": {"max_seq_length": 4},
+        "flags": {"source_sha256": "f00"} | flags,
+        "count": lambda: 1,
+        "examples": examples,
+    }
+    return split_records.Split(**values | changes)
 
 
 @pytest.fixture
@@ -90,3 +96,33 @@ def test_a_flag_without_a_value_is_as_if_it_were_not_there(make):
     assert os.stat(path).st_mtime_ns == before
     with pytest.raises(ValueError, match="word_column None there, 1 now"):
         make(word_column=1)
+
+
+@pytest.mark.parametrize(
+    ("found", "sizes", "message"),
+    [
+        ({"truncated_rows": 1}, {}, "1 of 1 rows (100.0%)"),
+        ({"truncated_texts": 1}, {"num_texts": 3}, "1 of 3 texts (33.3%)"),
+        ({"truncated_rows": 1}, {"num_choices": 2}, "1 of 2 rows (50.0%)"),
+        ({"truncated_endings": 3}, {"num_choices": 4}, "3 of 4 endings (75.0%"),
+        ({"cut_words": 2, "words": 400}, {}, "2 of 400 words (0.5%)"),
+        ({"truncated_questions": 1, "questions": 9}, {}, "1 of 9 questions (1"),
+        ({"truncated_rows": 0, "cut_words": 0}, {}, None),
+        ({}, {}, None),  # Records of an earlier version.
+    ],
+)
+def test_cut_texts_are_counted_when_records_are_made_and_reused(
+    tmp_path, caplog, found, sizes, message
+):
+    flags = {"max_seq_length": 4, "max_query_length": 2}
+    made = split(flags, found, sizes={"max_seq_length": 4} | sizes)
+    for _ in range(2):
+        caplog.clear()
+        split_records.make([made], VOCABULARY, str(tmp_path))
+        if message is None:
+            assert not caplog.messages
+            continue
+        (text,) = caplog.messages
+        assert text.startswith(f"{tmp_path}/dev: {message}")
+        flag = "query_length=2" if "questions" in message else "seq_length=4"
+        assert text.endswith(f"have more than --max_{flag} tokens and are cut")
