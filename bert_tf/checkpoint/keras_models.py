@@ -116,7 +116,8 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
     A newly initialized weight is `untrained` until training changes its layer.
 
     Raises:
-      ValueError: if the model is not from `load`.
+      ValueError: if the model is not from `load`, or is a copy without its
+        weights.
     """
     metadata = getattr(model, "metadata", None)
     if metadata is None or isinstance(model, encoder_lib.BertEncoder):
@@ -130,10 +131,20 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
 
 def _present_metadata(model: keras.Model) -> dict[str, object]:
     weights = model_folders.weight_names(model)
+    # A copy of keras.models.clone_model draws all weights anew.
+    drawn = [n for n, x in model.drawn.items() if np.array_equal(weights[n], x)]
+    if any(name.endswith(encoder_lib.POSITIONS) for name in drawn):
+        raise ValueError(
+            f"This {type(model).__name__} is a copy of a loaded model without "
+            "its weights: keras.models.clone_model and from_config initialize "
+            "new ones. Give the loaded model, or copy its weights first: "
+            "copy.set_weights(model.get_weights())."
+        )
     unchanged = [
         name
         for name, sha256 in model.untrained.items()
-        if tensor_files.digest_of({name: weights[name]}) == sha256
+        if name in drawn
+        or tensor_files.digest_of({name: weights[name]}) == sha256
     ]
     # Of a trained layer, one weight may stay the same: the bias of a softmax
     # over choices has no gradient.

@@ -1,10 +1,12 @@
 """load and save: every format, tasks and heads, labels, bad folders."""
 
+import copy
 import dataclasses
 import functools
 import json
 import logging
 import pathlib
+import pickle
 import shutil
 
 import checkpoint_folders
@@ -157,6 +159,81 @@ def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
         "its sentence embedding (max, Dense, Normalize) is not kept under a"
         in caplog.text
     )
+
+
+def through_a_file(model, folder):
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")
+
+
+def clone(model, _):
+    again = keras.models.clone_model(model)
+    again.set_weights(model.get_weights())
+    return again
+
+
+COPIES = {
+    "a .keras file": through_a_file,
+    "copy.deepcopy": lambda model, _: copy.deepcopy(model),
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "clone_model": clone,
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_is_saved_like_the_loaded_model(sentence_bert, tmp_path, name):
+    model, _ = bert_tf.load(sentence_bert)
+    model.next_sentence.dense.kernel.assign_add(tf.ones([16, 2]))  # Trained.
+    again = COPIES[name](model, tmp_path)
+    files = []
+    for i, saved in enumerate((model, again, model.encoder, again.encoder)):
+        bert_tf.save(saved, tmp_path / str(i))
+        paths = sorted((tmp_path / str(i)).iterdir())
+        files.append({path.name: path.read_bytes() for path in paths})
+    assert files[0] == files[1] and files[2] == files[3]
+    metadata = json.loads(files[0]["model.json"])
+    layers = {weight.split("/")[0] for weight in metadata["untrained"]}
+    assert layers == {"masked_lm"} and metadata["prompts"]
+    text = "the cat sat on the warm stone"
+    expected = bert_tf.Predictor(model)(text)
+    np.testing.assert_array_equal(bert_tf.Predictor(again)(text), expected)
+
+
+def test_a_copy_without_weights_is_refused_until_it_has_them(
+    classifier, tmp_path
+):
+    model, _ = bert_tf.load(classifier, task="regression")
+    again = keras.models.clone_model(model)
+    message = "BertRegressor is a copy .* copy.set_weights"
+    for use in (bert_tf.Predictor, lambda x: bert_tf.save(x, tmp_path / "x")):
+        with pytest.raises(ValueError, match=message):
+            use(again)
+    with pytest.raises(ValueError, match="BertEncoder is a copy"):
+        bert_tf.save(again.encoder, tmp_path / "x")
+    # The head that it drew itself is no more trained than that of the model.
+    again.encoder.set_weights(model.encoder.get_weights())
+    head = ["regression/dense/kernel", "regression/dense/bias"]
+    assert keras_models.metadata_of(again)["untrained"] == head
+    again.head.dense.kernel.assign_add(tf.ones([16, 1]))
+    assert "untrained" not in keras_models.metadata_of(again)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_of_a_model_made_in_code_is_saved(tmp_path, name):
+    model = model_of("regression")
+    again = COPIES[name](model, tmp_path)
+    bert_tf.save(again, tmp_path / "saved")
+    loaded, _ = bert_tf.load(tmp_path / "saved")
+    assert not loaded.untrained
+    checkpoint_folders.assert_same_bits(tensors_of(loaded), tensors_of(model))
+
+
+def test_a_vocabulary_that_is_not_utf_8_is_copied(classifier):
+    model, _ = bert_tf.load(classifier)
+    model.vocabulary = b"[PAD]\n\xff\xe4\n"
+    again = copy.deepcopy(model)
+    assert again.vocabulary == model.vocabulary
+    assert again.untrained == {} and again.metadata == model.metadata
 
 
 def add_tensors(folder, *names):
