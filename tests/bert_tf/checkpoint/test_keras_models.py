@@ -471,10 +471,28 @@ def test_models_made_in_code_are_saved_with_their_labels(tmp_path, classifier):
         bert_tf.save(keras.Sequential([]), tmp_path / "third")
 
 
-@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
-def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
-    model, tokenizer = bert_tf.load(classifier)
+def adapt_all(model):
+    """Adds adapters to all Dense layers by Keras's own enable_lora."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dense):
+            layer.enable_lora(2)
+
+
+def adapt_both(model):
     model.encoder.enable_lora(2)
+    model.encoder.pooler.enable_lora(2, lora_alpha=4)
+    model.encoder.encoder_layers[0].attention.key.enable_lora(3)
+
+
+@pytest.mark.parametrize(
+    "adapt", [lambda x: x.encoder.enable_lora(2), adapt_all, adapt_both]
+)
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
+def test_adapters_are_merged_when_a_model_is_saved(
+    tmp_path, classifier, name, adapt
+):
+    model, tokenizer = bert_tf.load(classifier)
+    adapt(model)
     for weight in model.trainable_weights:
         if "lora_kernel_b" in weight.path:
             weight.assign(tf.random.stateless_normal(weight.shape, (1, 2)))
@@ -487,6 +505,33 @@ def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
     expected = model(batch)["logits"].numpy()
     np.testing.assert_allclose(saved(batch)["logits"], expected, atol=1e-5)
     assert abs(base(batch)["logits"] - expected).numpy().max() > 1e-3
+
+
+def test_a_head_of_which_an_adapter_is_trained_is_trained(classifier):
+    model, _ = bert_tf.load(classifier, task="regression")
+    dense = model.head.dense
+    dense.enable_lora(1)
+    assert keras_models.metadata_of(model)["untrained"]
+    dense.lora_kernel_b.assign(np.ones([1, 1]))
+    assert "untrained" not in keras_models.metadata_of(model)
+
+
+def test_weights_that_bert_does_not_have_are_refused_by_name(tmp_path):
+    config = exports.make_model("regression").config
+    model = bert_tf.BertRegressor(config, dtype="int8_from_float32")
+    message = "attention/key/kernel_scale.* quantized or replaced"
+    for saved in (model, model.encoder):
+        with pytest.raises(ValueError, match=message):
+            bert_tf.save(saved, tmp_path / "saved")
+    model = exports.make_model("regression")
+    part = keras.layers.Embedding(3, 2, name="part")
+    part.build()
+    part.enable_lora(1)
+    model.head._tracker.unlock()  # Keras keeps others from adding layers.
+    model.head.part = part
+    with pytest.raises(ValueError, match="part/lora_embeddings_a"):
+        bert_tf.save(model, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
 
 
 def test_a_layer_is_trained_if_one_of_its_weights_is(classifier):
