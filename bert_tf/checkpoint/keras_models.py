@@ -3,12 +3,13 @@
 import dataclasses
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import keras
 import numpy as np
 from absl import logging
 
+from bert_tf import config as bert_config
 from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.checkpoint import (
     Checkpoint,
@@ -19,6 +20,7 @@ from bert_tf.checkpoint.options import OURS
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.model import models
 from tfrecords.io import stored_folders
+from tfrecords.options import some
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -116,7 +118,8 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
     A newly initialized weight is `untrained` until training changes its layer.
 
     Raises:
-      ValueError: if the model is not from `load`.
+      ValueError: if the model is not from `load`, or is a copy without its
+        weights.
     """
     metadata = getattr(model, "metadata", None)
     if metadata is None or isinstance(model, encoder_lib.BertEncoder):
@@ -129,11 +132,25 @@ def metadata_of(model: keras.Model) -> dict[str, object]:
 
 
 def _present_metadata(model: keras.Model) -> dict[str, object]:
-    weights = model_folders.weight_names(model)
+    weights = model_folders.merged_weights(model)
+    # A copy of keras.models.clone_model draws all weights anew.
+    drawn = [
+        name
+        for name, value in model.drawn.items()
+        if np.array_equal(weights[name].numpy(), value)
+    ]
+    if any(name.endswith(encoder_lib.POSITIONS) for name in drawn):
+        raise ValueError(
+            f"This {type(model).__name__} is a copy of a loaded model without "
+            "its weights: keras.models.clone_model and from_config initialize "
+            "new ones. Give the loaded model, or copy its weights first: "
+            "copy.set_weights(model.get_weights())."
+        )
     unchanged = [
         name
         for name, sha256 in model.untrained.items()
-        if tensor_files.digest_of({name: weights[name]}) == sha256
+        if name in drawn
+        or tensor_files.digest_of({name: weights[name]}) == sha256
     ]
     # Of a trained layer, one weight may stay the same: the bias of a softmax
     # over choices has no gradient.
@@ -221,6 +238,7 @@ def _of_model(
         prefix + name: weight.numpy().astype(np.float32)
         for name, weight in model_folders.merged_weights(model).items()
     }
+    _check_weights(model, task, config, tensors, prefix)
     untrained = {
         prefix + name: tensors.pop(prefix + name)
         for name in contents.pop_untrained(metadata)
@@ -253,6 +271,30 @@ def _of_model(
     )
     # Beside the newly initialized heads of an encoder, all are drawn anew.
     return given, {} if is_encoder else untrained
+
+
+def _check_weights(
+    model: keras.Model,
+    task: str,
+    config: bert_config.BertConfig,
+    tensors: Mapping[str, np.ndarray],
+    prefix: str,
+) -> None:
+    """Raises ValueError if weights are not those that a model folder has."""
+    expected = contents.shapes(config, task, getattr(model, "num_classes", 0))
+    found = tensor_files.shapes_of(tensors)
+    names = sorted(
+        name
+        for name in expected.keys() | found.keys()
+        if name.startswith(prefix) and expected.get(name) != found.get(name)
+    )
+    if names:
+        raise ValueError(
+            f"This {type(model).__name__} has other weights than BERT: "
+            f"{some(names)}. Layers that were quantized or replaced, and "
+            "adapters of other layers than Dense, cannot be written. Save the "
+            "model without them."
+        )
 
 
 def _task_of(model: keras.Model) -> str:

@@ -1,18 +1,26 @@
 """Encoder inputs -> EncoderOutputs: BERT without a head."""
 
+import base64
 import functools
+import types
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
+from safetensors import numpy as safetensors_numpy
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, embeddings, layers
+from bert_tf.model import dropout, embeddings, layers, sentence_embedding
 from tfrecords import schema
 
-# Key of `ConfiguredModel.get_config`: name of a part -> its `trainable`.
+# Keys of `ConfiguredModel.get_config`: name of a part -> its `trainable`; and
+# "model" or "encoder" -> what `bert_tf.load` has set of it.
 _FLAGS = "trainable_parts"
+_LOADED = "loaded"
+# A weight that any training changes: whether a copy has weights of a model.
+POSITIONS = "embeddings/position_embeddings"
 # Inputs of models that are integers.
 _INTEGERS = (*schema.PACKED_INPUTS, "masked_lm_positions")
 # Names of other libraries -> ours.
@@ -100,6 +108,55 @@ def _parts(layer, prefix=""):
             yield from _parts(part, f"{prefix}{part.name}/")
 
 
+def _owners(model) -> dict[str, "ConfiguredModel"]:
+    """Returns the models of which `bert_tf.save` can write each alone."""
+    encoder = getattr(model, "encoder", None)
+    return {"model": model} | ({"encoder": encoder} if encoder else {})
+
+
+def _loaded_values(model) -> dict:
+    """Returns what `bert_tf.load` has set of a model, as JSON values."""
+    values: dict = {
+        "metadata": dict(model.metadata),
+        "untrained": dict(model.untrained),
+    }
+    if model.vocabulary is not None:
+        text = model.vocabulary.decode("utf-8", "surrogateescape")
+        values["vocabulary"] = text
+    if embedding := model.sentence_embedding:
+        tensors = safetensors_numpy.save(embedding.tensors())
+        values["sentence_embedding"] = {
+            "settings": embedding.settings(),
+            "tensors": base64.b64encode(tensors).decode(),
+        }
+    return values
+
+
+def _set_loaded(model, values: Mapping) -> None:
+    """Sets what `_loaded_values` returned; the weights are still new."""
+    # Read-only, so that Keras does not take them for parts of the model.
+    model.metadata = types.MappingProxyType(values["metadata"])
+    model.untrained = types.MappingProxyType(values["untrained"])
+    if (text := values.get("vocabulary")) is not None:
+        model.vocabulary = text.encode("utf-8", "surrogateescape")
+    if embedding := values.get("sentence_embedding"):
+        tensors = base64.b64decode(embedding["tensors"])
+        model.sentence_embedding = sentence_embedding.of_folder(
+            embedding["settings"],
+            safetensors_numpy.load(tensors),
+            "the config of the model",
+        )
+    model.drawn = types.MappingProxyType(
+        {
+            name: weight.numpy()
+            for weight in model.weights
+            if (name := weight.path.removeprefix(f"{model.name}/"))
+            in model.untrained
+            or name.endswith(POSITIONS)
+        }
+    )
+
+
 def _complete(inputs) -> dict[str, tf.Tensor]:
     """Returns the inputs of the encoder, with segment A if types are omitted.
 
@@ -165,7 +222,8 @@ class ConfiguredModel(keras.Model):
 
     Constructors build all weights; no call is needed to create them. The config
     also has the `trainable` of every layer and weight that differs from that of
-    its owner, so that frozen parts stay frozen.
+    its owner, so that frozen parts stay frozen; and what `bert_tf.load` has
+    set, so that an untrained head stays one in a copy.
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
@@ -177,8 +235,11 @@ class ConfiguredModel(keras.Model):
       vocabulary: the same.
       untrained: the same.
       sentence_embedding: the same.
+      drawn: name -> value that `from_config` drew, of the weights by which
+        `bert_tf.save` knows that a copy has new ones.
     """
 
+    drawn: Mapping[str, np.ndarray] = types.MappingProxyType({})
     metadata = vocabulary = untrained = sentence_embedding = None
     new_weights = property(lambda self: self.untrained)  # Its older name.
     reads_ids = True  # Whether the inputs are those of BertEncoder.
@@ -219,14 +280,22 @@ class ConfiguredModel(keras.Model):
             for name, owner, part in _parts(self)
             if part.trainable != owner.trainable
         }
-        return config | ({_FLAGS: flags} if flags else {})
+        loaded = {
+            name: _loaded_values(owner)
+            for name, owner in _owners(self).items()
+            if owner.metadata is not None
+        }
+        config |= {_FLAGS: flags} if flags else {}
+        return config | ({_LOADED: loaded} if loaded else {})
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         """Returns a new model with the frozen layers of the config."""
         config = dict(config)
-        flags = config.pop(_FLAGS, {})
+        flags, loaded = config.pop(_FLAGS, {}), config.pop(_LOADED, {})
         model = super().from_config(config, custom_objects)
+        for name, values in loaded.items():
+            _set_loaded(_owners(model)[name], values)
         if flags or not model.trainable:
             # Each, since Keras ignores a flag that is set to what it was, and
             # otherwise sets those of all parts, too; they come later here.

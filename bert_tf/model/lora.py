@@ -151,7 +151,7 @@ def enable(
             weight.trainable = False
     names = tuple(name for name in LORA_TARGETS if name in targets)
     encoder.lora = Adapters(rank, float(alpha), names)
-    for part in adapted(encoder):
+    for part in _targets(encoder):
         # Without these scopes all adapters would have the same path.
         *scopes, _, _ = part.kernel.path.split("/")
         with contextlib.ExitStack() as stack:
@@ -194,14 +194,17 @@ def _check(encoder, rank, alpha, targets) -> None:
         raise ValueError(f"alpha={alpha} should be above 0 and finite.")
 
 
-def adapted(model: keras.Model) -> list[keras.layers.Dense]:
-    """Returns the adapted layers of an encoder or of a model with one."""
-    encoder = getattr(model, "encoder", model)
-    settings = getattr(encoder, "lora", None)
+def adapted(model: keras.Model) -> list[keras.layers.Layer]:
+    """Returns the layers with an adapter, of ours or of Keras's enable_lora."""
+    return [part for part in model._flatten_layers() if hasattr(part, _A)]
+
+
+def _targets(encoder) -> list[keras.layers.Dense]:
+    """Returns the layers that the settings of an encoder name."""
     return [
         _parts(layer)[target]
-        for layer in (encoder.encoder_layers if settings else ())
-        for target in settings.targets
+        for layer in encoder.encoder_layers
+        for target in encoder.lora.targets
     ]
 
 

@@ -1,10 +1,12 @@
 """load and save: every format, tasks and heads, labels, bad folders."""
 
+import copy
 import dataclasses
 import functools
 import json
 import logging
 import pathlib
+import pickle
 import shutil
 
 import checkpoint_folders
@@ -157,6 +159,81 @@ def test_a_new_head_does_not_keep_its_modules(sentence_bert, caplog):
         "its sentence embedding (max, Dense, Normalize) is not kept under a"
         in caplog.text
     )
+
+
+def through_a_file(model, folder):
+    model.save(folder / "model.keras")
+    return keras.models.load_model(folder / "model.keras")
+
+
+def clone(model, _):
+    again = keras.models.clone_model(model)
+    again.set_weights(model.get_weights())
+    return again
+
+
+COPIES = {
+    "a .keras file": through_a_file,
+    "copy.deepcopy": lambda model, _: copy.deepcopy(model),
+    "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
+    "clone_model": clone,
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_is_saved_like_the_loaded_model(sentence_bert, tmp_path, name):
+    model, _ = bert_tf.load(sentence_bert)
+    model.next_sentence.dense.kernel.assign_add(tf.ones([16, 2]))  # Trained.
+    again = COPIES[name](model, tmp_path)
+    files = []
+    for i, saved in enumerate((model, again, model.encoder, again.encoder)):
+        bert_tf.save(saved, tmp_path / str(i))
+        paths = sorted((tmp_path / str(i)).iterdir())
+        files.append({path.name: path.read_bytes() for path in paths})
+    assert files[0] == files[1] and files[2] == files[3]
+    metadata = json.loads(files[0]["model.json"])
+    layers = {weight.split("/")[0] for weight in metadata["untrained"]}
+    assert layers == {"masked_lm"} and metadata["prompts"]
+    text = "the cat sat on the warm stone"
+    expected = bert_tf.Predictor(model)(text)
+    np.testing.assert_array_equal(bert_tf.Predictor(again)(text), expected)
+
+
+def test_a_copy_without_weights_is_refused_until_it_has_them(
+    classifier, tmp_path
+):
+    model, _ = bert_tf.load(classifier, task="regression")
+    again = keras.models.clone_model(model)
+    message = "BertRegressor is a copy .* copy.set_weights"
+    for use in (bert_tf.Predictor, lambda x: bert_tf.save(x, tmp_path / "x")):
+        with pytest.raises(ValueError, match=message):
+            use(again)
+    with pytest.raises(ValueError, match="BertEncoder is a copy"):
+        bert_tf.save(again.encoder, tmp_path / "x")
+    # The head that it drew itself is no more trained than that of the model.
+    again.encoder.set_weights(model.encoder.get_weights())
+    head = ["regression/dense/kernel", "regression/dense/bias"]
+    assert keras_models.metadata_of(again)["untrained"] == head
+    again.head.dense.kernel.assign_add(tf.ones([16, 1]))
+    assert "untrained" not in keras_models.metadata_of(again)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_of_a_model_made_in_code_is_saved(tmp_path, name):
+    model = model_of("regression")
+    again = COPIES[name](model, tmp_path)
+    bert_tf.save(again, tmp_path / "saved")
+    loaded, _ = bert_tf.load(tmp_path / "saved")
+    assert not loaded.untrained
+    checkpoint_folders.assert_same_bits(tensors_of(loaded), tensors_of(model))
+
+
+def test_a_vocabulary_that_is_not_utf_8_is_copied(classifier):
+    model, _ = bert_tf.load(classifier)
+    model.vocabulary = b"[PAD]\n\xff\xe4\n"
+    again = copy.deepcopy(model)
+    assert again.vocabulary == model.vocabulary
+    assert again.untrained == {} and again.metadata == model.metadata
 
 
 def add_tensors(folder, *names):
@@ -394,10 +471,28 @@ def test_models_made_in_code_are_saved_with_their_labels(tmp_path, classifier):
         bert_tf.save(keras.Sequential([]), tmp_path / "third")
 
 
-@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
-def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
-    model, tokenizer = bert_tf.load(classifier)
+def adapt_all(model):
+    """Adds adapters to all Dense layers by Keras's own enable_lora."""
+    for layer in model._flatten_layers():
+        if isinstance(layer, keras.layers.Dense):
+            layer.enable_lora(2)
+
+
+def adapt_both(model):
     model.encoder.enable_lora(2)
+    model.encoder.pooler.enable_lora(2, lora_alpha=4)
+    model.encoder.encoder_layers[0].attention.key.enable_lora(3)
+
+
+@pytest.mark.parametrize(
+    "adapt", [lambda x: x.encoder.enable_lora(2), adapt_all, adapt_both]
+)
+@pytest.mark.parametrize("name", ["bert_tf", "hugging_face"])
+def test_adapters_are_merged_when_a_model_is_saved(
+    tmp_path, classifier, name, adapt
+):
+    model, tokenizer = bert_tf.load(classifier)
+    adapt(model)
     for weight in model.trainable_weights:
         if "lora_kernel_b" in weight.path:
             weight.assign(tf.random.stateless_normal(weight.shape, (1, 2)))
@@ -410,6 +505,33 @@ def test_adapters_are_merged_when_a_model_is_saved(tmp_path, classifier, name):
     expected = model(batch)["logits"].numpy()
     np.testing.assert_allclose(saved(batch)["logits"], expected, atol=1e-5)
     assert abs(base(batch)["logits"] - expected).numpy().max() > 1e-3
+
+
+def test_a_head_of_which_an_adapter_is_trained_is_trained(classifier):
+    model, _ = bert_tf.load(classifier, task="regression")
+    dense = model.head.dense
+    dense.enable_lora(1)
+    assert keras_models.metadata_of(model)["untrained"]
+    dense.lora_kernel_b.assign(np.ones([1, 1]))
+    assert "untrained" not in keras_models.metadata_of(model)
+
+
+def test_weights_that_bert_does_not_have_are_refused_by_name(tmp_path):
+    config = exports.make_model("regression").config
+    model = bert_tf.BertRegressor(config, dtype="int8_from_float32")
+    message = "attention/key/kernel_scale.* quantized or replaced"
+    for saved in (model, model.encoder):
+        with pytest.raises(ValueError, match=message):
+            bert_tf.save(saved, tmp_path / "saved")
+    model = exports.make_model("regression")
+    part = keras.layers.Embedding(3, 2, name="part")
+    part.build()
+    part.enable_lora(1)
+    model.head._tracker.unlock()  # Keras keeps others from adding layers.
+    model.head.part = part
+    with pytest.raises(ValueError, match="part/lora_embeddings_a"):
+        bert_tf.save(model, tmp_path / "saved")
+    assert not (tmp_path / "saved").exists()
 
 
 def test_a_layer_is_trained_if_one_of_its_weights_is(classifier):

@@ -171,6 +171,20 @@ def test_merging_keeps_the_outputs(tiny_config, batch):
     assert model_folders.digest(model) == expected
 
 
+def test_weights_of_a_folder_replace_adapters_of_keras_too(
+    tiny_config, batch, tmp_path
+):
+    model, plain = build(tiny_config), build(tiny_config, seed=4)
+    layer = model.encoder.encoder_layers[0]
+    for part in (model.head.dense, layer.intermediate):
+        part.enable_lora(RANK)
+        part.lora_kernel_b.assign(np.ones(part.lora_kernel_b.shape))
+    model_folders.save_model(str(tmp_path), plain, metadata={})
+    model_folders.load_weights(model, str(tmp_path))
+    expected = plain(batch)["logits"]
+    np.testing.assert_allclose(model(batch)["logits"], expected, atol=1e-5)
+
+
 def test_keras_files_have_merged_kernels(tiny_config, batch, tmp_path):
     model = adapt(build(tiny_config))
     model.save(tmp_path / "model.keras")
@@ -240,7 +254,7 @@ def test_a_file_that_has_no_adapters_is_rejected(tiny_config, tmp_path):
 def test_weights_that_are_not_finite_are_rejected(tiny_config, tmp_path):
     path = str(tmp_path / "a.safetensors")
     model = adapt(build(tiny_config))
-    b = lora.adapted(model)[0].lora_kernel_b
+    b = model.encoder.encoder_layers[0].attention.query.lora_kernel_b
     b.assign(np.full(b.shape, np.nan))
     model.encoder.save_lora_weights(path)
     with pytest.raises(ValueError, match="query/lora_kernel_b has NaN"):

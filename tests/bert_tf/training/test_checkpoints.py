@@ -432,7 +432,9 @@ def make_fake_run(folder):
     config = types.SimpleNamespace(
         to_json_file=lambda path: json_files.write(path, {})
     )
-    model = types.SimpleNamespace(name="a", config=config, weights=weights)
+    model = types.SimpleNamespace(
+        name="a", config=config, weights=weights, _flatten_layers=list
+    )
     slots = {f"m/a/{i}": FakeVariable("") for i in range(3)}
     step = FakeVariable("")
     optimizer = types.SimpleNamespace(

@@ -299,6 +299,8 @@ def write(
         "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
         "layer_norm_eps": _LAYER_NORM_EPSILON,
         "pad_token_id": 0,
+        # A default of transformers, which CTranslate2 reads from the file.
+        "position_embedding_type": _SUPPORTED["position_embedding_type"],
         "torch_dtype": "float32",
     }
     json_files.write(os.path.join(folder, CONFIG), values)

@@ -262,11 +262,19 @@ def write(
     `do_lower_case` it is not written, since it would decide it.
     """
     vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
+    entries = _lines(vocabulary)
     settings = {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": max_tokens,
     }
+    # transformers has defaults; transformers.js and fastembed pad with no
+    # other token than the one named here.
+    settings |= {
+        f"{token.strip('[]').lower()}_token": token
+        for token in vocab.SPECIAL_TOKENS
+        if token in entries
+    }
     json_files.write(os.path.join(folder, SETTINGS), settings | rules)
     if "do_lower_case" in rules:
         path = os.path.join(folder, TOKENIZER)
-        tokenizer_json.write(_lines(vocabulary), rules, path)
+        tokenizer_json.write(entries, rules, path)

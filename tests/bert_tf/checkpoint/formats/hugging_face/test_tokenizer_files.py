@@ -73,6 +73,25 @@ def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path, rules):
     assert found == (CONTENT, rules, (), (), 63)
 
 
+@pytest.mark.parametrize("rules", [UNCASED, CASED, {}])
+def test_special_tokens_of_the_vocabulary_are_named(tmp_path, rules):
+    def named(content):
+        tokenizer_files.write(content, rules, 63, str(tmp_path))
+        settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+        return {n: x for n, x in settings.items() if n.endswith("_token")}
+
+    tokens = {
+        "pad_token": "[PAD]",
+        "unk_token": "[UNK]",
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "mask_token": "[MASK]",
+    }
+    assert named(CONTENT) == named(CONTENT.replace(b"\n", b"\r\n")) == tokens
+    del tokens["mask_token"]
+    assert named(CONTENT.replace(b"[MASK]", b"[mask]")) == tokens
+
+
 @pytest.mark.parametrize("length", [None, 513, 1e30, 7.5, 0])
 def test_a_length_that_is_no_limit_is_left_out(tmp_path, length):
     found = put(tmp_path, tokenizer_config={"model_max_length": length})
