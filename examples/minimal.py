@@ -1,6 +1,7 @@
 """Raw text -> records -> pre-trained BERT -> classifier -> SavedModel.
 
-All of BERT on one page. Read it from top to bottom, and run it:
+The whole pipeline on one page; reference_bert.py is the model itself, in NumPy.
+Read it from top to bottom, and run it:
 
     TF_CPP_MIN_LOG_LEVEL=3 python examples/minimal.py [folder [text_file]]
 
@@ -23,13 +24,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-import bert_tf
+from bert_tf.config import BertConfig
+from bert_tf.model.models import BertClassifier, BertPretrainer
 from bert_tf.tasks import losses
 from bert_tf.training.optimizers import AdamW, WarmupDecay
 from tfrecords import schema
-from tfrecords.io import records, serialization
 from tfrecords.pretraining import masking
-from tfrecords.reading import batches
 from tfrecords.text import segments, vocab, vocab_learning
 from tfrecords.text.documents import read_documents
 from tfrecords.text.tokenizer import BertTokenizer
@@ -128,13 +128,16 @@ def make_classification_examples(documents, tokenizer, rng):
 
 def write_records(path, examples, features):
     """Writes a TFRecord file; returns an endless dataset of its batches."""
-    rows = serialization.serialize_rows(examples, features, SIZES)
-    records.write_shard(path, rows)
-    print(f"{path}: {len(rows)} examples")
-    stored = records.Records.open(path)
-    return batches.training_batches(
-        stored, features, SIZES, batch_size=BATCH_SIZE, seed=SEED
-    )
+    columns = [np.asarray(examples[name]) for name in features]  # [N, ...]
+    num_examples = len(columns[0])
+    with tf.io.TFRecordWriter(path) as file:
+        for row in zip(*columns, strict=True):
+            example = dict(zip(features, row, strict=True))
+            file.write(schema.serialize(example, features, SIZES))
+    print(f"{path}: {num_examples} examples")
+    rows = tf.data.TFRecordDataset(path).shuffle(num_examples, seed=SEED)
+    rows = rows.repeat().batch(BATCH_SIZE)
+    return rows.map(lambda batch: schema.parse(batch, features, SIZES))
 
 
 def pretraining_metrics(outputs, batch):
@@ -144,11 +147,9 @@ def pretraining_metrics(outputs, batch):
         batch["masked_lm_ids"],  # [B, P]
         batch["masked_lm_weights"],  # [B, P], 0 for unused slots.
     )
-    next_sentence = (
-        outputs["next_sentence_logits"],  # [B, 2]
-        batch["next_sentence_labels"],  # [B], 0 for next and 1 for random.
-        batch["is_real_example"],  # [B], 1 in training.
-    )
+    labels = batch["next_sentence_labels"]  # [B], 0 for next, 1 for random.
+    weights = tf.ones_like(labels, tf.float32)  # Each row has a label.
+    next_sentence = outputs["next_sentence_logits"], labels, weights  # [B, 2]
     return {
         "masked_lm_loss": losses.cross_entropy(*masked_lm),
         "next_sentence_loss": losses.cross_entropy(*next_sentence),
@@ -159,7 +160,8 @@ def pretraining_metrics(outputs, batch):
 
 def classification_metrics(outputs, batch):
     """Returns the loss and the accuracy of a classifier."""
-    rows = outputs["logits"], batch["label_ids"], batch["is_real_example"]
+    labels = batch["label_ids"]
+    rows = outputs["logits"], labels, tf.ones_like(labels, tf.float32)
     return {
         "classification_loss": losses.cross_entropy(*rows),
         "classification_accuracy": losses.accuracy(*rows),
@@ -247,16 +249,16 @@ def main(folder="runs/minimal", text_file=None):
     print(f"{vocab_file}: {len(entries)} entries")
     tokenizer = BertTokenizer(vocab_file, do_lower_case=True)
 
-    config = bert_tf.BertConfig.from_name(
+    config = BertConfig.from_name(
         MODEL, vocab_size=len(entries), initializer_range=INITIALIZER_RANGE
     )
-    pretrainer = bert_tf.BertPretrainer(config)
+    pretrainer = BertPretrainer(config)
     examples = make_pretraining_examples(documents, tokenizer, rng)
     path = f"{folder}/pretraining.tfrecord"
     dataset = write_records(path, examples, schema.PRETRAINING)
     train(pretrainer, pretraining_metrics, dataset, **PRETRAINING)
 
-    classifier = bert_tf.BertClassifier(config, num_classes=len(LABELS))
+    classifier = BertClassifier(config, num_classes=len(LABELS))
     # So few steps hardly help: 3 seeds have 0.79 with and without this line.
     classifier.encoder.set_weights(pretrainer.encoder.get_weights())
     examples = make_classification_examples(labelled_documents, tokenizer, rng)

@@ -319,12 +319,18 @@ def _attend_gradient(query, key, value, signed, context, rate, dcontext):
 
 
 def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
-    """Returns the attention output dropout(weights) @ value: [B, S, A, D].
+    """Multi-head attention (Vaswani et al. 2017, equation 1).
 
-    For the gradient it keeps one tensor of [B, A, S, S]: the attention
-    weights, negated where they were dropped. The mean that the gradient of
-    softmax subtracts is computed from the output and its gradient (Dao et al.
-    2022, FlashAttention, B.2).
+      scores  = query key^T / sqrt(D) - 10000 (1 - input_mask)  [B, A, S, S]
+      weights = softmax(scores)                                 [B, A, S, S]
+      kept    = dropout(weights)                                [B, A, S, S]
+      output  = kept value                                      [B, S, A, D]
+
+    The first two lines are `attention_weights`; a reader may skip the rest. For
+    the gradient one tensor of [B, A, S, S] is kept: the attention weights,
+    negated where they were dropped. The mean that the gradient of softmax
+    subtracts is computed from the output and its gradient (Dao et al. 2022,
+    FlashAttention, B.2).
 
     Args:
       qkv: [B, S, 3, A, D] float: query, key, value.
@@ -333,6 +339,9 @@ def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
         dropout.
       rate: dropout rate of `keep`.
       training: whether to apply `keep`, and to use the custom gradient.
+
+    Returns:
+      [B, S, A, D] float, the output of each head.
     """
 
     def function(qkv):

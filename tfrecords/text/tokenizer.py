@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
 
-from tfrecords.text import token_offsets, word_pieces, words
 from tfrecords.text import vocab as vocab_lib
+from tfrecords.text import word_pieces, words
 
 # ASCII without dropped characters: one byte per character, cleaned or not.
 _ASCII = r"[\t\n\r -~]*"
@@ -189,6 +189,8 @@ class BertTokenizer(tf.Module):
         cleaned = self._clean(other)
         pieces = self._word_pieces(cleaned)
         if in_characters:
+            from tfrecords.text import token_offsets
+
             offsets = token_offsets.in_characters(
                 *(other, cleaned, pieces.starts, pieces.ends),
                 *(words.drop, self._clean),

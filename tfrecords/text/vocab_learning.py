@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from absl import logging
 
 from tfrecords import libraries
-from tfrecords.io import progress, storage, streams
+from tfrecords.io import storage, streams
 from tfrecords.options import REQUIRED, option
 from tfrecords.text import documents as documents_lib
 from tfrecords.text import text_files, vocab
@@ -110,6 +110,8 @@ def make(config: VocabConfig) -> None:
 
 def _with_progress(paths: list[str]) -> Iterator[str]:
     """Yields paths; shows bytes read and ETA after each path."""
+    from tfrecords.io import progress
+
     sizes = [storage.version(path)[0] for path in paths]
     numbered = (pair for pair in enumerate(paths))
     for _, path in progress.show(

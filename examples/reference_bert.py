@@ -1,8 +1,12 @@
-"""Named weights, token ids -> BERT's outputs in NumPy: reference for tests.
+"""Named weights, token ids -> BERT's outputs: the model in NumPy on one page.
 
 Written from the paper and modeling.py of google-research/bert, in float64 and
 with loops where they are clearer. It shares only the names of the weights with
-bert_tf.
+bert_tf, whose layers, losses and optimizers the tests compare with it.
+
+Read `attention`, `encode_one`, `masked_lm_logits` and `pretraining_losses`
+first. B batch, S sequence, H hidden, A heads, L layers, P predictions, V
+vocabulary, U LSTM units.
 """
 
 import math
@@ -11,23 +15,27 @@ import numpy as np
 
 
 def layer_norm(x, gamma, beta):
+    """Normalizes the last axis to mean 0 and variance 1, then scales."""
     mean = x.mean(-1, keepdims=True)
     variance = ((x - mean) ** 2).mean(-1, keepdims=True)
     return (x - mean) / np.sqrt(variance + 1e-12) * gamma + beta
 
 
 def gelu(x):
+    """GELU in the tanh form of the original."""
     return (
         0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     )
 
 
 def log_softmax(x):
+    """Returns log softmax over the last axis."""
     x = x - x.max(-1, keepdims=True)
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
 def dense(x, weights, name):
+    """Returns x W + b."""
     return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
 
