@@ -6,7 +6,6 @@ several lines. `ranks` are the inputs of a model: name -> rank, 1 for a text and
 """
 
 import contextlib
-import csv
 import dataclasses
 import functools
 import io
@@ -210,25 +209,21 @@ def _parse_csv(
     parse: "ColumnParser", lines: Iterable[tuple[int, str]]
 ) -> Iterator[Row | BadLine]:
     """Yields rows, with the numbers of their first lines."""
-    csv.field_size_limit(table_files.MAX_FIELD)
-    reader = csv.reader((line for _, line in lines), strict=True)
-    while True:
-        number = reader.line_num + 1
+    texts = (line for _, line in lines)
+    for number, cells in table_files.csv_rows(texts, parse.source):
         try:
-            cells = next(reader, None)
-            if cells is None:
-                return
-            row = parse.of_cells(number, cells) if cells else None
+            if isinstance(cells, table_files.RowError):
+                message = str(cells)
+                if cells.last_line > number:
+                    message += f" The lines to {cells.last_line} are not read."
+                # Without a header, or in an endless text, no row can be read.
+                if parse.indices is None or "field limit" in message:
+                    raise ValueError(message)
+                row = BadLine(number, message)
+            else:
+                row = parse.of_cells(number, cells)
         except LineError as error:
             row = BadLine(number, str(error))
-        except csv.Error as error:
-            message = f"{parse.source}:{number}: {table_files.describe(error)}"
-            if reader.line_num > number:
-                message += f" The lines to {reader.line_num} are not read."
-            # Without a header, or within an endless text, no row can be read.
-            if parse.indices is None or "field limit" in str(error):
-                raise ValueError(message) from error
-            row = BadLine(number, message)
         if row is not None:
             yield row
 
@@ -503,11 +498,7 @@ def parse_object(
         return None
     where = f"{source}:{number}"
     try:
-        table_files.check_not_list(line, number, where)
-        fields = json_files.parse(line, where)
-        if "\\u" in line:  # JSON may escape an unpaired surrogate.
-            text = json.dumps(fields, ensure_ascii=False)
-            json_files.check(text, str, where, "the line")
+        fields = table_files.json_object(line, number, where)
     except ValueError as error:
         raise LineError(
             f"{error} Expected an object such as {_example(ranks)}."

@@ -138,14 +138,19 @@ def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
             yield number, line.split("\t")
 
 
-def csv_cells(
-    lines: Iterable[str], path: str
-) -> Iterator[tuple[int, list[str]]]:
-    """Yields the rows of a CSV that are not empty, with their first lines.
+class RowError(ValueError):
+    """An error in one row of a CSV, which was read to `last_line`."""
 
-    Raises:
-      ValueError: naming file and line, if quotes do not match, or a field is
-        longer than 16 million characters.
+    last_line: int
+
+
+def csv_rows(
+    lines: Iterable[str], path: str
+) -> Iterator[tuple[int, list[str] | RowError]]:
+    """Yields first line and cells of the rows of a CSV that are not empty.
+
+    A row whose quotes do not match, or with a field of more than 16 million
+    characters, is a RowError that names file and line: later rows can be read.
     """
     csv.field_size_limit(MAX_FIELD)
     reader = csv.reader(lines, strict=True)
@@ -154,15 +159,25 @@ def csv_cells(
         try:
             row = next(reader, None)
         except csv.Error as error:
-            where = f"{path}:{first_line}"
-            raise ValueError(f"{where}: {describe(error)}") from error
+            row = RowError(f"{path}:{first_line}: {_describe(error)}")
+            row.last_line = reader.line_num
         if row is None:
             return
         if row:
             yield first_line, row
 
 
-def describe(error: csv.Error) -> str:
+def csv_cells(
+    lines: Iterable[str], path: str
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields `csv_rows`; raises the first RowError."""
+    for number, row in csv_rows(lines, path):
+        if isinstance(row, RowError):
+            raise row
+        yield number, row
+
+
+def _describe(error: csv.Error) -> str:
     """Returns the fault in a row of a CSV, and its correction."""
     fix = (
         "Is a quote not closed, or not doubled inside a quoted text? Write it "
@@ -182,20 +197,20 @@ def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        where = f"{path}:{number}"
-        check_not_list(line, number, where)
-        row = json_files.parse(line, where)
-        if "\\u" in line:  # JSON may escape an unpaired surrogate.
-            text = json.dumps(row, ensure_ascii=False)
-            json_files.check(text, str, where, "the line")
+        row = json_object(line, number, f"{path}:{number}")
         if header is None:
             header = list(row)
             yield number, header
         yield number, [row.get(name) for name in header]
 
 
-def check_not_list(line: str, number: int, where: str) -> None:
-    """Raises ValueError if the first of JSON lines begins a list."""
+def json_object(line: str, number: int, where: str) -> dict[str, Any]:
+    """Returns the object of one of JSON lines.
+
+    Raises:
+      ValueError: if it is no object, a text in it has an unpaired surrogate, or
+        the first line begins a list.
+    """
     if number == 1 and line.lstrip().startswith("["):
         raise ValueError(
             f"{where}: the file is a JSON list, not JSON lines. Write one "
@@ -203,6 +218,11 @@ def check_not_list(line: str, number: int, where: str) -> None:
             'pandas.read_json(...).to_json(..., orient="records", '
             "lines=True) does."
         )
+    row = json_files.parse(line, where)
+    if "\\u" in line:  # JSON may escape an unpaired surrogate.
+        text = json.dumps(row, ensure_ascii=False)
+        json_files.check(text, str, where, "the line")
+    return row
 
 
 def _parquet_cells(path, columns) -> Iterator[tuple[int, list]]:
