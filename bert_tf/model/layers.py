@@ -40,7 +40,7 @@ def initializer(config: bert_config.BertConfig) -> keras.Initializer:
 class Dense(keras.layers.Dense):
     """Dense layer that Keras's `Model.quantize` leaves as it is.
 
-    `FusedDense` reads kernels directly, and would bypass the int8 product of a
+    `product` reads kernels directly, and would bypass the int8 product of a
     quantized layer. `quantize` of a model logs this error as a warning, and
     skips the layer.
     """
@@ -108,35 +108,24 @@ ACTIVATIONS = {
 }
 
 
-class FusedDense:
+def product(rows, parts, training=False, kernels=None) -> tf.Tensor:
     """Dense layers of the same input as one product: [N, I] -> [N, O].
 
     One product of two matrices is faster than several products, or than a
-    product of tensors of rank 3. This is no Keras layer, so that weights and
-    their paths are those of the parts.
+    product of tensors of rank 3.
 
     Args:
-      *parts: Dense layers with O units in total; activations are not applied.
-
-    Call arguments:
       rows: [N, I] float.
+      parts: Dense layers with O units in total; activations are not applied.
       training: see `fused.dense`.
+      kernels: of each part, [I, its units] float. Default: its own.
 
     Returns:
       [N, O] float, the concatenated outputs of the parts.
     """
-
-    def __init__(self, *parts: Dense):
-        self.parts = parts
-
-    def kernel_of(self, part: Dense) -> tf.Tensor:
-        """Returns the kernel of a part, [I, its units] float."""
-        return part.kernel
-
-    def __call__(self, rows, training=False):
-        kernel = tf.concat([self.kernel_of(part) for part in self.parts], 1)
-        bias = tf.concat([part.bias for part in self.parts], 0)
-        return fused.dense(rows, kernel, bias, training)
+    kernel = tf.concat(kernels or [part.kernel for part in parts], 1)
+    bias = tf.concat([part.bias for part in parts], 0)
+    return fused.dense(rows, kernel, bias, training)
 
 
 def packed_attention_mask(example_numbers: tf.Tensor) -> tf.Tensor:
@@ -211,8 +200,7 @@ class SelfAttention(keras.layers.Layer):
         self.output_dense = dense(
             size, config, name="output_dense", dtype=policy
         )
-        self.fused_qkv = FusedDense(self.query, self.key, self.value)
-        self.fused_output = FusedDense(self.output_dense)
+        self.product = product  # lora.py has another.
         self.dropout = dropout.Dropout(
             config.attention_probs_dropout_prob, dropout_id, dtype=policy
         )
@@ -231,7 +219,8 @@ class SelfAttention(keras.layers.Layer):
     ):
         batch, length = tf.unstack(tf.shape(hidden)[:2])
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])  # [B S, H]
-        qkv = self.fused_qkv(rows, training)
+        parts = self.query, self.key, self.value
+        qkv = self.product(rows, parts, training)
         shape = [batch, length, 3, self.num_heads, self.head_size]
         qkv = tf.reshape(qkv, shape)
         shape = [batch, self.num_heads, length, length]
@@ -239,7 +228,7 @@ class SelfAttention(keras.layers.Layer):
         rate = self.dropout.rate
         context = fused.attend(qkv, input_mask, keep, rate, training)
         context = tf.reshape(context, tf.shape(rows))  # [B S, A D]
-        outputs = self.fused_output(context, training)
+        outputs = self.product(context, [self.output_dense], training)
         if not return_attention:
             return outputs
         # `fused.attend` keeps them only as its gradient needs them.
@@ -294,8 +283,7 @@ class EncoderLayer(keras.layers.Layer):
         self.output_dense = dense(
             config.hidden_size, config, name="output_dense", dtype=policy
         )
-        self.fused_intermediate = FusedDense(self.intermediate)
-        self.fused_output = FusedDense(self.output_dense)
+        self.product = product  # lora.py has another.
         self.output_dropout = dropout.Dropout(
             rate, dropout_id + 2, dtype=policy
         )
@@ -337,9 +325,9 @@ class EncoderLayer(keras.layers.Layer):
         if self.norm_first:
             parameters = self.output_norm.parameters()
             expanded = fused.norm(rows, *parameters, training)
-        expanded = self.fused_intermediate(expanded, training)
+        expanded = self.product(expanded, [self.intermediate], training)
         expanded = self.activate(expanded, training)  # [B S, I]
-        change = self.fused_output(expanded, training)
+        change = self.product(expanded, [self.output_dense], training)
         drop, norm = self.output_dropout, self.output_norm
         rows = self._add(change, rows, shape, drop, norm, **kwargs)
         hidden = tf.reshape(rows, shape)  # [B, S, H]

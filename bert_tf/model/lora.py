@@ -7,7 +7,7 @@ outputs of the pre-trained model.
 
 A and B are those of `keras.layers.Dense.enable_lora`, whose `kernel` is then
 W + alpha / rank * A B. The layers of the encoder know nothing of them: `enable`
-replaces each `FusedDense` that has an adapted part by an `AdaptedDense`.
+gives each a `product` that adds (x A) B.
 """
 
 import contextlib
@@ -89,25 +89,22 @@ def _scale(part) -> float:
     return part.lora_alpha / part.lora_rank
 
 
-class AdaptedDense(layers.FusedDense):
-    """FusedDense that adds alpha / rank * (x A) B for each adapted part."""
-
-    def kernel_of(self, part):
-        """Returns W without A B, which `__call__` adds."""
-        return frozen_kernel(part)
-
-    def __call__(self, rows, training=False):
-        outputs = super().__call__(rows, training)
-        downs, ups, before = [], [], 0
-        for part in self.parts:
-            after = outputs.shape[-1] - before - part.units
-            if part.lora_enabled:
-                a, b = (tf.convert_to_tensor(own) for own in _factors(part))
-                downs.append(a)
-                ups.append(tf.pad(_scale(part) * b, [[0, 0], [before, after]]))
-            before += part.units
-        narrow = tf.matmul(rows, tf.concat(downs, 1))
-        return outputs + tf.matmul(narrow, tf.concat(ups, 0))
+def product(rows, parts, training=False) -> tf.Tensor:
+    """Returns `layers.product` + alpha / rank * (x A) B of adapted parts."""
+    kernels = [frozen_kernel(part) for part in parts]
+    outputs = layers.product(rows, parts, training, kernels)
+    downs, ups, before = [], [], 0
+    for part in parts:
+        after = outputs.shape[-1] - before - part.units
+        if part.lora_enabled:
+            a, b = (tf.convert_to_tensor(own) for own in _factors(part))
+            downs.append(a)
+            ups.append(tf.pad(_scale(part) * b, [[0, 0], [before, after]]))
+        before += part.units
+    if not downs:
+        return outputs
+    narrow = tf.matmul(rows, tf.concat(downs, 1))
+    return outputs + tf.matmul(narrow, tf.concat(ups, 0))
 
 
 def enable(
@@ -159,16 +156,7 @@ def enable(
                 stack.enter_context(keras.name_scope(scope))
             part.enable_lora(rank, lora_alpha=float(alpha))
     for layer in encoder.encoder_layers:
-        for owner in (layer.attention, layer):
-            _replace(owner)
-
-
-def _replace(owner: keras.layers.Layer) -> None:
-    """Replaces each FusedDense of a layer that has an adapted part."""
-    for name, product in list(vars(owner).items()):
-        is_fused = isinstance(product, layers.FusedDense)
-        if is_fused and any(part.lora_enabled for part in product.parts):
-            setattr(owner, name, AdaptedDense(*product.parts))
+        layer.product = layer.attention.product = product
 
 
 def _check(encoder, rank, alpha, targets) -> None:
