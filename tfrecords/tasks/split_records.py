@@ -126,7 +126,7 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
         f"{wanted.get(name)!r} now"
         # Apart: both may have an entry of the same name, as `sha256`.
         for prefix, made_with, wanted in (
-            ("", manifest.flags, flags),
+            ("", _flat(manifest.flags), _flat(flags)),
             ("vocabulary ", manifest.vocabulary, vocabulary),
         )
         # Also names that only one has: flags may omit a default.
@@ -145,6 +145,17 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
     state = "already complete" if is_complete else "incomplete"
     logging.info("%s  %s", folder, state)
     return is_complete
+
+
+def _flat(flags: dict) -> dict:
+    """Returns the flags; of a dict each entry, as `sha256.corpus_file`."""
+    found = {}
+    for name, value in flags.items():
+        if isinstance(value, dict):
+            found |= {f"{name}.{key}": x for key, x in value.items()}
+        else:
+            found[name] = value
+    return found
 
 
 def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:

@@ -81,7 +81,7 @@ def test_a_flag_and_an_entry_of_the_vocabulary_may_have_the_same_name(make):
     """As the sha256 of the files of a search, and of the vocabulary."""
     folder = make(sha256={"corpus_file": "f00"})
     make(sha256={"corpus_file": "f00"})
-    with pytest.raises(ValueError, match="files: sha256 {'corpus_file': 'f0"):
+    with pytest.raises(ValueError, match="files: sha256.corpus_file 'f00' th"):
         make(sha256={"corpus_file": "ba4"})
     with pytest.raises(ValueError, match="files: vocabulary sha256 'abc' ther"):
         make(VOCABULARY | {"sha256": "def"}, sha256={"corpus_file": "f00"})
