@@ -31,7 +31,8 @@ def main(argv: list[str]) -> None:
 
     task = Embeddings(common_flags.config(EmbeddingData, FLAGS))
     config = common_flags.config(FineTuningConfig, FLAGS)
-    fine_tuning.fine_tune(task, config, "run_embeddings")
+    if fine_tuning.fine_tune(task, config, "run_embeddings"):
+        common_flags.write_report(config.output_dir)
 
 
 run = common_flags.command(main)

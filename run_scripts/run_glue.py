@@ -38,7 +38,8 @@ def main(argv: list[str]) -> None:
 
     task = Glue.from_data(common_flags.config(LabelledData, FLAGS))
     config = common_flags.config(TrialsConfig, FLAGS)
-    trials.fine_tune(task, config, "run_glue")
+    if trials.fine_tune(task, config, "run_glue"):
+        common_flags.write_report(config.output_dir)
 
 
 run = common_flags.command(main)

@@ -19,6 +19,8 @@ table 7 of the paper:
       --do_train --do_eval --do_predict --output_dir=runs/ner-features
 """
 
+import os
+
 from bert_tf.workflows.configs import NerConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
@@ -36,9 +38,10 @@ def main(argv: list[str]) -> None:
     data = common_flags.config(NerData, FLAGS)
     config = common_flags.config(NerConfig, FLAGS)
     if config.feature_layers is not None:
-        ner_features.fine_tune(data, config, "run_ner")
-    else:
-        fine_tuning.fine_tune(Ner(data), config, "run_ner")
+        for choice in ner_features.fine_tune(data, config, "run_ner"):
+            common_flags.write_report(os.path.join(config.output_dir, choice))
+    elif fine_tuning.fine_tune(Ner(data), config, "run_ner"):
+        common_flags.write_report(config.output_dir)
 
 
 run = common_flags.command(main)

@@ -30,7 +30,8 @@ def main(argv: list[str]) -> None:
 
     task = Squad(common_flags.config(SquadOptions, FLAGS))
     config = common_flags.config(FineTuningConfig, FLAGS)
-    fine_tuning.fine_tune(task, config, "run_squad")
+    if fine_tuning.fine_tune(task, config, "run_squad"):
+        common_flags.write_report(config.output_dir)
 
 
 run = common_flags.command(main)

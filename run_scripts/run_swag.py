@@ -28,7 +28,8 @@ def main(argv: list[str]) -> None:
 
     task = Swag(common_flags.config(SwagData, FLAGS))
     config = common_flags.config(FineTuningConfig, FLAGS)
-    fine_tuning.fine_tune(task, config, "run_swag")
+    if fine_tuning.fine_tune(task, config, "run_swag"):
+        common_flags.write_report(config.output_dir)
 
 
 run = common_flags.command(main)

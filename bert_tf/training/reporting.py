@@ -5,6 +5,8 @@ import errno
 import json
 import math
 import os
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -15,11 +17,40 @@ from absl import logging
 from tfrecords.io import atomic_files, json_files
 
 LOG = "steps.jsonl"
+SESSIONS = os.path.join("logs", "sessions.jsonl")
 LINE = {"step": int}  # Kind of its lines, see `json_files.check`.
 _SHOW_SECONDS = 10.0
 # As tf.summary.scalar, which TensorFlow 2.21 leaves to the package TensorBoard,
 # writes it.
 _SCALAR = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
+
+
+@contextlib.contextmanager
+def session(run_dir: str, is_chief: bool) -> Iterator[None]:
+    """Appends the time and memory of training to those of the run.
+
+    Also if it is stopped.
+
+    Args:
+      run_dir: folder of the run.
+      is_chief: whether this process writes.
+    """
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        # In kilobytes, but on macOS in bytes.
+        peak *= 1 if sys.platform == "darwin" else 1024
+        if is_chief and os.path.isdir(run_dir):
+            line = {
+                "seconds": round(time.monotonic() - started, 1),
+                "peak_memory_gb": round(peak / 1e9, 2),
+            }
+            path = os.path.join(run_dir, SESSIONS)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
 
 
 def format_seconds(seconds: float) -> str:

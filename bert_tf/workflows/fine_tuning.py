@@ -30,7 +30,13 @@ from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import CLASSIFIER_POOLING, BertConfig
 from bert_tf.model import lora
 from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
-from bert_tf.training import evaluation, loop, run_folder, strategies
+from bert_tf.training import (
+    evaluation,
+    loop,
+    reporting,
+    run_folder,
+    strategies,
+)
 from bert_tf.workflows import (
     dev_results,
     initial_model,
@@ -38,7 +44,6 @@ from bert_tf.workflows import (
     training_phases,
 )
 from bert_tf.workflows.configs import FineTuningConfig
-from bert_tf.workflows.report import report
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
 from tfrecords.options import some
@@ -171,13 +176,17 @@ def fine_tune(
     task: FineTuningTask,
     config: FineTuningConfig,
     command: str | None = None,
-) -> None:
+) -> bool:
     """Trains, evaluates and predicts, as `do_*` of the config specify.
 
     Args:
       task: a task with data files, such as `Glue`.
       config: settings of the run.
       command: name of the script, for run.flags; None to write none.
+
+    Returns:
+      Whether this process has written results of dev: the chief's, if
+      `do_eval`.
 
     Raises:
       ValueError: if settings, files or models are invalid.
@@ -192,6 +201,7 @@ def fine_tune(
         )
         run, config = _prepare(task, config, strategy, source)
         train_and_predict(run, config, strategy, command)
+    return config.do_eval and strategies.is_chief(strategy)
 
 
 def check_request(config: FineTuningConfig) -> None:
@@ -526,7 +536,7 @@ def train_and_predict(
                 vocabulary=run.vocabulary,
                 is_chief=is_chief,
             )
-        with report.session(config.output_dir, is_chief):
+        with reporting.session(config.output_dir, is_chief):
             _train(run, config, strategy, on_checkpoint, command, started_from)
         folder = strategies.chief_first(
             strategy, lambda: run_models.find(config.output_dir)
@@ -548,8 +558,6 @@ def train_and_predict(
     if config.do_predict:
         with _predictions_folder(config.output_dir, is_chief) as folder:
             run.task.write_predictions(predict, folder)
-    if is_chief and config.do_eval:
-        report.write_own(config.output_dir)
     return scores
 
 

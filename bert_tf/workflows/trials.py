@@ -55,7 +55,7 @@ class Trial(NamedTuple):
     seed: int
 
 
-def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
+def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
     """Fine-tunes once, or several times as `num_restarts` and `grid` specify.
 
     Args:
@@ -63,6 +63,10 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
       config: settings of the runs.
       command: name of the script that runs this, whose only flags are the
         options of task and config.
+
+    Returns:
+      As `fine_tuning.fine_tune`; False after several runs, each of which is a
+      process of its own.
 
     Raises:
       ValueError: as in `fine_tuning.fine_tune` and `run`.
@@ -75,9 +79,9 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         )
     if config.num_restarts > 1 or config.grid != "none":
         run(task, config, command)
-    else:
-        check_single(config)
-        fine_tuning.fine_tune(task, config, command)
+        return False
+    check_single(config)
+    return fine_tuning.fine_tune(task, config, command)
 
 
 def check_single(config: TrialsConfig) -> None:

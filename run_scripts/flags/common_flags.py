@@ -274,6 +274,13 @@ def _tensorflow_errors() -> tuple[type, ...]:
     return (tensorflow.errors.OpError,) if tensorflow else ()
 
 
+def write_report(output_dir: str) -> None:
+    """Writes report.html of an evaluated run; an error is a warning."""
+    from bert_tf.workflows.report import report
+
+    report.write_own(output_dir)
+
+
 def command(main) -> Callable[[], None]:
     """Returns the console entry point for a script's `main(argv)`."""
     return functools.partial(run, main)

@@ -1,11 +1,7 @@
 """Folders of runs -> report.html."""
 
-import contextlib
 import os
-import resource
-import sys
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from absl import logging
 
@@ -56,25 +52,3 @@ def write_own(run_dir: str) -> None:
         write([run_dir], os.path.join(run_dir, FILE))
     except (ValueError, ArithmeticError, OSError) as error:
         logging.warning("there is no %s: %s", FILE, error)
-
-
-@contextlib.contextmanager
-def session(run_dir: str, is_chief: bool) -> Iterator[None]:
-    """Appends the time and memory of training to those of the run.
-
-    Also if it is stopped.
-
-    Args:
-      run_dir: folder of the run.
-      is_chief: whether this process writes.
-    """
-    started = time.monotonic()
-    try:
-        yield
-    finally:
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        # In kilobytes, but on macOS in bytes.
-        peak *= 1 if sys.platform == "darwin" else 1024
-        if is_chief and os.path.isdir(run_dir):
-            seconds = time.monotonic() - started
-            run_data.write_session(run_dir, seconds, peak)

@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoint import run_models
-from bert_tf.training import run_folder
+from bert_tf.training import reporting, run_folder
 from bert_tf.workflows import run_history
 from tfrecords.io import json_files
 from tfrecords.io.records import Manifest, Records
 from tfrecords.reading import static_lengths
 
-SESSIONS = os.path.join("logs", "sessions.jsonl")
 ROWS = os.path.join("predictions", "{split}.jsonl")
 
 
@@ -125,7 +124,7 @@ def read(run_dir: str) -> RunData:
         source=source,
         manifests={name: x.manifest for name, x in manifests.items()},
         lengths=_read_lengths(manifests.get("train")),
-        sessions=_read_lines(run_dir, SESSIONS),
+        sessions=_read_lines(run_dir, reporting.SESSIONS),
     )
 
 
@@ -136,7 +135,7 @@ def _read_lines(run_dir: str, name: str) -> list[dict]:
         return []
     with open(path, encoding="utf-8") as file:
         lines = list(file)
-    if name == SESSIONS and lines and not lines[-1].endswith("\n"):
+    if name == reporting.SESSIONS and lines and not lines[-1].endswith("\n"):
         lines.pop()  # Cut by a kill, as it is appended.
     return [
         json_files.parse(line, f"{path}:{number}")
@@ -166,15 +165,3 @@ def _read_lengths(records: Records | None) -> np.ndarray:
     return static_lengths.read(
         records, records.manifest.sizes["max_seq_length"]
     )
-
-
-def write_session(run_dir: str, seconds: float, peak_bytes: int) -> None:
-    """Appends the time and memory of a process to the run's sessions."""
-    line = {
-        "seconds": round(seconds, 1),
-        "peak_memory_gb": round(peak_bytes / 1e9, 2),
-    }
-    path = os.path.join(run_dir, SESSIONS)
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path, "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")

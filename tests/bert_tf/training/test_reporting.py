@@ -244,3 +244,25 @@ def test_an_overflow_of_float16_is_counted(tmp_path, caplog):
     add(report, 3, 1.0, gradient_norm=[inf], loss_scale=[1.0])
     with pytest.raises(FloatingPointError, match="gradient_norm not finite"):
         report.flush()
+
+
+def test_each_process_adds_its_time_and_memory_also_if_it_is_stopped(
+    tmp_path, monkeypatch
+):
+    times = iter([10.0, 11.26, 20.0, 80.0])
+    monkeypatch.setattr(reporting.time, "monotonic", lambda: next(times))
+    with reporting.session(str(tmp_path), True):
+        pass
+    with (
+        pytest.raises(KeyboardInterrupt),
+        reporting.session(str(tmp_path), True),
+    ):
+        raise KeyboardInterrupt
+    lines = (tmp_path / "logs/sessions.jsonl").read_text().splitlines()
+    found = list(map(json.loads, lines))
+    assert [line["seconds"] for line in found] == [1.3, 60.0]
+    assert all(line["peak_memory_gb"] > 0 for line in found)
+    monkeypatch.undo()
+    with reporting.session(str(tmp_path / "other"), False):
+        pass
+    assert not (tmp_path / "other").exists()

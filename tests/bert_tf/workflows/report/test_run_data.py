@@ -28,14 +28,7 @@ def test_runs_of_several_tasks_are_refused(tmp_path, monkeypatch):
     assert not output.exists()
 
 
-def test_a_stopped_process_adds_a_session_and_an_error_is_a_warning(
-    tmp_path, caplog
-):
-    with pytest.raises(KeyboardInterrupt), report.session(str(tmp_path), True):
-        raise KeyboardInterrupt
-    with report.session(str(tmp_path / "other"), False):
-        pass
-    assert len((tmp_path / "logs/sessions.jsonl").read_text().split("}")) == 2
+def test_an_error_is_a_warning(tmp_path, caplog):
     report.write_own(str(tmp_path))
     assert "there is no report.html: " in caplog.messages[-1]
 
@@ -53,13 +46,3 @@ def test_a_cut_last_line_is_left_out(tmp_path):
     run = run_data.read(str(tmp_path))
     assert run.train_log == run.dev_logs["dev"] == {1: {"loss": 2.0}}
     assert run.sessions == [{"seconds": 1.5}]
-
-
-def test_each_process_adds_a_session(tmp_path):
-    run_data.write_session(str(tmp_path), 1.26, 1_500_000_000)
-    run_data.write_session(str(tmp_path), 60.0, 2_000_000)
-    lines = (tmp_path / "logs/sessions.jsonl").read_text().splitlines()
-    assert list(map(json.loads, lines)) == [
-        {"seconds": 1.3, "peak_memory_gb": 1.5},
-        {"seconds": 60.0, "peak_memory_gb": 0.0},
-    ]
