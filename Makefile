@@ -69,7 +69,7 @@ test-engines: $(ENGINES_VENV)/.installed
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
 	  tests/tfrecords/tables tests/tfrecords/tasks/test_glue_rows.py \
 	  tests/bert_tf/serving/test_text_rows.py \
-	  tests/bert_tf/workflows/features/test_embedding.py $(ARGS)
+	  tests/bert_tf/contrib/search/test_embedding.py $(ARGS)
 
 # The page of bert-explore in a headless browser, which is installed on Debian
 # if the user is root.
@@ -106,7 +106,7 @@ parity: $(PARITY_VENV)/.installed
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(RUNTIMES)/test_compatibility.py \
 	  $(HUGGING_FACE)/test_peer.py $(HUGGING_FACE)/test_pickles.py \
-	  tests/bert_tf/tasks/retrieval tests/bert_tf/workflows/test_retrieval.py \
+	  tests/bert_tf/contrib/search \
 	  $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward

@@ -10,7 +10,7 @@ input is lines of text, JSON lines, CSV, TSV or Parquet, of any size. The same
 command resumes a stopped run.
 """
 
-from bert_tf.workflows.features import embedding
+from bert_tf.contrib.search import embedding
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(embedding.EmbeddingConfig)

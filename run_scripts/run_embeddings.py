@@ -16,7 +16,7 @@ vectors, and `convert_checkpoint --to=hugging_face` writes a folder of
 sentence-transformers.
 """
 
-from bert_tf.tasks.retrieval.options import EmbeddingData
+from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 
@@ -26,7 +26,7 @@ FLAGS = common_flags.flags_of(EmbeddingData, FineTuningConfig)
 def main(argv: list[str]) -> None:
     """Makes records, trains and evaluates."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.tasks.retrieval.embeddings import Embeddings
+    from bert_tf.contrib.search.embeddings import Embeddings
     from bert_tf.workflows import fine_tuning
 
     task = Embeddings(common_flags.config(EmbeddingData, FLAGS))

@@ -9,7 +9,7 @@ which also reads --run_file. Beside the model stand TF-IDF and, with
 --baselines=tfidf,bm25, BM25 (`pip install bert_tf[bm25]`).
 """
 
-from bert_tf.workflows import retrieval
+from bert_tf.contrib.search import retrieval
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(retrieval.RetrievalConfig)

@@ -1,7 +1,7 @@
 """Options of answers and a model -> the kind of its answers, a class.
 
-The classes are in `answers/`. Here are their names, so that `--help` does not
-import TensorFlow.
+Here are the names of the classes, so that `--help` does not import TensorFlow,
+and nothing of `contrib` is imported that is not asked for.
 """
 
 import dataclasses
@@ -12,22 +12,22 @@ from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import POOLING_MODES
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
-# Name -> module and class in `answers/`. Of those without a task of their own,
-# and of those of one task, the first is the default.
+# Name -> module and class of bert_tf. Of those without a task of their own, and
+# of those of one task, the first is the default.
 CLASSES = {
-    "classification": "classification.Classification",
-    "multi_label": "multi_label.MultiLabel",
-    "regression": "score.Regression",
-    "ranking": "ranking.Ranking",
-    "question_answering": "questions.QuestionAnswering",
-    "tagging": "tags.Tagging",
-    "multiple_choice": "choices.MultipleChoice",
-    "fill_mask": "masks.FillMask",
-    "pseudo_log_likelihood": "likelihoods.PseudoLogLikelihood",
-    "encoder": "encoder.Encoder",
-    "sentence_embedding": "vectors.SentenceEmbedding",
-    "token_vectors": "token_vectors.TokenVectors",
-    "preprocessor": "preprocessor.Preprocessor",
+    "classification": "serving.answers.classification.Classification",
+    "multi_label": "serving.answers.multi_label.MultiLabel",
+    "regression": "serving.answers.score.Regression",
+    "ranking": "contrib.search.ranking_answers.Ranking",
+    "question_answering": "serving.answers.questions.QuestionAnswering",
+    "tagging": "serving.answers.tags.Tagging",
+    "multiple_choice": "serving.answers.choices.MultipleChoice",
+    "fill_mask": "serving.answers.masks.FillMask",
+    "pseudo_log_likelihood": "serving.answers.likelihoods.PseudoLogLikelihood",
+    "encoder": "serving.answers.encoder.Encoder",
+    "sentence_embedding": "serving.answers.vectors.SentenceEmbedding",
+    "token_vectors": "serving.answers.token_vectors.TokenVectors",
+    "preprocessor": "serving.answers.preprocessor.Preprocessor",
 }
 
 
@@ -171,9 +171,8 @@ OPTIONS = tuple(
 
 def by_name(name: str) -> type:
     """Returns the class of a kind, a subclass of `answers.kind.Kind`."""
-    module, _, cls = CLASSES[name].partition(".")
-    module = importlib.import_module(f"bert_tf.serving.answers.{module}")
-    return getattr(module, cls)
+    module, _, cls = CLASSES[name].rpartition(".")
+    return getattr(importlib.import_module(f"bert_tf.{module}"), cls)
 
 
 def of_outputs(names: Iterable[str]) -> type:

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import numpy as np
 from absl import logging
 
+from bert_tf.contrib.search import few_shot
+from bert_tf.contrib.search.grades import Grades
 from bert_tf.tasks import metrics
-from bert_tf.tasks.labels import few_shot
 from bert_tf.tasks.labels.classes import Classes
-from bert_tf.tasks.labels.grades import Grades
 from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.labels.several import SeveralLabels

@@ -16,9 +16,9 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.checkpoint import model_folders
 from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.contrib.search.embeddings import Embeddings
+from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.model.sentence_embedding import POOLING_MODES
-from bert_tf.tasks.retrieval.embeddings import Embeddings
-from bert_tf.tasks.retrieval.options import EmbeddingData
 from run_scripts import run_embeddings
 
 TEXTS = [

@@ -11,10 +11,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.contrib.search.records import passage_lists
 from tfrecords import schema
 from tfrecords.io import atomic_files, records
 from tfrecords.options import quoted
-from tfrecords.tables import hold_out, passage_lists, table_files
+from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib

@@ -16,7 +16,6 @@ import tensorflow as tf
 from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import TEXT, Kind
-from bert_tf.tasks.retrieval import prompts as prompts_lib
 from tfrecords.options import quoted, some
 
 # Attributes of a SavedModel that no signature of a prompt may replace.
@@ -130,9 +129,9 @@ def choose_prompt(metadata: Mapping, name: str | None = None) -> str:
     Raises:
       ValueError: if there is no such prompt.
     """
-    if name is None:
-        return prompts_lib.choose(metadata, "")
     prompts = metadata.get(contents.PROMPTS) or {}
+    if name is None:
+        return prompts.get(metadata.get("default_prompt_name"), "")
     if name and name not in prompts:
         raise _unknown_prompt(name, prompts)
     return prompts[name] if name else ""

@@ -7,11 +7,11 @@ import pytest
 import run_processes
 
 import bert_tf
+from bert_tf.contrib.search.records import text_examples, text_tables
 from bert_tf.workflows import teachers
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords import schema
 from tfrecords.io.records import Records
-from tfrecords.tasks.similarity import text_examples, text_tables
 from tfrecords.text.tokenizer import BertTokenizer
 
 ROWS = [

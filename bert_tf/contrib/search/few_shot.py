@@ -12,9 +12,9 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.contrib.search import in_batch
 from bert_tf.tasks import losses
 from bert_tf.tasks.labels.classes import Classes
-from bert_tf.tasks.retrieval import in_batch
 from bert_tf.tasks.task import Target
 
 _MAX_ITERATIONS = 1000  # Of the logistic regression; it needs tens.

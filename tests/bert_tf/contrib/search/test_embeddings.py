@@ -9,10 +9,10 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.config import BertConfig
+from bert_tf.contrib.search import embeddings
+from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.model import sentence_embedding
 from bert_tf.model.sentence_encoder import MAX_SCALE, BertSentenceEncoder
-from bert_tf.tasks.retrieval import embeddings
-from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.text.tokenizer import BertTokenizer
 

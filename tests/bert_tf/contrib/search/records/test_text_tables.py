@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfrecords.tasks.similarity.text_tables import SimilarityData
+from bert_tf.contrib.search.records.text_tables import SimilarityData
 
 
 @pytest.fixture

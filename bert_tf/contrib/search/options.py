@@ -2,9 +2,9 @@
 
 import dataclasses
 
+from bert_tf.contrib.search.records.search_files import SearchOptions
+from bert_tf.contrib.search.records.text_tables import SimilarityData
 from tfrecords.options import Options, option
-from tfrecords.tasks.similarity.search_files import SearchOptions
-from tfrecords.tasks.similarity.text_tables import SimilarityData
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,8 +22,8 @@ from absl import logging
 
 from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import POOLING_MODES
+from bert_tf.contrib.search import prompts
 from bert_tf.serving import text_rows
-from bert_tf.tasks.retrieval import prompts
 from tfrecords import libraries
 from tfrecords.io import part_files, streams
 from tfrecords.options import (

@@ -13,10 +13,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.contrib.search.records import search_files, text_tables
 from tfrecords.io import atomic_files, records
 from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_examples, split_records
-from tfrecords.tasks.similarity import search_files, text_tables
 from tfrecords.text import tokenizer as tokenizer_lib
 
 SEARCH = "dev_search"

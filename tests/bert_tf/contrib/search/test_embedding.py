@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.workflows.features import embedding
+from bert_tf.contrib.search import embedding
 
 TEXTS = [f"{'the cat sat on bread ' * (i % 5)}a ship" for i in range(23)]
 

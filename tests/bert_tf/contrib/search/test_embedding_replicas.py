@@ -7,7 +7,7 @@ import planted_data
 import pytest
 import run_processes
 
-from tfrecords.tasks.similarity import text_examples
+from bert_tf.contrib.search.records import text_examples
 
 
 def train(folder, name, *words):

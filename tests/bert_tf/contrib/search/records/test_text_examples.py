@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import run_processes
 
-from bert_tf.tasks.retrieval.options import EmbeddingData
+from bert_tf.contrib.search.options import EmbeddingData
+from bert_tf.contrib.search.records import text_examples
+from bert_tf.contrib.search.records.text_tables import SimilarityData
 from tfrecords import schema
 from tfrecords.inspection import record_checks, sample_statistics
 from tfrecords.io.records import Records
-from tfrecords.tasks.similarity import text_examples
-from tfrecords.tasks.similarity.text_tables import SimilarityData
 from tfrecords.text.tokenizer import BertTokenizer
 
 

@@ -14,10 +14,10 @@ import scipy.special
 import sklearn.linear_model
 import tensorflow as tf
 
+from bert_tf.contrib.search import few_shot
 from bert_tf.model.sentence_embedding import SentenceEmbedding
 from bert_tf.tasks import losses
 from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels import few_shot
 from bert_tf.tasks.labels.options import LabelledData
 from bert_tf.workflows import configs, fine_tuning, trials
 from tfrecords.tasks import glue_tables

@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.contrib.search import ranking
 from bert_tf.model import encoder
 from bert_tf.tasks import losses
 from bert_tf.tasks.labels.scores import Score
-from bert_tf.tasks.retrieval import ranking
 from bert_tf.tasks.task import Target
 from tfrecords import schema
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfrecords.tables import passage_lists
+from bert_tf.contrib.search.records import passage_lists
 
 GROUPS = ["a", "b", "a", "a", "c", "b", "a", "c"]
 GRADES = [2, 0, 0, 1, 1, 0, 1, 1]

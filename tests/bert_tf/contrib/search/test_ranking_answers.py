@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.serving.answers.ranking import Ranked
+from bert_tf.contrib.search.ranking_answers import Ranked
 
 QUERY = "who sat on the warm stone"
 WORDS = "the cat sat on a warm ship and it rained on old bread".split()

@@ -9,14 +9,13 @@ import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.tasks.retrieval import ranking
-from bert_tf.tasks.retrieval.embeddings import Embeddings
-from bert_tf.tasks.retrieval.options import EmbeddingData
-from bert_tf.workflows import fine_tuning, retrieval
+from bert_tf.contrib.search import embedding, ranking, retrieval
+from bert_tf.contrib.search.embeddings import Embeddings
+from bert_tf.contrib.search.options import EmbeddingData
+from bert_tf.contrib.search.records import search_files
+from bert_tf.workflows import fine_tuning
 from bert_tf.workflows.configs import FineTuningConfig
-from bert_tf.workflows.features import embedding
 from tfrecords.io import json_files
-from tfrecords.tasks.similarity import search_files
 
 WORDS = "the cat sat on warm stone old bread was told it rained a ship".split()
 rng = np.random.default_rng(5)

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from absl import logging
 
-from bert_tf.tasks.retrieval import prompts, ranking
-from bert_tf.workflows.features import embedding
+from bert_tf.contrib.search import embedding, prompts, ranking
+from bert_tf.contrib.search.records import search_files
 from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, streams
 from tfrecords.options import REQUIRED, option
 from tfrecords.tables import table_files
-from tfrecords.tasks.similarity import search_files
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")

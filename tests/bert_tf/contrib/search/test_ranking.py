@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.tasks.retrieval import ranking
+from bert_tf.contrib.search import ranking
 
 IDS = [f"d{i}" for i in range(57)]
 

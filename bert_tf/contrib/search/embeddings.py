@@ -25,14 +25,14 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.contrib.search import in_batch, prompts, ranking
+from bert_tf.contrib.search.options import EmbeddingData
+from bert_tf.contrib.search.records import search_files, text_examples
 from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
 from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.retrieval import in_batch, prompts, ranking
-from bert_tf.tasks.retrieval.options import EmbeddingData
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
-from tfrecords.tasks.similarity import search_files, text_examples
 
 _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096

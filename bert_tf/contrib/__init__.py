@@ -1,0 +1,1 @@
+"""What uses the core: models, tables -> searches, exports, pages, formats."""

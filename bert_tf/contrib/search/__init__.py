@@ -1,0 +1,1 @@
+"""Texts that belong together -> models of vectors and rankings, scores."""

@@ -1,0 +1,1 @@
+"""Tables of texts, of passages, and files of a search -> rows, records."""

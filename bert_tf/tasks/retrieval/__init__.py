@@ -1,1 +1,0 @@
-"""Queries, documents and judgements -> rankings, and their scores."""

@@ -1,1 +1,0 @@
-"""Tables of similar texts, queries and documents -> records of their tokens."""
