@@ -22,7 +22,7 @@ from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, optimizers, strategies, train_step
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows.doctor import estimates
+from bert_tf.workflows import estimates
 from tfrecords import schema
 
 _BYTES = {

@@ -350,9 +350,9 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
 
 def _check_records(records, config, bert_config, vocabulary) -> None:
     """Raises ValueError if a sample of the records has errors."""
-    from bert_tf.workflows.doctor import checks
+    from bert_tf.workflows import record_checks
 
-    checks.refuse_bad_records(config, [records], bert_config, vocabulary)
+    record_checks.refuse_bad_records(config, [records], bert_config, vocabulary)
 
 
 def choose_config(

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from bert_tf.checkpoint import run_models
-from bert_tf.workflows.doctor import estimates
+from bert_tf.workflows import estimates
 from experiments import recipes
 from experiments.ablations import tables
 from experiments.ablations.settings import Settings

@@ -24,7 +24,7 @@ import os
 from absl import flags, logging
 
 from bert_tf.training import run_folder
-from bert_tf.workflows.doctor import estimates
+from bert_tf.workflows import estimates
 from experiments import commands, evaluation_tasks, recipes, reports
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import figure, report, results, tables

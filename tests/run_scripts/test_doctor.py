@@ -13,7 +13,8 @@ import pytest
 
 from bert_tf import config
 from bert_tf.checkpoint import contents, model_folders, tensor_files
-from bert_tf.workflows.doctor import checks, diagnose, estimates
+from bert_tf.workflows import estimates, record_checks
+from bert_tf.workflows.doctor import diagnose
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
 from tfrecords.io import json_files, records
@@ -316,7 +317,7 @@ def test_all_errors_are_printed_not_only_the_first(tmp_path, examine):
 def test_large_sets_are_sampled_unless_all_is_given(
     tmp_path, examine, monkeypatch
 ):
-    monkeypatch.setattr(checks, "EXAMPLES", 128)
+    monkeypatch.setattr(record_checks, "EXAMPLES", 128)
     monkeypatch.setattr(diagnose, "_DIGEST_BYTES", 1)
     words = plant(tmp_path)
     _, lines = examine(*words)

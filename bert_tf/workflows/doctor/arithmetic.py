@@ -7,7 +7,8 @@ import dataclasses
 import math
 
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows.doctor import accelerators, estimates
+from bert_tf.workflows import estimates
+from bert_tf.workflows.doctor import accelerators
 from tfrecords.inspection.diagnostics import ERROR, WARNING, Diagnostic
 
 # Assumed utilization, as a fraction of the published rate; not measured.

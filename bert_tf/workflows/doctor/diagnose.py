@@ -8,8 +8,8 @@ from bert_tf.checkpoint import contents
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
-from bert_tf.workflows import initial_model
-from bert_tf.workflows.doctor import arithmetic, checks, estimates
+from bert_tf.workflows import estimates, initial_model, record_checks
+from bert_tf.workflows.doctor import arithmetic
 from bert_tf.workflows.doctor.config import DoctorConfig
 from tfrecords.inspection import sample_statistics, samples, shard_checks
 from tfrecords.inspection.diagnostics import (
@@ -56,7 +56,9 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         for name in ("max_seq_length", "max_predictions_per_seq")
         if getattr(config, name) is not None
     }
-    diagnostics += checks.check_sizes(records, bert_config, vocabulary, flags)
+    diagnostics += record_checks.check_sizes(
+        records, bert_config, vocabulary, flags
+    )
     made_with = records.manifest.vocabulary if records.manifest else {}
     _, contradicted = attempt(
         "case", initial_model.choose_rules, config, made_with
@@ -64,8 +66,8 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
     diagnostics += contradicted
     max_bytes = None if config.all else _DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
-    num_examples = None if config.all else checks.EXAMPLES
-    sample_diagnostics, statistics = checks.check_examples(
+    num_examples = None if config.all else record_checks.EXAMPLES
+    sample_diagnostics, statistics = record_checks.check_examples(
         records, bert_config, vocabulary, num_examples
     )
     diagnostics += sample_diagnostics
@@ -84,7 +86,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         diagnostics += check_checkpoint(
             checkpoint,
             bert_config,
-            checks.task_of(name),
+            record_checks.task_of(name),
             made_with,
             vocabulary,
         )
@@ -151,7 +153,7 @@ def _costs(
 
     They are for this machine, or for the accelerator that the config names.
     """
-    step = checks.step_of(config, bert_config, records)
+    step = record_checks.step_of(config, bert_config, records)
     # Each choice of an example is a separate row.
     num_rows = len(records) * step.batch_size / config.train_batch_size
     if config.accelerator:
@@ -160,7 +162,7 @@ def _costs(
         )
     mean_tokens = statistics.num_tokens / statistics.num_examples
     lines = _estimate(step, num_rows, mean_tokens, config.num_train_steps)
-    return checks.check_memory(step), lines
+    return record_checks.check_memory(step), lines
 
 
 def _estimate(

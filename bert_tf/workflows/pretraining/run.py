@@ -205,11 +205,11 @@ def _refuse_bad_records(
     vocabulary: vocab.Vocabulary | None,
 ) -> None:
     """Raises ValueError if the doctor finds an error in the records."""
-    from bert_tf.workflows.doctor import checks
+    from bert_tf.workflows import record_checks
 
     # The phases of a batch-size ramp share their records.
     opened = {id(phase.records): phase.records for phase in phases}
-    checks.refuse_bad_records(
+    record_checks.refuse_bad_records(
         config, list(opened.values()), bert_config, vocabulary
     )
 

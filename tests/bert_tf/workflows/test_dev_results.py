@@ -7,7 +7,7 @@ import math
 import pytest
 
 from bert_tf.checkpoint import checksums
-from bert_tf.tasks.retrieval import embeddings
+from bert_tf.contrib.search import embeddings
 from bert_tf.workflows import dev_results
 
 

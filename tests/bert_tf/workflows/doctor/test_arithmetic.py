@@ -4,7 +4,8 @@ import pytest
 
 from bert_tf import config
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows.doctor import accelerators, arithmetic, estimates
+from bert_tf.workflows import estimates
+from bert_tf.workflows.doctor import accelerators, arithmetic
 
 STEPS = 1_000_000
 # BERT-base, 256 rows of 128 tokens with 20 predictions: multiply-adds of a

@@ -13,7 +13,7 @@ from bert_tf.checkpoint import run_models
 from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import BertConfig
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows.doctor import estimates
+from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
 from tfrecords.inspection import (
     record_checks,

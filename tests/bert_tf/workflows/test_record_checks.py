@@ -1,4 +1,4 @@
-"""checks.py: diagnostics of records, vocabulary, model and memory."""
+"""record_checks.py: diagnostics of records, vocabulary, model and memory."""
 
 import dataclasses
 
@@ -8,7 +8,7 @@ import pytest
 
 from bert_tf import config
 from bert_tf.checkpoint import run_models
-from bert_tf.workflows.doctor import checks, estimates
+from bert_tf.workflows import estimates, record_checks
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 from tfrecords.io import records
 from tfrecords.pretraining import packing
@@ -44,7 +44,9 @@ def check_sizes(opened, sizes=SIZES, vocabulary=None, **flags):
     """Returns check and text of each diagnostic."""
     return [
         (diagnostic.check, diagnostic.text)
-        for diagnostic in checks.check_sizes(opened, sizes, vocabulary, flags)
+        for diagnostic in record_checks.check_sizes(
+            opened, sizes, vocabulary, flags
+        )
     ]
 
 
@@ -77,7 +79,9 @@ def test_records_that_contradict_their_manifest(tmp_path):
     ((name, text),) = check_sizes(opened)
     assert name == "lengths"
     assert "has 32 values" in text and "max_seq_length=48" in text
-    diagnostics, statistics = checks.check_examples(opened, SIZES, None, None)
+    diagnostics, statistics = record_checks.check_examples(
+        opened, SIZES, None, None
+    )
     assert statistics is None
     assert "not have the sizes" in diagnostics[0].text
 
@@ -96,7 +100,7 @@ def test_another_vocabulary(sound):
 def test_segment_types_that_the_model_does_not_have(sound):
     opened, _ = sound
     one = dataclasses.replace(SIZES, type_vocab_size=1)
-    diagnostics, _ = checks.check_examples(opened, one, None, None)
+    diagnostics, _ = record_checks.check_examples(opened, one, None, None)
     (diagnostic,) = diagnostics
     message = "largest of input_type_ids is 1; the model has type_voc"
     assert message in diagnostic.text
@@ -104,7 +108,7 @@ def test_segment_types_that_the_model_does_not_have(sound):
 
 def test_an_invalid_vocabulary_is_a_diagnostic(sound):
     short = vocab.Vocabulary(b"[PAD]\n", "vocab.txt")
-    diagnostics, statistics = checks.check_examples(
+    diagnostics, statistics = record_checks.check_examples(
         sound[0], SIZES, short, None
     )
     assert [diagnostic.check for diagnostic in diagnostics] == ["vocabulary"]
@@ -124,11 +128,11 @@ def test_an_invalid_vocabulary_is_a_diagnostic(sound):
 def test_memory_that_is_in_use_is_a_warning_and_too_little_an_error(
     sound, monkeypatch, free, total, severities
 ):
-    step = checks.step_of(training_of(), SIZES, sound[0])
+    step = record_checks.step_of(training_of(), SIZES, sound[0])
     assert (step.batch_size, step.max_predictions_per_seq) == (8, 5)
     memory = estimates.Memory("memory of this host", free, total)
     monkeypatch.setattr(estimates, "read_memory", lambda: memory)
-    diagnostics = checks.check_memory(step)
+    diagnostics = record_checks.check_memory(step)
     assert [diagnostic.severity for diagnostic in diagnostics] == severities
     for diagnostic in diagnostics:
         text = f"of this host, {free / 1e9:.1f} of {total / 1e9:.1f} GB are"
@@ -147,13 +151,13 @@ def test_packed_rows_have_max_predictions_per_row(tmp_path):
         tmp_path / "train", rows, sizes=sizes, schema_name="packed_pretraining"
     )
     opened = records.Records.open(folder)
-    step = checks.step_of(training_of(), SIZES, opened)
+    step = record_checks.step_of(training_of(), SIZES, opened)
     assert (step.task, step.max_predictions_per_seq) == ("pretraining", 10)
 
 
 def refuse(folder_and_vocabulary, output_dir, **fields):
     folder, vocab_file = folder_and_vocabulary
-    checks.refuse_bad_records(
+    record_checks.refuse_bad_records(
         training_of(output_dir, **fields),
         [records.Records.open(folder)],
         SIZES,
@@ -184,17 +188,17 @@ def test_warnings_are_logged_and_do_not_prevent_training(tmp_path, caplog):
 
 
 def test_only_a_sample_is_read_before_training(sound, tmp_path, monkeypatch):
-    monkeypatch.setattr(checks, "QUICK_EXAMPLES", 64)
+    monkeypatch.setattr(record_checks, "QUICK_EXAMPLES", 64)
     counts = []
-    check = checks.check_examples
+    check = record_checks.check_examples
 
     def spy(*arguments):
         diagnostics, statistics = check(*arguments)
         counts.append(statistics.num_examples)
         return diagnostics, statistics
 
-    monkeypatch.setattr(checks, "check_examples", spy)
-    checks.refuse_bad_records(
+    monkeypatch.setattr(record_checks, "check_examples", spy)
+    record_checks.refuse_bad_records(
         training_of(tmp_path), [sound[0]], SIZES, sound[1]
     )
     assert counts == [64]

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import work
 from bert_tf import config
-from bert_tf.workflows.doctor import estimates
+from bert_tf.workflows import estimates
 
 
 def step_of(size="base", task="pretraining", **changes):
