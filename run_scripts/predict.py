@@ -31,7 +31,13 @@ FLAGS = common_flags.flags_of(predictions.PredictConfig)
 def main(argv: list[str]) -> None:
     """Predicts and writes the output."""
     common_flags.parse(FLAGS, argv, __doc__)
-    predictions.predict(common_flags.config(predictions.PredictConfig, FLAGS))
+    config = common_flags.config(predictions.PredictConfig, FLAGS)
+    open_explanations = None
+    if config.explain:
+        from bert_tf.serving import explanations
+
+        open_explanations = explanations.open_file
+    predictions.predict(config, open_explanations)
 
 
 def run() -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -130,11 +130,24 @@ class Model(NamedTuple):
     prompt: str = ""
 
 
-def predict(config: PredictConfig) -> int:
+# Opens the file of explanations: its path and a Model -> a context whose value
+# is called with each row that was answered.
+OpenExplanations = Callable[
+    [str, Model], contextlib.AbstractContextManager[Callable]
+]
+
+
+def predict(
+    config: PredictConfig, open_explanations: OpenExplanations | None = None
+) -> int:
     """Writes a line of JSON for each row of the input; returns their number.
 
     A line that is no row, such as one that is not JSON, is logged, and has the
     key `error` in place of an answer.
+
+    Args:
+      config: model, input and output.
+      open_explanations: called if `config.explain`, see OpenExplanations.
 
     Raises:
       ValueError: if there is no SavedModel with the signature, or the file or a
@@ -152,11 +165,14 @@ def predict(config: PredictConfig) -> int:
     ranks = model.ranks
     check_columns(config, model)
     outputs = choose_outputs(config, model)
+    explanations = contextlib.nullcontext(lambda row: None)
+    if config.explain:
+        explanations = open_explanations(config.explain, model)
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
-        _open_explanations(config.explain, model) as explain,
+        explanations as explain,
         tqdm(
             total=lines.size,
             unit="B",
@@ -364,35 +380,6 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
     )
     contents.check_prompts(values, path)
     return values
-
-
-@contextlib.contextmanager
-def _open_explanations(
-    path: str | None, model: Model
-) -> Iterator[Callable[[text_rows.Row], None]]:
-    """Yields a function that adds a row to the file of explanations."""
-    if not path:
-        yield lambda row: None
-        return
-    from bert_tf.serving import attributions
-    from bert_tf.serving.page import marked_text
-
-    explain = attributions.Explainer(model.owner)
-    with atomic_files.atomic_file(path) as file:
-        found = []
-
-        def add(row: text_rows.Row) -> None:
-            texts = {name: row.fields.get(name, "") for name in model.ranks}
-            found.append((row.line, explain(texts)._replace(pieces=())))
-
-        yield add
-        # At the end, since all texts have one scale of colors.
-        most = max((marked_text.largest(x) for _, x in found), default=0)
-        file.write(marked_text.HEAD)
-        for line, explanation in found:
-            section = marked_text.explained(explanation, most)
-            file.write(marked_text.numbered(line, section))
-        file.write(marked_text.TAIL)
 
 
 def check_columns(config: PredictConfig, model: Model) -> None:

@@ -17,7 +17,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from bert_tf.serving.runtimes import tokenizer as tokenizer_lib
 from tfrecords.io import json_files
 from tfrecords.options import Options, option, quoted
 from tfrecords.tables import table_files
@@ -274,13 +273,13 @@ def choose_format(
     """
     needed = [name for name in ranks if name not in OPTIONAL]
     given, path = config.input_format, config.input_file
-    input_format = tokenizer_lib.choose_format(path, len(needed), given)
-    if given == "auto" and path.lower().endswith(".parquet"):
-        input_format = "parquet"
+    # The rule of predict.py, too.
+    other = "text" if len(needed) == 1 else "jsonl"
+    input_format = table_files.format_of(path, given, other)
     # By the flag or the ending, not by the number of inputs.
-    is_named = tokenizer_lib.choose_format(path, 1, given) == "jsonl"
-    if input_format == "parquet" or (input_format == "jsonl" and is_named):
-        return input_format  # With columns or without.
+    named = table_files.format_of(path, given, "text")
+    if named in ("parquet", "jsonl"):
+        return named  # With columns or without.
     is_table = input_format in ("tsv", "csv")
     if given == "auto" and has_columns and not is_table:
         input_format, is_table = "tsv", True

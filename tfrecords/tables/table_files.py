@@ -19,6 +19,7 @@ FORMATS = ("auto", "tsv", "csv", "jsonl", "parquet")
 # The csv module's limit, 131072, is less than a long passage.
 MAX_FIELD = 1 << 24
 _ENDINGS = {
+    ".tsv": "tsv",
     ".csv": "csv",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -48,12 +49,17 @@ class ReadStatistics:
     lines_with_invalid_utf8: int = 0
 
 
-def format_of(path: str, input_format: str = "auto") -> str:
-    """Returns the format of a file, by its ending if it is "auto"."""
+def format_of(
+    path: str, input_format: str = "auto", default: str = "tsv"
+) -> str:
+    """Returns the format of a file, by its ending if it is "auto".
+
+    `default` is that of all other endings.
+    """
     if input_format != "auto":
         return input_format
     ending = os.path.splitext(path.lower())[1]
-    return _ENDINGS.get(ending, "tsv")
+    return _ENDINGS.get(ending, default)
 
 
 def read(

@@ -16,8 +16,8 @@ import ml_dtypes  # Registers bfloat16 with NumPy, needed by safetensors.
 import numpy as np
 
 from bert_tf.checkpoint import tensor_files
+from bert_tf.checkpoint.formats import h5_files
 from bert_tf.checkpoint.formats.hugging_face import pickles
-from bert_tf.checkpoint.formats.keras_hub import weight_files as h5_files
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
 
@@ -106,7 +106,7 @@ def _read_file(path: str) -> dict[str, _Tensor]:
         # Paths are <layer>/<model>/<name of the weight>.
         return {
             name.split("/", 2)[-1]: tensor
-            for name, tensor in h5_files.read_h5(path).items()
+            for name, tensor in h5_files.read(path).items()
         }
     return tensor_files.stored(tensor_files.TensorFile(path))
 
