@@ -97,7 +97,7 @@ format: $(INSTALLED)
 # Compares with tf-models-official, KerasHub and transformers, and the latter on
 # onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
 # and OpenVINO, and compares with TensorFlow.
-RUNTIMES := tests/bert_tf/serving/runtimes
+RUNTIMES := tests/bert_tf/contrib/runtimes
 HUGGING_FACE := tests/bert_tf/checkpoint/formats/hugging_face
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \

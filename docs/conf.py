@@ -70,7 +70,7 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 highlight_language = "none"  # Blocks without a language: columns, output.
 default_role = "code"  # Docstrings write `code` in single backticks.
-# serving/runtimes/predict.py imports the file that is copied beside it.
+# contrib/runtimes/predict.py imports the file that is copied beside it.
 autodoc_mock_imports = ["tokenizer"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

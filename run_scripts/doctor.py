@@ -11,7 +11,7 @@ or a config, those of --init_checkpoint are used. Large sets are sampled; --all
 reads them completely.
 """
 
-from bert_tf.workflows.doctor.config import DoctorConfig
+from bert_tf.contrib.apps.doctor.config import DoctorConfig
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(DoctorConfig)
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(DoctorConfig, FLAGS)
 
-    from bert_tf.workflows.doctor import diagnose
+    from bert_tf.contrib.apps.doctor import diagnose
     from tfrecords.inspection.diagnostics import ERROR, NOTE, WARNING
 
     diagnostics, lines = diagnose.diagnose(config)

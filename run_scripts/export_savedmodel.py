@@ -41,7 +41,7 @@ copied beside it:
     echo "a fine film" | python exports/sst2-onnx/predict.py
 """
 
-from bert_tf.serving.runtimes import config
+from bert_tf.contrib.runtimes import config
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(config.RuntimeConfig)
@@ -56,7 +56,7 @@ def main(argv: list[str]) -> None:
 
         export_model.export(settings)
         return
-    from bert_tf.serving.runtimes import export_network
+    from bert_tf.contrib.runtimes import export_network
 
     export_network.export(settings)
 

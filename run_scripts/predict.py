@@ -34,7 +34,7 @@ def main(argv: list[str]) -> None:
     config = common_flags.config(predictions.PredictConfig, FLAGS)
     open_explanations = None
     if config.explain:
-        from bert_tf.serving import explanations
+        from bert_tf.contrib.apps import explanations
 
         open_explanations = explanations.open_file
     predictions.predict(config, open_explanations)

@@ -10,7 +10,7 @@ rows, and rows whose label is probably wrong; lengths and cuts; settings and
 digests.
 """
 
-from bert_tf.workflows.report.options import ReportConfig
+from bert_tf.contrib.apps.report.options import ReportConfig
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(ReportConfig)
@@ -19,7 +19,7 @@ FLAGS = common_flags.flags_of(ReportConfig)
 def main(argv: list[str]) -> None:
     """Writes the page."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.workflows.report import report
+    from bert_tf.contrib.apps.report import report
 
     config = common_flags.config(ReportConfig, FLAGS)
     report.write(config.run_dirs, config.output_file)

@@ -9,8 +9,8 @@ terminal, unless NO_COLOR is set. --png plots histograms of lengths, masked
 tokens and [UNK] over a sample.
 """
 
+from bert_tf.contrib.apps.show_records import record_text
 from run_scripts.flags import common_flags
-from tfrecords.inspection import record_text
 
 FLAGS = common_flags.flags_of(record_text.ShowOptions)
 

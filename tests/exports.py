@@ -299,7 +299,7 @@ finally:
 
 def need_format(name: str) -> None:
     """Skips the test if a package of the format is missing."""
-    from bert_tf.serving.runtimes import config
+    from bert_tf.contrib.runtimes import config
 
     for module in (*config.MODULES[name], *config.QUANTIZERS.get(name, ())):
         if importlib.util.find_spec(module) is None:

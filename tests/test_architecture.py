@@ -146,6 +146,18 @@ def room(name):
     return parts[2] if parts[:2] == ["bert_tf", "contrib"] else None
 
 
+def test_the_core_imports_nothing_of_contrib():
+    """Inside functions neither; but for scripts, and tasks that are tied."""
+    assert not wrong_imports(
+        lambda path, name: (
+            has_prefix(name, ("bert_tf.contrib",))
+            and path.parts[:2] != ("bert_tf", "contrib")
+            and path.parts[0] != "run_scripts"
+            and path.as_posix() not in TIED
+        )
+    )
+
+
 def test_no_room_of_contrib_imports_another():
     assert not wrong_imports(
         lambda path, name: (

@@ -16,13 +16,12 @@ _PRETRAINED = re.compile(
     r"|(model\.safetensors|pytorch_model\.bin)(\.index\.json)?"
 )
 # Imported on first use, as some need libraries that others do not.
-_FORMATS = "bert_tf.checkpoint.formats"
 _MODULES = {
     OURS: "bert_tf.checkpoint.model_folders",
-    "google": f"{_FORMATS}.google.tf1_checkpoint",
-    "hugging_face": f"{_FORMATS}.hugging_face.pretrained",
-    "model_garden": f"{_FORMATS}.model_garden.tf2_checkpoint",
-    "keras_hub": f"{_FORMATS}.keras_hub.preset",
+    "google": "bert_tf.checkpoint.formats.google.tf1_checkpoint",
+    "hugging_face": "bert_tf.checkpoint.formats.hugging_face.pretrained",
+    "model_garden": "bert_tf.contrib.formats.model_garden.tf2_checkpoint",
+    "keras_hub": "bert_tf.contrib.formats.keras_hub.preset",
 }
 _MAX_NAMES = 5  # Of a folder's content, in messages.
 

@@ -165,14 +165,13 @@ def predict(
     ranks = model.ranks
     check_columns(config, model)
     outputs = choose_outputs(config, model)
-    explanations = contextlib.nullcontext(lambda row: None)
-    if config.explain:
-        explanations = open_explanations(config.explain, model)
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
-        explanations as explain,
+        open_explanations(config.explain, model)
+        if config.explain
+        else contextlib.nullcontext(lambda row: None) as explain,
         tqdm(
             total=lines.size,
             unit="B",
@@ -182,8 +181,7 @@ def predict(
         ) as bar,
     ):
         parse = text_rows.make_parser(config, lines.name, ranks)
-        count = num_cut = num_bad = 0
-        first_bad = ""
+        count, num_cut, num_bad, first_bad = 0, 0, 0, ""
         most_rows = _BATCHES_OF_A_GROUP * config.batch_size
         for group in text_rows.make_groups(lines, parse, most_rows):
             rows = [row for row in group if isinstance(row, text_rows.Row)]

@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ExploreConfig, FLAGS)
 
-    from bert_tf.serving.page import explorer
+    from bert_tf.contrib.apps.page import explorer
 
     explorer.explore(
         config.model,

@@ -276,7 +276,7 @@ def _tensorflow_errors() -> tuple[type, ...]:
 
 def write_report(output_dir: str) -> None:
     """Writes report.html of an evaluated run; an error is a warning."""
-    from bert_tf.workflows.report import report
+    from bert_tf.contrib.apps.report import report
 
     report.write_own(output_dir)
 

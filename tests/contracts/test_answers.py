@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import bert_tf
+from bert_tf.contrib.runtimes import config
 from bert_tf.serving import kinds, predictions, row_outputs, text_rows
-from bert_tf.serving.runtimes import config
 from run_scripts import predict as predict_script
 
 NAMES = [name for name in kinds.CLASSES if kinds.by_name(name).has_answers]

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 
-from bert_tf.checkpoint.formats.keras_hub import preset
+from bert_tf.contrib.formats.keras_hub import preset
 from bert_tf.model import layers, models
 from bert_tf.tasks import losses as our_losses
 

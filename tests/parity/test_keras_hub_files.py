@@ -5,7 +5,7 @@ import pytest
 from checkpoint_folders import write
 
 from bert_tf.checkpoint import parity
-from bert_tf.checkpoint.formats.keras_hub import preset
+from bert_tf.contrib.formats.keras_hub import preset
 from tfrecords.text import tokenizer as our_tokenizer
 
 TOLERANCE = 2e-5

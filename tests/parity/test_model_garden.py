@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from bert_tf.checkpoint.formats.model_garden import tf2_checkpoint, tf2_files
+from bert_tf.contrib.formats.model_garden import tf2_checkpoint, tf2_files
 
 PEER = "Model Garden"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.checkpoint import parity
-from bert_tf.checkpoint.formats.model_garden import tf2_checkpoint
+from bert_tf.contrib.formats.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 
 TOLERANCE = 2e-5

@@ -1,6 +1,7 @@
 """doctor: what is given reaches its check; valid runs have no errors.
 
-The checks are in tests/tfrecords/inspection and tests/bert_tf/workflows/doctor.
+The checks are in tests/tfrecords/inspection, tests/bert_tf/workflows and
+tests/bert_tf/contrib/apps/doctor.
 """
 
 import dataclasses
@@ -13,8 +14,8 @@ import pytest
 
 from bert_tf import config
 from bert_tf.checkpoint import contents, model_folders, tensor_files
+from bert_tf.contrib.apps.doctor import diagnose
 from bert_tf.workflows import estimates, record_checks
-from bert_tf.workflows.doctor import diagnose
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
 from tfrecords.io import json_files, records

@@ -15,7 +15,8 @@ import exports
 import numpy as np
 import pytest
 
-from bert_tf.serving import attributions, predictions, predictor
+from bert_tf.contrib.apps import attributions
+from bert_tf.serving import predictions, predictor
 from run_scripts import predict
 
 TEXTS = ["The cat sat on the warm stone.", "", "old bread"]

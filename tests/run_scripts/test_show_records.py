@@ -8,8 +8,9 @@ import planted_records as planted
 import pytest
 import tensorflow as tf
 
+from bert_tf.contrib.apps.show_records import record_text
 from run_scripts import make_glue_records, show_records
-from tfrecords.inspection import record_text, samples
+from tfrecords.inspection import samples
 from tfrecords.pretraining import packing
 
 

@@ -9,10 +9,10 @@ from absl import flags
 
 from bert_tf import config as bert_config
 from bert_tf.checkpoint import contents
+from bert_tf.contrib.runtimes.config import RuntimeConfig
 from bert_tf.model import models
 from bert_tf.model.sentence_embedding import SentenceEmbedding
 from bert_tf.serving import kinds as export_kinds
-from bert_tf.serving.runtimes.config import RuntimeConfig
 from bert_tf.training import loop
 from run_scripts import export_savedmodel
 from run_scripts.flags import common_flags

@@ -9,7 +9,7 @@ import pytest
 
 import bert_tf
 from bert_tf.checkpoint import model_folders
-from bert_tf.serving.runtimes import tokenizer as plain_tokenizer
+from bert_tf.contrib.runtimes import tokenizer as plain_tokenizer
 from tfrecords.text import vocab
 
 ENTRIES = vocab.read(exports.VOCAB_FILE)

@@ -18,8 +18,8 @@ import pytest
 import run_processes
 
 import bert_tf
-from bert_tf.serving import attributions
-from bert_tf.serving.page import views
+from bert_tf.contrib.apps import attributions
+from bert_tf.contrib.apps.page import views
 
 REASON = "needs {}, which `make test-explore` installs"
 pytest.importorskip("gradio", reason=REASON.format("Gradio"))

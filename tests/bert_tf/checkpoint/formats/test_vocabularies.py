@@ -3,8 +3,8 @@ import pytest
 from bert_tf.checkpoint import model_folders
 from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.checkpoint.formats.google import tf1_checkpoint
-from bert_tf.checkpoint.formats.keras_hub import preset
-from bert_tf.checkpoint.formats.model_garden import tf2_checkpoint
+from bert_tf.contrib.formats.keras_hub import preset
+from bert_tf.contrib.formats.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab
 

@@ -7,8 +7,8 @@ import tensorflow as tf
 from exports import ROUNDING
 
 from bert_tf.checkpoint import contents
+from bert_tf.contrib.runtimes import export_network
 from bert_tf.serving import kinds
-from bert_tf.serving.runtimes import export_network
 from tfrecords import schema
 from tfrecords.text import tokenizer
 

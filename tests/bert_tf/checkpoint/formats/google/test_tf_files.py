@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.checkpoint.formats.google import tf1_checkpoint, tf_files
-from bert_tf.checkpoint.formats.model_garden import tf2_files
+from bert_tf.contrib.formats.model_garden import tf2_files
 
 DATA = "bert_model.ckpt.data-00000-of-00001"
 

@@ -1,0 +1,1 @@
+"""Models, runs, records -> pages, reports, diagnoses, explanations."""

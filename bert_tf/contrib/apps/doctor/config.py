@@ -1,0 +1,52 @@
+"""Flags of the doctor -> DoctorConfig; the script needs it for `--help`."""
+
+import dataclasses
+
+from bert_tf.contrib.apps.doctor import accelerators
+from bert_tf.training.config import TrainingConfig
+from bert_tf.workflows.configs import ModelSource
+from tfrecords.options import REQUIRED, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DoctorConfig(TrainingConfig, ModelSource):
+    """Records to diagnose, and settings of the planned run."""
+
+    records: str = option(
+        REQUIRED,
+        "Records to diagnose: a folder written by a make_*_records script, or "
+        "TFRecord files of the original, as comma-separated globs.",
+        reads=True,
+    )
+    all: bool = option(False, "Read all records and shards, not a sample.")
+    output_dir: str | None = option(
+        None,
+        "Output folder of the planned run; nothing is written to it.",
+        on_disk=True,
+    )
+    learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
+    max_seq_length: int | None = option(
+        None,
+        "Value of the planned run, to compare with the records. Default: not "
+        "compared.",
+        at_least=1,
+    )
+    max_predictions_per_seq: int | None = option(
+        None,
+        "Value of the planned run, to compare with the records. Default: not "
+        "compared.",
+        at_least=1,
+    )
+    num_train_steps: int | None = option(
+        None,
+        "Optimizer steps of the planned run, to estimate its time and epochs.",
+        at_least=1,
+    )
+    accelerator: str | None = option(
+        None,
+        "Where the run is planned: whether a step fits is calculated from the "
+        "published memory, instead of estimated for this machine. Its time is "
+        "one division by an assumed part of the published rate. GPUs are the "
+        "SXM models, where there are several.",
+        choices=accelerators.NAMES,
+    )

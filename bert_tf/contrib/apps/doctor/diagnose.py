@@ -1,0 +1,281 @@
+"""DoctorConfig -> diagnostics of a planned run, memory and time estimates."""
+
+import dataclasses
+import hashlib
+import math
+
+from bert_tf.checkpoint import contents
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.contents import Contents
+from bert_tf.config import BertConfig
+from bert_tf.contrib.apps.doctor import arithmetic
+from bert_tf.contrib.apps.doctor.config import DoctorConfig
+from bert_tf.workflows import estimates, initial_model, record_checks
+from tfrecords.inspection import sample_statistics, samples, shard_checks
+from tfrecords.inspection.diagnostics import (
+    ERROR,
+    NOTE,
+    WARNING,
+    Diagnostic,
+    attempt,
+)
+from tfrecords.io import records as records_lib
+from tfrecords.options import some
+from tfrecords.text import vocab
+
+# Bytes of shards to compare with the manifest; takes about a second.
+_DIGEST_BYTES = 256 << 20
+# Computed positions per token with bucket lengths, see docs/results.md.
+_POSITIONS_PER_TOKEN = 1.2
+_GB = 1e9
+_MAX_NAMES = 3  # Weights named in a message.
+
+
+def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
+    """Returns all diagnostics, and lines with sample sizes and estimates."""
+    records, diagnostics = shard_checks.open_intact(config.records)
+    checkpoint = None
+    if config.init_checkpoint:
+        checkpoint, unread = attempt("checkpoint", _open_checkpoint, config)
+        diagnostics += unread
+    vocabulary = checkpoint and checkpoint.vocabulary_file()
+    if config.vocab_file:
+        vocabulary, unread = attempt(
+            "vocabulary", vocab.Vocabulary.open, config.vocab_file
+        )
+        diagnostics += unread
+    bert_config, unread = attempt(
+        "config", _choose_config, config, checkpoint, records, vocabulary
+    )
+    diagnostics += unread
+    lines = _not_checked(config, bert_config, vocabulary)
+    if records is None:
+        return diagnostics, lines
+    flags = {
+        name: getattr(config, name)
+        for name in ("max_seq_length", "max_predictions_per_seq")
+        if getattr(config, name) is not None
+    }
+    diagnostics += record_checks.check_sizes(
+        records, bert_config, vocabulary, flags
+    )
+    made_with = records.manifest.vocabulary if records.manifest else {}
+    _, contradicted = attempt(
+        "case", initial_model.choose_rules, config, made_with
+    )
+    diagnostics += contradicted
+    max_bytes = None if config.all else _DIGEST_BYTES
+    diagnostics += shard_checks.check_digests(records, max_bytes)
+    num_examples = None if config.all else record_checks.EXAMPLES
+    sample_diagnostics, statistics = record_checks.check_examples(
+        records, bert_config, vocabulary, num_examples
+    )
+    diagnostics += sample_diagnostics
+    if statistics:
+        lines.insert(
+            0,
+            f"{len(records):,} records, shards: {len(records.paths)}; "
+            f"{statistics.num_examples:,} examples checked",
+        )
+        if bert_config:
+            costs = _costs(config, bert_config, records, statistics)
+            diagnostics += costs[0]
+            lines += costs[1]
+    name, _ = attempt("records", samples.schema_name, records)
+    if checkpoint and bert_config and name:
+        diagnostics += check_checkpoint(
+            checkpoint,
+            bert_config,
+            record_checks.task_of(name),
+            made_with,
+            vocabulary,
+        )
+    return diagnostics, lines
+
+
+def _open_checkpoint(config: DoctorConfig) -> Checkpoint:
+    """Returns the model of `init_checkpoint`; raises ValueError for faults."""
+    given = Checkpoint.open(
+        config.init_checkpoint,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    contents.check_labels(given)
+    return given
+
+
+def _choose_config(
+    config: DoctorConfig,
+    checkpoint: Contents | None,
+    records: records_lib.Records | None,
+    vocabulary: vocab.Vocabulary | None,
+) -> BertConfig | None:
+    """Returns the config of the model, from flags or the checkpoint.
+
+    Raises:
+      ValueError: if the file is not a config, or the name is unknown.
+    """
+    size = None
+    if config.bert_config_name:  # Its vocabulary size is that of the run.
+        made_with = records and records.manifest and records.manifest.vocabulary
+        size = (made_with or {}).get("size")
+        if not size and vocabulary:
+            size = len(vocabulary.entries())
+    if config.bert_config_name or config.bert_config_file:
+        return initial_model.choose_config(config, size, None)
+    return checkpoint.config if checkpoint else None
+
+
+def _not_checked(
+    config: DoctorConfig,
+    bert_config: BertConfig | None,
+    vocabulary: vocab.Vocabulary | None,
+) -> list[str]:
+    """Returns a line for each check that has to be skipped."""
+    lines = []
+    if not vocabulary:
+        lines.append("not checked without --vocab_file: [UNK], case")
+    if not bert_config:
+        lines.append(
+            "not checked without --bert_config_file: model sizes, memory, time"
+        )
+    if not config.init_checkpoint:
+        lines.append("not checked without --init_checkpoint: weights")
+    return lines
+
+
+def _costs(
+    config: DoctorConfig,
+    bert_config: BertConfig,
+    records: records_lib.Records,
+    statistics: sample_statistics.SampleStatistics,
+) -> tuple[list[Diagnostic], list[str]]:
+    """Returns diagnostics and lines on memory and time of the run.
+
+    They are for this machine, or for the accelerator that the config names.
+    """
+    step = record_checks.step_of(config, bert_config, records)
+    # Each choice of an example is a separate row.
+    num_rows = len(records) * step.batch_size / config.train_batch_size
+    if config.accelerator:
+        return arithmetic.calculate(
+            config.accelerator, config, step, num_rows, config.num_train_steps
+        )
+    mean_tokens = statistics.num_tokens / statistics.num_examples
+    lines = _estimate(step, num_rows, mean_tokens, config.num_train_steps)
+    return record_checks.check_memory(step), lines
+
+
+def _estimate(
+    step: estimates.Step,
+    num_rows: float,
+    mean_tokens: float,
+    num_train_steps: int | None,
+) -> list[str]:
+    """Returns lines with estimates of memory and time.
+
+    Args:
+      step: batch and model of a step.
+      num_rows: rows per epoch.
+      mean_tokens: mean tokens per example; with bucket lengths, fine-tuning
+        computes only few more positions.
+      num_train_steps: steps of the run, if known.
+    """
+    parts = estimates.memory(step)
+    available = estimates.read_memory()
+    words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
+    if step.task != "pretraining":
+        length = _POSITIONS_PER_TOKEN * mean_tokens
+        length = math.ceil(min(step.max_seq_length, length))
+        step = dataclasses.replace(step, max_seq_length=length)
+    rate = estimates.measure_rate(step.precision)
+    seconds = estimates.step_seconds(step, rate)
+    steps = num_rows / step.batch_size
+    lines = [
+        f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
+        f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
+        + f"; free {available.name} {available.free / _GB:.1f} GB"
+        * bool(available.total),
+        f"estimate: {estimates.duration(seconds)} per step of "
+        f"{step.batch_size} rows of {step.max_seq_length} tokens in "
+        f"{step.precision}, at {rate / 1e12:.2f} TFLOP/s measured for matrix "
+        "products; "
+        f"{steps:,.0f} steps per epoch, {estimates.duration(steps * seconds)}",
+    ]
+    if num_train_steps:
+        lines.append(
+            f"estimate: --num_train_steps={num_train_steps} is "
+            f"{num_train_steps / steps:.2f} epochs, "
+            f"{estimates.duration(num_train_steps * seconds)}"
+        )
+    return lines
+
+
+def check_checkpoint(
+    checkpoint: Contents,
+    bert_config: BertConfig,
+    task: str,
+    made_with: dict,
+    vocabulary: vocab.Vocabulary | None = None,
+) -> list[Diagnostic]:
+    """Checks which weights would be loaded, and vocabulary and case.
+
+    Args:
+      checkpoint: checkpoint to initialize from.
+      bert_config: config of the model.
+      task: task of the model.
+      made_with: `sha256` and rules of the records; may be empty.
+      vocabulary: a vocabulary that may be that of the records.
+    """
+    weights = contents.coverage(checkpoint, bert_config, task)
+    loaded = len(weights.loaded)
+    total = loaded + len(weights.missing) + len(weights.other_shapes)
+    text = f"has {loaded} of the model's {total} weights"
+    severity, fix = NOTE, "."
+    if weights.missing:
+        text += f"; newly initialized: {some(weights.missing, most=_MAX_NAMES)}"
+    if weights.unused:
+        text += f"; not used: {some(weights.unused, most=_MAX_NAMES)}"
+    if weights.other_shapes:
+        named = some(weights.other_shapes, most=_MAX_NAMES)
+        text += f"; with different shapes: {named}"
+        severity = ERROR
+        fix = ". Use the bert_config.json that belongs to the checkpoint."
+    elif not loaded:
+        severity, fix = ERROR, ". Give a BERT checkpoint."
+    elif any(name.startswith("encoder/") for name in weights.missing):
+        severity, fix = WARNING, ". Check that it is the intended checkpoint."
+    diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
+    sha256 = made_with.get("sha256")
+    if checkpoint.vocabulary is not None and sha256:
+        is_same = hashlib.sha256(checkpoint.vocabulary).hexdigest() == sha256
+        if not is_same and not _replaces_unused(checkpoint, vocabulary, sha256):
+            text = (
+                "was trained with another vocabulary than that of the records "
+                f"(sha256 of the latter: {sha256[:12]}...). Make the records "
+                "again with the vocab.txt of the checkpoint; or give theirs as "
+                "--vocab_file, if it only replaces [unused] entries."
+            )
+            diagnostics.append(Diagnostic(ERROR, "checkpoint", text))
+    made_with = vocab.all_rules_of(made_with)
+    trained_with = initial_model.rules_of_model(checkpoint)
+    for name, value in trained_with.items():
+        if made_with.get(name) not in (None, value):
+            text = (
+                f"the checkpoint was trained with {name}={value}, the records "
+                f"were made with {made_with[name]}. Make the records again "
+                f"with --{name}={str(value).lower()}."
+            )
+            severity = WARNING if checkpoint.is_case_inferred else ERROR
+            diagnostics.append(Diagnostic(severity, "case", text))
+            break  # Another case has other accents, too.
+    return diagnostics
+
+
+def _replaces_unused(
+    checkpoint: Contents, vocabulary: vocab.Vocabulary | None, sha256: str
+) -> bool:
+    """Returns whether records' vocabulary only replaces [unused] entries."""
+    if not vocabulary or vocabulary.sha256() != sha256:
+        return False
+    old = vocab.parse(checkpoint.vocabulary, checkpoint.source)
+    return not vocab.list_changes(old, vocabulary.entries())[1]

@@ -1,0 +1,1 @@
+"""Records -> text and statistics of their examples."""

@@ -1,0 +1,1 @@
+"""Checkpoints of KerasHub and the Model Garden <-> ours."""

@@ -1,0 +1,262 @@
+"""RuntimeConfig -> folder with a model for another runtime, and a report."""
+
+import os
+import shutil
+from collections.abc import Mapping
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.checkpoint import model_card
+from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.contrib.runtimes import (
+    litert,
+    onnx,
+    openvino,
+    report,
+    rows,
+    tokenizer,
+)
+from bert_tf.contrib.runtimes.config import RuntimeConfig
+from bert_tf.serving import batches, export_model, kinds, saved_model
+from bert_tf.serving.answers.kind import Kind
+from tfrecords.io import atomic_files, json_files, stored_folders
+from tfrecords.text import vocab
+
+_MODULES = {"litert": litert, "onnx": onnx, "openvino": openvino}
+METADATA = "model.json"
+REPORT = "report.json"
+# Rows that static quantization reads, as NNCF does by default.
+_CALIBRATION_TEXTS = 300
+# Files of ours that are copied beside the model.
+_COPIED = ("tokenizer.py", "predict.py")
+# Settings that the model card lists.
+_IN_CARD = ("kind", "max_seq_length", "weights")
+# Format -> why it cannot hold a BiLSTM.
+_WITHOUT_LSTM = {
+    "litert": "LiteRT has no LSTM for texts of any length",
+    "onnx": "tf2onnx does not convert the TensorList operations of an LSTM",
+}
+# A conversion in float32 that differs by more is wrong.
+_MAX_DIFFERENCE = 1e-3
+
+
+def export(config: RuntimeConfig) -> None:
+    """Writes the folder of a run, model folder or converted checkpoint.
+
+    It has the model's file, `model.json`, `vocab.txt`, `tokenizer.py`,
+    `predict.py`, the model card and, unless omitted, `report.json`.
+
+    Raises:
+      ValueError: if a setting does not apply to the model, no model exists, a
+        package is missing, or the format lacks an operation of the model.
+      OSError: if a file cannot be written.
+      RuntimeError: if the exported model does not run, or its outputs differ.
+    """
+    config.check_installed()
+    model_card.check_license(config.license)
+    read = config.model_dir, config.calibration_file, config.report_file
+    for path in filter(None, read):
+        stored_folders.check_kept(path, config.export_dir)
+    saved_model.check_free(
+        config.export_dir, config.overwrite, **_marks(config.format)
+    )
+    given = Checkpoint.open(
+        config.model_dir,
+        accept_tokenizer_differences=config.accept_tokenizer_differences,
+    )
+    with atomic_files.temporary_folder() as work:
+        _export(config, given, work)
+    logging.info(
+        "exported %s for %s to %s",
+        config.model_dir,
+        config.format,
+        config.export_dir,
+    )
+
+
+def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
+    metadata = export_model.export_metadata(given)
+    model = export_model.load_model(given, "float32")
+    kind = kinds.choose(config, metadata, model)
+    _check_lstm(config, kind, model.config.bilstm_units)
+    words = export_model.load_tokenizer(given, kind.kept_tokens)
+    length = export_model.choose_length(config, metadata, model.config)
+    answers = kind(model, words, length, metadata, config)
+    settings = make_settings(config, answers)
+    calibration, texts = _read_texts(config, kind, settings)
+    network = make_network(answers)
+    in_card = {name: settings[name] for name in _IN_CARD}
+    card = export_model.make_card(
+        config,
+        given,
+        metadata,
+        kind,
+        in_card | answers.settings(),
+        config.format,
+    )
+    source = os.path.join(work, "network")
+    _save(model, network, source)
+    settings["outputs"] = list(
+        network.get_concrete_function().structured_outputs
+    )
+    with saved_model.new_export(
+        config.export_dir, config.overwrite, **_marks(config.format)
+    ) as target:
+        path = os.path.join(target, "vocab.txt")
+        vocab.write(words.vocab, path)
+        settings["vocab_size"] = len(words.vocab)
+        settings["vocab_sha256"] = atomic_files.digest(path)
+        json_files.write(os.path.join(target, METADATA), settings)
+        for name in _COPIED:
+            own = os.path.join(os.path.dirname(tokenizer.__file__), name)
+            shutil.copyfile(own, os.path.join(target, name))
+        calibration = _encode(calibration, target, kind, settings)
+        _convert(config, network, source, target, settings, calibration)
+        if config.report:
+            _report(source, target, settings, work, model.config, texts)
+        model_card.write(target, card)
+
+
+def _marks(name: str) -> dict[str, str]:
+    """Returns `file` and `title` of a format, see `saved_model.check_free`."""
+    return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
+
+
+def make_network(answers: Kind) -> batches.Function:
+    """Returns the function from token ids to numbers, with its signature.
+
+    Other runtimes have no string operations. So a network begins at token ids
+    and ends at numbers; predict.py, which is copied beside it, does the rest.
+    """
+    names = answers.network_inputs()
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name) for name in names
+        ],
+        autograph=False,
+    )
+    def network(*inputs):
+        return answers.rows_network(dict(zip(names, inputs, strict=True)))
+
+    return network
+
+
+def _check_lstm(
+    config: RuntimeConfig, kind: type[Kind], bilstm_units: int
+) -> None:
+    if config.format in _WITHOUT_LSTM and bilstm_units and kind.task:
+        raise ValueError(
+            f"--format={config.format}: bilstm_units={bilstm_units}, and "
+            f"{_WITHOUT_LSTM[config.format]}. Use --format=openvino."
+        )
+
+
+def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):
+    """Returns the texts for calibration and those for the report.
+
+    Raises:
+      ValueError: as in `rows.read`, or if a label is unknown.
+    """
+    calibration = []
+    if config.calibration_file:
+        calibration = rows.read(
+            config.calibration_file, kind, _CALIBRATION_TEXTS
+        )
+    texts, path = calibration, config.calibration_file
+    if config.report_file:
+        path = config.report_file
+        texts = rows.read(path, kind)
+    if config.report and path:
+        rows.check_labels(path, texts, kind, settings.get("labels", ()))
+    return calibration, texts
+
+
+def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
+    """Returns the content of model.json: what tokenizer and answers need."""
+    settings = {
+        "kind": answers.name,
+        "format": config.format,
+        "file": _MODULES[config.format].FILE,
+        "inputs": list(answers.network_inputs()),
+        "do_lower_case": True,
+        **vocab.rules_of(answers.metadata),
+        "max_seq_length": answers.max_seq_length,
+        "weights": "float16" if config.half else "float32",
+    }
+    if config.quantize:
+        settings["weights"] = f"int8, {config.quantize}"
+    return settings | answers.rows_settings() | answers.settings()
+
+
+def _save(model, network, folder: str) -> None:
+    """Writes the network as a SavedModel, from which others are converted."""
+    module = tf.Module()
+    module.variables_of_model = [v.value for v in model.variables]
+    module.network = network
+    with saved_model.without_logs():
+        tf.saved_model.save(
+            module, folder, signatures={"serving_default": network}
+        )
+
+
+def _convert(
+    config, network, source: str, target: str, settings, calibration
+) -> None:
+    options = {
+        "quantize": config.quantize,
+        "half": config.half,
+        "rows": calibration,
+    }
+    path = os.path.join(target, settings["file"])
+    if config.format == "litert":
+        length = settings["max_seq_length"]
+        litert.convert(source, path, max_seq_length=length, **options)
+    elif config.format == "onnx":
+        onnx.convert(network, path, **options)
+    else:
+        openvino.convert(source, path, **options)
+
+
+def _encode(texts, target: str, kind, settings) -> list[dict[str, np.ndarray]]:
+    """Returns the inputs of the network for texts, [1, s] int32 each."""
+    vocab_file = os.path.join(target, "vocab.txt")
+    words = tokenizer.Tokenizer(
+        vocab_file, kept_tokens=kind.kept_tokens, **vocab.rules_of(settings)
+    )
+    encoded = [
+        row
+        for x in texts
+        for row in tokenizer.encode_fields(words, x, settings)
+    ]
+    if texts and not encoded:
+        raise ValueError("The texts of --calibration_file have no words.")
+    return [
+        {n: np.array(x, np.int32) for n, x in tokenizer.pad([row]).items()}
+        for row in encoded[:_CALIBRATION_TEXTS]
+    ]
+
+
+def _report(source, target, settings, work, config, texts) -> None:
+    """Writes report.json.
+
+    Raises:
+      RuntimeError: if a model in float32 differs from the network.
+    """
+    folder = os.path.join(work, "report")
+    os.makedirs(folder)
+    found = report.make(
+        target, source, settings, folder, config=config, texts=texts
+    )
+    for line in report.lines(found):
+        logging.info("%s", line)
+    largest = np.max([*found["largest_difference"]["random"].values()])
+    if settings["weights"] == "float32" and not largest <= _MAX_DIFFERENCE:
+        raise RuntimeError(
+            f"Outputs of {settings['format']} differ by {largest} from "
+            f"TensorFlow's ({_MAX_DIFFERENCE} is allowed), so the export is "
+            "not kept."
+        )
+    json_files.write(os.path.join(target, REPORT), found)

@@ -1,0 +1,86 @@
+"""Flags of the formats: which are refused, and missing packages."""
+
+import dataclasses
+
+import pytest
+
+from bert_tf.contrib.runtimes import config
+from tfrecords import options
+
+
+def make(**settings):
+    return config.RuntimeConfig(model_dir="m", export_dir="e", **settings)
+
+
+def test_a_saved_model_is_the_default():
+    assert make().format == "savedmodel"
+    assert make(precision="bfloat16").precision == "bfloat16"
+
+
+LITERT, ONNX = {"format": "litert"}, {"format": "onnx"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"half": True}, "--half=True is for --format=litert, onnx, openvino"),
+        ({"quantize": "dynamic"}, "--quantize=dynamic is for --format="),
+        ({"report_file": "x"}, "--report_file=x is for --format="),
+        *(
+            (ONNX | {name: value}, f"--{name}={value} is for --format=savedmod")
+            for name, value in (
+                ("precision", "bfloat16"),
+                ("weights_dtype", "bfloat16"),
+                ("kind", "preprocessor"),
+                ("kind", "token_vectors"),
+            )
+        ),
+        (
+            ONNX | {"half": True, "quantize": "dynamic"},
+            "--half and --quantize=dynamic: weights are float16 or int8",
+        ),
+        (LITERT | {"quantize": "static"}, "static quantization needs the file"),
+        (
+            LITERT | {"quantize": "dynamic", "calibration_file": "x"},
+            "nothing else reads it",
+        ),
+        (
+            LITERT | {"report": False, "report_file": "x"},
+            "--report_file=x needs the report",
+        ),
+        ({"format": "tflite"}, "tflite"),
+        (ONNX | {"quantize": "int4"}, "int4"),
+    ],
+)
+def test_flags_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+def test_other_settings_of_saved_models_are_refused():
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class WithMore(config.RuntimeConfig):
+        warm_up: bool = options.option(True, "A setting of SavedModels.")
+
+    paths = {"model_dir": "m", "export_dir": "e"}
+    assert not WithMore(**paths, warm_up=False).warm_up
+    assert WithMore(**paths, format="onnx").warm_up
+    with pytest.raises(
+        ValueError, match="--warm_up=False is for --format=savedmodel, and the "
+    ):
+        WithMore(**paths, format="onnx", warm_up=False)
+
+
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module", "numpy"))
+    message = r"no_such_module, not installed here: pip install 'bert_tf\[exp"
+    with pytest.raises(ValueError, match=message):
+        make(format="onnx").check_installed()
+
+
+def test_quantizing_needs_its_own_package(monkeypatch):
+    monkeypatch.setitem(config.MODULES, "openvino", ("numpy",))
+    monkeypatch.setitem(config.QUANTIZERS, "openvino", ("no_quantizer",))
+    make(format="openvino").check_installed()
+    with pytest.raises(ValueError, match="needs no_quantizer"):
+        make(format="openvino", quantize="dynamic").check_installed()

@@ -1,0 +1,75 @@
+"""What an export for another runtime refuses, without the runtime."""
+
+import exports
+import pytest
+
+from bert_tf.contrib.runtimes import config
+
+
+@pytest.fixture(autouse=True)
+def onnx(monkeypatch):
+    """Takes the packages of ONNX for installed."""
+    monkeypatch.setitem(config.MODULES, "onnx", ())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("litert", "LiteRT has no"), ("onnx", "tf2onnx does not convert")],
+)
+def test_an_lstm_is_refused(monkeypatch, tmp_path, name, reason):
+    monkeypatch.setitem(config.MODULES, name, ())
+    model = exports.make_model("tagging", bilstm_units=4)
+    exports.save_model(model, "tagging", tmp_path / "model")
+    with pytest.raises(ValueError, match=f"bilstm_units=4, and {reason}"):
+        exports.write(tmp_path / "model", tmp_path / "out", f"--format={name}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_something_else_is_not_replaced(model_of, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    words = ("--format=onnx", "--overwrite")
+    with pytest.raises(ValueError, match="is not a model for onnx"):
+        exports.write(model_of("classification"), tmp_path, *words)
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--report_file"], ["--quantize=static", "--calibration_file"]],
+)
+def test_an_unknown_label_is_refused_before_the_conversion(
+    model_of, tmp_path, words
+):
+    path = tmp_path / "dev.tsv"
+    path.write_text("text_a\tlabel\na ship\tfine\na ship\tgood\n")
+    words = ["--format=onnx", *words[:-1], f"{words[-1]}={path}"]
+    with pytest.raises(ValueError, match="dev.tsv:2 has the label 'fine'; the"):
+        exports.write(model_of("classification"), tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stride_that_skips_words_is_refused(model_of, tmp_path):
+    words = ("--format=onnx", "--doc_stride=15")
+    with pytest.raises(ValueError, match="doc_stride=15 should be from 1 to "):
+        exports.write(model_of("tagging"), tmp_path / "out", *words)
+
+
+def test_the_source_is_never_replaced(tmp_path):
+    target = tmp_path / "out"
+    (target / "model").mkdir(parents=True)
+    for path in (target / "model.onnx", target / "dev.tsv"):
+        path.write_text("old")
+    words = ("--format=onnx", "--overwrite")
+    with pytest.raises(ValueError, match="contains the source"):
+        exports.write(target / "model", target, *words)
+    words += (f"--report_file={target / 'dev.tsv'}",)
+    with pytest.raises(ValueError, match="contains the source, .*dev.tsv"):
+        exports.write(tmp_path / "model", target, *words)
+    assert (target / "model.onnx").read_text() == "old"
+
+
+def test_a_missing_package_is_refused_first(monkeypatch, tmp_path):
+    monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module",))
+    with pytest.raises(ValueError, match="needs no_such_module"):
+        exports.write(tmp_path / "none", tmp_path / "out", "--format=onnx")
