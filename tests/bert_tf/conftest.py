@@ -1,4 +1,4 @@
-"""Random weights -> Contents of any task, for tests of every format."""
+"""Random weights -> Contents of any task; the vocabulary of exports."""
 
 import pytest
 from checkpoint_folders import VOCABULARY, contents_of
@@ -20,3 +20,13 @@ def given(make_checkpoint):
     return make_checkpoint(
         "classification", vocabulary=VOCABULARY, do_lower_case=True, step=3
     )
+
+
+@pytest.fixture(scope="session")
+def words():
+    """Tokenizer of the models of `exports`."""
+    import exports
+
+    from tfrecords.text import tokenizer
+
+    return tokenizer.BertTokenizer(exports.VOCAB_FILE)
