@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
 
     task = Embeddings(common_flags.config(EmbeddingData, FLAGS))
     config = common_flags.config(FineTuningConfig, FLAGS)
-    fine_tuning.fine_tune(task, config, "run_embeddings")
+    fine_tuning.fine_tune(task, config, "run_embeddings", distills=False)
 
 
 run = common_flags.command(main)

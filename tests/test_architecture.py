@@ -54,8 +54,6 @@ TFRECORDS_IMPORTS = {
     "serving": ("tfrecords",),
     "contrib": ("tfrecords",),
 }
-# They import contrib until its tasks have commands of their own.
-TIED = ("tfrecords/tasks/glue_examples.py", "bert_tf/tasks/glue.py")
 # Package -> third-party modules that it must not import.
 FORBIDDEN = {
     "run_scripts": ("tensorflow_text",),
@@ -135,7 +133,6 @@ def test_imports_go_one_way():
         lambda path, name: (
             has_prefix(name, PACKAGES)
             and not has_prefix(name, allowed_imports(path))
-            and path.as_posix() not in TIED
         )
     )
 
