@@ -130,6 +130,8 @@ SCRIPTS = [
     "show_records",
     "run_pretraining",
     "run_glue",
+    "run_ranking",
+    "run_few_shot",
     "report",
     "glue_table",
     "make_glue_submission",

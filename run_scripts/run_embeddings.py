@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
 
     task = Embeddings(common_flags.config(EmbeddingData, FLAGS))
     config = common_flags.config(FineTuningConfig, FLAGS)
-    if fine_tuning.fine_tune(task, config, "run_embeddings"):
+    if fine_tuning.fine_tune(task, config, "run_embeddings", distills=False):
         common_flags.write_report(config.output_dir)
 
 

@@ -23,7 +23,7 @@ is in `best/`, all scores are in `trials.json`.
 For your own table, use the flags shown in make_glue_records --help.
 """
 
-from bert_tf.tasks.labels.options import LabelledData
+from bert_tf.tasks.texts.options import LabelledData
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts.flags import common_flags
 
@@ -33,10 +33,10 @@ FLAGS = common_flags.flags_of(LabelledData, TrialsConfig)
 def main(argv: list[str]) -> None:
     """Makes records, trains, evaluates and predicts."""
     common_flags.parse(FLAGS, argv, __doc__)
-    from bert_tf.tasks.glue import Glue
+    from bert_tf.tasks import glue
     from bert_tf.workflows import trials
 
-    task = Glue.from_data(common_flags.config(LabelledData, FLAGS))
+    task = glue.from_data(common_flags.config(LabelledData, FLAGS))
     config = common_flags.config(TrialsConfig, FLAGS)
     if trials.fine_tune(task, config, "run_glue"):
         common_flags.write_report(config.output_dir)

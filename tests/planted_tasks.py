@@ -1,6 +1,11 @@
-"""Names and numbers of classes -> GLUE-like tasks without files."""
+"""Names and numbers of classes -> GLUE-like tasks without files.
 
-from bert_tf.tasks.glue import Glue
+Also arguments of `FineTuningTask.prepare`.
+"""
+
+import types
+
+from bert_tf.tasks import glue
 from tfrecords.tasks import glue_tables
 
 
@@ -14,9 +19,20 @@ def classification(name, num_classes, metrics=("accuracy",), labels=None):
         labels=tuple(labels),
         metrics=tuple(metrics),
     )
-    return Glue(table)
+    return glue.task_of(table)
 
 
 def regression(name, metrics=("pearson", "spearman")):
     """Returns a task that predicts a score."""
     return classification(name, 0, metrics)
+
+
+TRAINING = (types.SimpleNamespace(do_train=True), None)
+
+
+def evaluation(metadata):
+    """Returns arguments of `prepare` for a model in the folder `model`."""
+    source = types.SimpleNamespace(
+        path=lambda: "model", model_json=lambda: metadata
+    )
+    return types.SimpleNamespace(do_train=False), source

@@ -54,8 +54,6 @@ TFRECORDS_IMPORTS = {
     "serving": ("tfrecords",),
     "contrib": ("tfrecords",),
 }
-# They import contrib until its tasks have commands of their own.
-TIED = ("tfrecords/tasks/glue_examples.py", "bert_tf/tasks/glue.py")
 # Package -> third-party modules that it must not import.
 FORBIDDEN = {
     "run_scripts": ("tensorflow_text",),
@@ -135,7 +133,6 @@ def test_imports_go_one_way():
         lambda path, name: (
             has_prefix(name, PACKAGES)
             and not has_prefix(name, allowed_imports(path))
-            and path.as_posix() not in TIED
         )
     )
 
@@ -147,13 +144,12 @@ def room(name):
 
 
 def test_the_core_imports_nothing_of_contrib():
-    """Inside functions neither; but for scripts, and tasks that are tied."""
+    """Inside functions neither; scripts do."""
     assert not wrong_imports(
         lambda path, name: (
             has_prefix(name, ("bert_tf.contrib",))
             and path.parts[:2] != ("bert_tf", "contrib")
             and path.parts[0] != "run_scripts"
-            and path.as_posix() not in TIED
         )
     )
 

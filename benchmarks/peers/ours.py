@@ -70,7 +70,7 @@ def task_of(setting: work.Setting):
         text_columns=("text",),
         labels=tuple(map(str, range(work.NUM_CLASSES))),
     )
-    return glue.Glue(table)
+    return glue.task_of(table)
 
 
 def make_train_steps(task, model, strategy, settings):

@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf.model import feature_tagger, models
 from bert_tf.tasks import losses, ner_scores
-from bert_tf.tasks.task import FineTuningTask, Target
+from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
@@ -84,14 +84,15 @@ class Ner(FineTuningTask):
         target = Target("logits", tags, weights, accuracy_name="accuracy")
         return {"tagging": target}
 
-    def prepare(self, model_dir, model_metadata):
+    def prepare(self, config, source):
         """Finds files and tags; without training, the tags are the model's."""
+        model_dir, model_metadata = evaluated_model(config, source)
         self.files = self.data.find_files()
         self.splits = list(self.files)
         if not model_dir:
             if self.labels is None:
                 self.labels, self.scheme = self.data.collect_labels(self.files)
-            return
+            return self
         self.splits = [split for split in self.files if split != "train"]
         task = model_metadata.get("task")
         if task != self.metadata()["task"]:
@@ -125,6 +126,7 @@ class Ner(FineTuningTask):
                 f"--entity_types={','.join(asked)}: {model_dir} predicts "
                 f"{','.join(known)}. Omit the flag, or add --do_train."
             )
+        return self
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
@@ -208,7 +210,7 @@ class Ner(FineTuningTask):
                 self.scheme,
             )
 
-    def metadata(self):
+    def metadata(self, scores=None):
         """Returns task, tags and window stride, for model.json."""
         return {
             "task": "tagging",
@@ -260,7 +262,7 @@ class NerFeatures(Ner):
                 )
                 self.tags[split] = mask, tag_ids
 
-    def metadata(self):
+    def metadata(self, scores=None):
         """Returns task, tags, layers and LSTM units, for model.json."""
         return {
             "task": "feature_tagging",

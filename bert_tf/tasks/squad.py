@@ -21,7 +21,7 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import squad_answers, squad_scores
-from bert_tf.tasks.task import FineTuningTask, Target
+from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
@@ -82,8 +82,9 @@ class Squad(FineTuningTask):
             for edge in ("start", "end")
         }
 
-    def prepare(self, model_dir, model_metadata):
+    def prepare(self, config, source):
         """Finds the files; resolves options of None by model or default."""
+        model_dir, model_metadata = evaluated_model(config, source)
         self.use_tuned(model_metadata)
         changes = {
             name: model_metadata.get(name, default)
@@ -95,6 +96,7 @@ class Squad(FineTuningTask):
         self.files = self.data.find_files()
         if model_dir:
             self.files.pop("train", None)
+        return self
 
     def use_tuned(self, metadata):
         """Takes the null score difference threshold of a model."""
@@ -159,19 +161,17 @@ class Squad(FineTuningTask):
         threshold = next(t for t in thresholds if t is not None)
         write(self._answer[split](predict(split)), threshold, output_dir)
 
-    def metadata(self):
-        """Returns task and settings of windows and answers, for model.json."""
+    def metadata(self, scores=None):
+        """Returns task, settings of windows and answers, a tuned threshold."""
         metadata = {"task": "spans"} | {
             name: getattr(self.data, name) for name in _DEFAULTS
         }
         # Saved by training; in prediction it does not change the model.
         if self.data.null_score_diff_threshold is not None:
             metadata[_THRESHOLD] = self.data.null_score_diff_threshold
+        if scores and _THRESHOLD in scores["dev"]:  # Not in version 1.1.
+            metadata[_THRESHOLD] = scores["dev"][_THRESHOLD]
         return metadata
-
-    def tuned_metadata(self, scores):
-        """Returns the tuned threshold; {} in version 1.1."""
-        return {n: v for n, v in scores["dev"].items() if n == _THRESHOLD}
 
 
 class Answered(NamedTuple):

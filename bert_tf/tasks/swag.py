@@ -15,13 +15,13 @@ import numpy as np
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks.glue import Glue
+from bert_tf.tasks.texts.classification import Classification
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_tables, swag_examples, swag_files
 
 
-class Swag(Glue):
+class Swag(Classification):
     """Choice of one of C endings of a sentence.
 
     The paper fine-tunes with a learning rate of 2e-5 and batches of 16
@@ -37,7 +37,7 @@ class Swag(Glue):
     def __init__(self, data: swag_files.SwagData | None = None):
         table = glue_tables.GlueTask(name="SWAG", files={}, text_columns=())
         super().__init__(table, data)
-        self.kind.labels = ()  # Endings have no names.
+        self.class_names = ()  # Endings have no names.
         self.schema = schema.MULTIPLE_CHOICE
         self.files = data.find_files() if data else {}
 
@@ -45,8 +45,9 @@ class Swag(Glue):
         """Returns a BertMultipleChoice."""
         return models.BertMultipleChoice(config, dtype=dtype)
 
-    def prepare(self, model_dir, model_metadata):
-        """Does nothing: the files are known."""
+    def prepare(self, config, source):
+        """Returns the task itself: the files are known."""
+        return self
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
@@ -73,6 +74,6 @@ class Swag(Glue):
             file.writelines(f"{n},{p}\n" for n, p in enumerate(predicted))
         logging.info("%s  rows %d", path, len(predicted))
 
-    def metadata(self):
+    def metadata(self, scores=None):
         """Returns the task, for model.json."""
         return {"task": "multiple_choice"}

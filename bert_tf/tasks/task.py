@@ -5,7 +5,7 @@ A `Task` defines the features of its records, its model and its losses. A
 predictions.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -178,12 +178,6 @@ class FineTuningTask(Task):
     Attributes:
       data: a dataclass of the task's options: its files and settings.
       max_seq_length: default number of tokens in an example.
-      takes_rankings: whether --teacher is a model that ranks passages, whose
-        scores `make_records` adds; instead of one of the task's own kind.
-      solves_head: whether the head is not trained, but solved for, by
-        `solve_head`; it then reads pooled tokens by default, see
-        `BertConfig.classifier_pooling`.
-      save_steps: steps between checkpoints at least, unless they are given.
       best_metric: score that selects the best model, on the first dev split.
       inputs: features that are the model's inputs.
       prediction_splits: prefixes of split names; prediction needs a split with
@@ -192,50 +186,27 @@ class FineTuningTask(Task):
 
     data: object
     max_seq_length = 128
-    takes_rankings = False
-    solves_head = False
-    save_steps = 1
     best_metric: str
     inputs = schema.ENCODER_INPUTS
     prediction_splits: tuple[str, ...] = ("test",)
 
-    def check_config(self, config) -> None:
-        """Raises ValueError for settings of the run that the task cannot have.
+    def prepare(self, config, source) -> "FineTuningTask":
+        """Returns the task to use, with files found and options completed.
+
+        That is the task itself, unless only the model says which one it is.
 
         Args:
           config: a FineTuningConfig.
-        """
-
-    def use_source(self, source) -> None:
-        """Takes what a model says beside its weights, before records are made.
-
-        Args:
           source: the Checkpoint that the run starts from, resumes or
             evaluates; None for new weights.
-        """
-
-    def use_ranker(
-        self, rank: Callable[[Sequence[tuple[str, Sequence[str]]]], list]
-    ) -> None:
-        """Takes the scores of --teacher, if `takes_rankings`.
-
-        Args:
-          rank: query and passages of each of some rows -> a score of each
-            passage, N lists of floats; its attribute `sha256` is that of the
-            teacher's weights.
-        """
-
-    def prepare(self, model_dir: str | None, model_metadata: Mapping) -> None:
-        """Finds the files and completes the options, before records are made.
-
-        Args:
-          model_dir: folder of the trained model to predict with; None to train.
-          model_metadata: content of its model.json; empty to train.
 
         Raises:
-          ValueError: in some tasks, if files are missing or the model has a
-            different task.
+          ValueError: if the task cannot have a setting of the run; and in some
+            tasks, if files are missing or the evaluated model has a different
+            task.
         """
+        del config, source
+        return self
 
     def make_records(
         self, tokenizer, output_dir: str, max_seq_length: int
@@ -252,17 +223,18 @@ class FineTuningTask(Task):
     def open_splits(self, splits: Mapping[str, Records]) -> None:
         """Reads the labels that `score` needs; the default reads nothing."""
 
-    def check_steps(self, num_steps: int) -> None:
-        """Logs a number of steps that does not suit the task."""
-
-    def solve_head(self, model: keras.Model, vectors: np.ndarray) -> None:
-        """Assigns the weights of the head, if `solves_head`.
+    def before_save(
+        self,
+        model: keras.Model,
+        predict: Callable[[Callable[..., Outputs], str], SplitOutputs],
+    ) -> None:
+        """Changes weights before a checkpoint is saved; by default none.
 
         Args:
           model: from `build_model`.
-          vectors: [N, H] float32, what its head reads of each example of train.
+          predict: function and split -> its outputs for all examples. The
+            function has the arguments of a model; it is compiled once.
         """
-        raise NotImplementedError
 
     def score(
         self, split: str, outputs: SplitOutputs
@@ -292,14 +264,6 @@ class FineTuningTask(Task):
         """Returns the task's options that decide the weights of a run."""
         return {}
 
-    def metric_flags(self, metric: str) -> str:
-        """Returns the flags by which a metric of dev is `best_metric`.
-
-        For messages; empty if none, or the default.
-        """
-        del metric
-        return ""
-
     def details(self, split: str, outputs: SplitOutputs) -> dict:
         """Returns further results of a dev split, such as those of classes."""
         del split, outputs
@@ -318,19 +282,30 @@ class FineTuningTask(Task):
         del split, outputs
         return iter(())
 
-    def metadata(self) -> dict:
+    def metadata(self, scores: Scores | None = None) -> dict:
         """Returns the task's own entries of model.json.
 
         They are "task", a key of `models.TASK_MODELS` or "feature_tagging";
         "labels", if the task has them; and settings that a later export or
         prediction needs.
+
+        Args:
+          scores: of dev, to add settings that are tuned on it, such as a
+            threshold.
         """
         raise NotImplementedError
 
     def use_tuned(self, metadata: Mapping) -> None:
-        """Takes what dev has tuned from a model's model.json."""
+        """Takes settings that are tuned on dev from a model's model.json."""
 
-    def tuned_metadata(self, scores: Scores) -> dict:
-        """Returns entries for model.json tuned on dev, such as a threshold."""
-        del scores
-        return {}
+
+def evaluated_model(config, source) -> tuple[str | None, Mapping]:
+    """Returns folder and model.json of a model to evaluate; None, {} to train.
+
+    Args:
+      config: a FineTuningConfig.
+      source: a Checkpoint, if there is one.
+    """
+    if source is None or config.do_train:
+        return None, {}
+    return source.path(), source.model_json()

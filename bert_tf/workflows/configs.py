@@ -181,8 +181,13 @@ class LoraOptions(Options):
 class FineTuningConfig(
     LoraOptions, TeacherOptions, TrainingConfig, ModelSource
 ):
-    """Fine-tuning settings of all tasks."""
+    """Fine-tuning settings of all tasks.
 
+    Attributes:
+      min_save_steps: steps between checkpoints at least, by default.
+    """
+
+    min_save_steps = 1  # Not an option.
     do_train: bool = option(False, "Whether to train.")
     do_eval: bool = option(
         False,

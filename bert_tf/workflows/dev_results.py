@@ -101,31 +101,23 @@ def check_updated(output_dir: str, num_train_steps: int, flag: str) -> None:
         )
 
 
-def check_metric(
-    output_dir: str, metric: str, flags_of: Callable[[str], str]
-) -> None:
+def check_metric(output_dir: str, metric: str) -> None:
     """Raises ValueError if `best/` was chosen by another metric.
 
     Args:
       output_dir: folder of the run.
       metric: metric of the first dev set that is to select the best model.
-      flags_of: as `FineTuningTask.metric_flags`.
     """
     best_dir = os.path.join(output_dir, run_models.BEST)
     before = read_best(best_dir).get("metric", metric)
-    if before == metric:
-        return
-    advice = [
-        f"{verb} {flags_of(name)}"
-        for verb, name in (("give", before), ("omit", metric))
-        if flags_of(name)
-    ]
-    advice = " and ".join(advice) or "give the dev files and flags of that run"
-    raise ValueError(
-        f"{best_dir} has the best model of this run by {before} of dev, and "
-        f"now {metric} would decide: the two cannot be compared. To resume, "
-        f"{advice}; or choose another --output_dir."
-    )
+    if before != metric:
+        raise ValueError(
+            f"{best_dir} has the best model of this run by {before} of dev, "
+            f"and now {metric} would decide: the two cannot be compared. To "
+            "resume, give the dev files and columns of that run, which are in "
+            f"{os.path.join(output_dir, 'run.flags')}; or choose another "
+            "--output_dir."
+        )
 
 
 def read_best(best_dir: str) -> dict:

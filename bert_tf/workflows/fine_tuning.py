@@ -1,10 +1,10 @@
 """Task, FineTuningConfig -> fine-tuned model, scores, predictions.
 
-    from bert_tf.tasks.glue import Glue
+    from bert_tf.tasks import glue
     from bert_tf.workflows import configs, fine_tuning
     from tfrecords.tasks import glue_tables
 
-    task = Glue.from_data(glue_tables.GlueData(task_name="RTE", data_dir="RTE"))
+    task = glue.from_data(glue_tables.GlueData(task_name="RTE", data_dir="RTE"))
     fine_tuning.fine_tune(task, configs.FineTuningConfig(
         output_dir="runs/rte", init_checkpoint="runs/tiny",
         do_train=True, do_eval=True))
@@ -27,9 +27,14 @@ from absl import logging
 
 from bert_tf.checkpoint import contents, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.config import CLASSIFIER_POOLING, BertConfig
+from bert_tf.config import BertConfig
 from bert_tf.model import lora
-from bert_tf.tasks.task import FineTuningTask, Scores, SplitOutputs
+from bert_tf.tasks.task import (
+    FineTuningTask,
+    Scores,
+    SplitOutputs,
+    evaluated_model,
+)
 from bert_tf.training import (
     evaluation,
     loop,
@@ -176,13 +181,17 @@ def fine_tune(
     task: FineTuningTask,
     config: FineTuningConfig,
     command: str | None = None,
+    *,
+    distills: bool = True,
 ) -> bool:
     """Trains, evaluates and predicts, as `do_*` of the config specify.
 
     Args:
-      task: a task with data files, such as `Glue`.
+      task: a task with data files, such as that of `glue.from_data`.
       config: settings of the run.
       command: name of the script, for run.flags; None to write none.
+      distills: whether --teacher, if given, is a model of the task, from whose
+        outputs the student learns; otherwise the task uses it.
 
     Returns:
       Whether this process has written results of dev: the chief's, if
@@ -199,7 +208,7 @@ def fine_tune(
         source = initial_model.open_model(
             config, config.output_dir, config.do_train
         )
-        run, config = _prepare(task, config, strategy, source)
+        run, config = _prepare(task, config, strategy, source, distills)
         train_and_predict(run, config, strategy, command)
     return config.do_eval and strategies.is_chief(strategy)
 
@@ -213,21 +222,21 @@ def check_request(config: FineTuningConfig) -> None:
         )
 
 
-def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
+def _prepare(
+    task, config, strategy, source, distills
+) -> tuple[Run, FineTuningConfig]:
     """Makes or opens the records, and builds a newly initialized model.
 
     Returns:
       The run, and the config with all defaults filled in.
     """
-    trained, metadata = None, {}
-    if source and not config.do_train:
-        trained, metadata = source.path(), source.model_json()
-        if source.task == "pretraining" and not source.sentence_embedding:
+    task = task.prepare(config, source)
+    trained, metadata = evaluated_model(config, source)
+    if trained and source.task == "pretraining":
+        if not source.sentence_embedding:
             # Of its rows; evaluated texts have the length of those to train on.
             metadata.pop("max_seq_length", None)
             _check_not_pretraining(config.output_dir)
-    task.check_config(config)
-    task.use_source(source)
     config = dataclasses.replace(
         config,
         max_seq_length=config.max_seq_length
@@ -235,14 +244,15 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         precision=config.precision or metadata.get("precision", "float32"),
         input_mode=strategies.choose_input_mode(strategy, config.input_mode),
     )
-    task.prepare(trained, metadata)
     tokenizer, vocabulary = initial_model.make_tokenizer(config, source)
     bert_config = choose_config(task, config, tokenizer.vocab_size, source)
     lengths = read_bucket_lengths(config)
     # Before records are made, which takes longer.
-    teacher = _open_teacher(
-        *(task, config, bert_config, strategy, vocabulary, tokenizer.rules)
-    )
+    teacher = None
+    if distills and config.do_train and config.teacher:
+        teacher = _open_teacher(
+            *(task, config, bert_config, strategy, vocabulary, tokenizer.rules)
+        )
     records = strategies.chief_first(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
@@ -273,7 +283,7 @@ def _prepare(task, config, strategy, source) -> tuple[Run, FineTuningConfig]:
         }
         | contents.untrained_of(
             task.metadata()["task"],
-            bert_config,
+            model.config,
             source,
             model_folders.weight_names(model),
         )
@@ -300,17 +310,9 @@ def _check_not_pretraining(output_dir: str) -> None:
 def _open_teacher(
     task, config, bert_config, strategy, vocabulary, rules
 ) -> Any:
-    """Returns the `teachers.Teacher` of a student, if there is one.
-
-    A teacher that ranks passages is given to the task.
-    """
-    if not (config.do_train and config.teacher):
-        return None
+    """Returns the `teachers.Teacher` of a student."""
     from bert_tf.workflows import teachers
 
-    if task.takes_rankings:
-        task.use_ranker(teachers.Ranker(config))
-        return None
     return teachers.load(
         task,
         config,
@@ -335,7 +337,7 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
             config.lora_alpha,
             config.lora_targets or lora.DEFAULT_TARGETS,
         )
-    if not contents.reads_pooler(task.metadata()["task"], bert_config):
+    if not contents.reads_pooler(task.metadata()["task"], model.config):
         model.encoder.pooler.trainable = False
     trained, total = lora.counts(model)
     logging.info(
@@ -374,42 +376,17 @@ def choose_config(
         bert_config = dataclasses.replace(
             bert_config, bilstm_units=config.bilstm_units
         )
-    if task.metadata()["task"] in contents.OF_TEXTS:
-        pooling = _choose_pooling(task, config, given, source)
-        if task.solves_head and config.do_train and bert_config.bilstm_units:
-            raise ValueError(
-                f"--bilstm_units={bert_config.bilstm_units}: the head of "
-                "--few_shot reads pooled tokens, not a BiLSTM. Give "
-                "--bilstm_units=0."
-            )
+    is_text = task.metadata()["task"] in contents.OF_TEXTS
+    if is_text and not bert_config.bilstm_units:
+        # The model's, which a config that was given may not have.
+        pooling = source.config.classifier_pooling if source else ""
+        if config.do_train:
+            pooling = given.classifier_pooling or pooling
         bert_config = dataclasses.replace(
-            bert_config,
-            classifier_pooling="" if bert_config.bilstm_units else pooling,
+            bert_config, classifier_pooling=pooling
         )
     initial_model.check_length(config.max_seq_length, bert_config)
     return bert_config
-
-
-def _choose_pooling(
-    task: FineTuningTask,
-    config: FineTuningConfig,
-    given: BertConfig,
-    source: Checkpoint | None,
-) -> str:
-    """Returns what the head of a text reads, see `BertConfig`.
-
-    A config that was given may not have it, where that of the model has.
-    """
-    own = source.config.classifier_pooling if source else ""
-    if not config.do_train:
-        return own
-    if given.classifier_pooling or own or not task.solves_head:
-        return given.classifier_pooling or own
-    embedding = source and source.sentence_embedding
-    modes = embedding.pooling if embedding else ()
-    if len(modes) == 1 and modes[0] in CLASSIFIER_POOLING:
-        return modes[0]
-    return "mean"
 
 
 def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:
@@ -474,21 +451,14 @@ def check_splits(task, config, splits: list[str]) -> None:
             )
 
 
-def compute_steps(
-    config: FineTuningConfig, num_examples: int, save_steps: int = 1
-) -> Steps:
-    """Returns numbers of steps, for `num_train_epochs` and other settings.
-
-    Args:
-      config: settings of the run.
-      num_examples: rows of train.
-      save_steps: steps between checkpoints at least, unless they are given.
-    """
+def compute_steps(config: FineTuningConfig, num_examples: int) -> Steps:
+    """Returns numbers of steps, for `num_train_epochs` and other settings."""
     # run_classifier.py: main.
     steps_per_epoch = num_examples / config.train_batch_size
     num_train_steps = max(1, int(steps_per_epoch * config.num_train_epochs))
     # By default a checkpoint per epoch, rounded up to complete calls.
-    calls = math.ceil(max(steps_per_epoch, save_steps) / config.steps_per_loop)
+    save_steps = max(steps_per_epoch, config.min_save_steps)
+    calls = math.ceil(save_steps / config.steps_per_loop)
     return Steps(
         num_train_steps,
         int(num_train_steps * config.warmup_proportion),
@@ -531,7 +501,7 @@ def train_and_predict(
                 config.output_dir,
                 best_metric=run.task.best_metric,
                 metadata_of=lambda scores: (
-                    run.metadata | run.task.tuned_metadata(scores)
+                    run.metadata | run.task.metadata(scores)
                 ),
                 vocabulary=run.vocabulary,
                 is_chief=is_chief,
@@ -617,19 +587,18 @@ def _make_predict(
     return predict
 
 
-def _make_solve(
+def _make_before_save(
     run: Run, batch_size: int, strategy: tf.distribute.Strategy
 ) -> Callable[[], None]:
-    """Returns what assigns the head of a task that solves for it."""
-    if not run.task.solves_head:
-        return lambda: None
+    """Returns what the task does before a checkpoint is saved."""
 
-    def read(batch, training):
-        _, vectors = run.model.head_inputs(batch, training=training)
-        return {"vectors": tf.cast(vectors, tf.float32)}
+    @functools.cache
+    def of_function(function):
+        return _make_predict(run, function, batch_size, strategy)
 
-    predict = _make_predict(run, read, batch_size, strategy)
-    return lambda: run.task.solve_head(run.model, predict("train")["vectors"])
+    return lambda: run.task.before_save(
+        run.model, lambda function, split: of_function(function)(split)
+    )
 
 
 def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
@@ -677,7 +646,7 @@ def _train(
     split, task, teacher = run.splits["train"], run.task, {}
     if run.teacher:
         task, teacher = run.teacher.with_losses(task), run.teacher.settings()
-    steps = compute_steps(config, len(split), run.task.save_steps)
+    steps = compute_steps(config, len(split))
     settings = (
         {
             "task": run.task.name,
@@ -702,14 +671,10 @@ def _train(
         if config.init_checkpoint
         else "from scratch: no --init_checkpoint",
     )
-    run.task.check_steps(steps.num_train_steps)
     is_chief = strategies.is_chief(strategy)
     run_folder.check(config.output_dir, settings, is_chief=is_chief)
     if config.do_eval:
-        dev_results.check_metric(
-            *(config.output_dir, run.task.best_metric),
-            run.task.metric_flags,
-        )
+        dev_results.check_metric(config.output_dir, run.task.best_metric)
     else:
         dev_results.check_updated(
             config.output_dir, steps.num_train_steps, "--do_eval"
@@ -730,6 +695,6 @@ def _train(
         vocabulary=run.vocabulary,
         num_warmup_steps=steps.num_warmup_steps,
         save_checkpoints_steps=steps.save_checkpoints_steps,
-        before_save=_make_solve(run, config.eval_batch_size, strategy),
+        before_save=_make_before_save(run, config.eval_batch_size, strategy),
         on_checkpoint=on_checkpoint,
     )

@@ -72,11 +72,6 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
       ValueError: as in `fine_tuning.fine_tune` and `run`.
       stopping.Stopped: if a run was stopped; the same call resumes.
     """
-    if config.grid != "none" and task.solves_head:
-        raise ValueError(
-            f"--grid={config.grid} has up to 4 epochs, and --few_shot needs "
-            "tens. Omit one of the two."
-        )
     if config.num_restarts > 1 or config.grid != "none":
         run(task, config, command)
         return False

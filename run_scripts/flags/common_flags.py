@@ -39,6 +39,12 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
+# Flags that are commands of their own.
+_COMMANDS = {
+    "ranking_loss": "run_ranking",
+    "passages_per_query": "run_ranking",
+    "few_shot": "run_few_shot",
+}
 
 _TENSORFLOW_FILES = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 _CACHE = "cache_dir"
@@ -218,6 +224,8 @@ def _explain(
     is_off = name not in _COUNTERPARTS and name.startswith("no")  # --nouse_tpu
     if is_off:
         name = name.removeprefix("no")
+    if name in _COMMANDS:
+        return f"{error} There is a command for it: {_COMMANDS[name]}."
     if name not in _COUNTERPARTS:
         return str(error)
     is_off = is_off or str(error.flagvalue).lower().endswith("=false")

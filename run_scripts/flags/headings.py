@@ -54,7 +54,7 @@ HEADINGS = {
         *("gradient_accumulation_steps", "dropout", "seed"),
         *("num_restarts", "grid", "class_weights", "label_smoothing"),
         *("similarity_scale", "learn_scale"),
-        *("ranking_loss", "few_shot"),
+        "ranking_loss",
     ),
     "Optimizer": (
         *("optimizer", "muon_learning_rate", "adam_beta_1", "adam_beta_2"),

@@ -460,7 +460,7 @@ TASKS = [
     *(
         Task(
             f"{loss} ranking",
-            "run_glue",
+            "run_ranking",
             [
                 f"--{split}_file={{data}}/ranking.csv"
                 for split in ("train", "dev", "test")
@@ -474,14 +474,17 @@ TASKS = [
             ("ranking.csv", ",1,", ",-1,", r"ranking.csv:\d: 'grade' is '-1'"),
             asked=ranking_rows,
             check=check_ranking,
-            **(_GLUE | {"training": [f"--num_train_epochs={epochs}"]}),
+            **(
+                _GLUE
+                | {"make": None, "training": [f"--num_train_epochs={epochs}"]}
+            ),
         )
         for loss, epochs in (("binary", 0.8), ("listwise", 3.2))
     ),
     *(
         Task(
             name,
-            "run_glue",
+            script,
             [
                 f"--{split}_file={{data}}/own.csv"
                 for split in ("train", "dev", "test")
@@ -497,11 +500,11 @@ TASKS = [
             check=check_table("own", "label"),
             labels=("bad", "good", "so so"),
             untrained=untrained,
-            **(_GLUE | {"training": [*_GLUE["training"], *words]}),
+            **_GLUE,
         )
-        for name, words, untrained in (
-            ("own table", [], ()),
-            ("few shot", ["--few_shot"], _POOLER),
+        for name, script, untrained in (
+            ("own table", "run_glue", ()),
+            ("few shot", "run_few_shot", _POOLER),
         )
     ),
     Task(

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 import planted_data
-import planted_ranking
 import pytest
 
 from run_scripts.flags import engine_flags
@@ -216,17 +215,6 @@ KINDS = [
         ("labels.jsonl", b'"weight": 1', b'"weight": "x"', ":1: label 'x' is"),
     ),
     _task(
-        "lists of passages",
-        "glue",
-        "--train_file=ranking.csv --text_column=query,passage "
-        "--label_column=grade --ranking_loss=listwise --group_column=topic "
-        "--passages_per_query=3 --dev_share=0.3 --test_file=ranking.csv",
-        ("ranking", "regression", "encoder_inputs"),
-        {"text_columns": ["query", "passage"], "label_column": "grade"},
-        ("--passages_per_query=4", "passages_per_query 3 there, 4 now"),
-        ("ranking.csv", b",1,", b",-1,", ":5: 'grade' is '-1'; a grade should"),
-    ),
-    _task(
         "spans",
         "squad",
         "--data_dir=squad --doc_stride=5 --max_query_length=8",
@@ -306,7 +294,6 @@ def inputs(tmp_path_factory, tiny_vocab_file):
         csv.writer(file, lineterminator="\n").writerows(
             [("a", "b", "grade"), *table]
         )
-    planted_ranking.write(folder / "ranking.csv", planted_ranking.rows(6, 3))
     with open(folder / "labels.jsonl", "w") as file:
         for i, found in enumerate([["bad"], ["good", "long"], [], "good"] * 3):
             row = {"text": lines[i], "found": found, "weight": 1 + i % 2}

@@ -34,6 +34,12 @@ COMMANDS = {
     "--output_dir=out --num_train_steps=1 --num_warmup_steps=0 --nodo_eval",
     "run_glue": f"--task_name=CoLA --data_dir=glue/CoLA {_FINE_TUNE} "
     "--output_dir=out --do_train",
+    "run_ranking": "--train_file=glue/STS-B/train.tsv "
+    "--text_column=sentence1,sentence2 --label_column=score --dev_share=0 "
+    "--ranking_loss=binary "
+    f"{_FINE_TUNE} --output_dir=out --do_train",
+    "run_few_shot": f"--task_name=CoLA --data_dir=glue/CoLA {_FINE_TUNE} "
+    "--output_dir=out --do_train",
     "run_squad": f"--data_dir=squad {_FINE_TUNE} --output_dir=out --do_train "
     "--doc_stride=16 --max_query_length=16",
     "run_swag": f"--data_dir=swag {_FINE_TUNE} --output_dir=out --do_train",

@@ -26,6 +26,16 @@ CASES = [
         "Records differ in do_lower_case (records/train: False; ",
         _CASED,
     ),
+    Case(
+        "run_ranking",
+        "--passages_per_query=4",
+        "=4 is for --ranking_loss=listwise. Omit it",
+    ),
+    Case(
+        "run_few_shot",
+        "--label_smoothing=0.1",
+        "--label_smoothing=0.1 is for a head that is trained",
+    ),
     *(
         Case("run_glue", f"--{name}=x", f"--{name} is for files of your own")
         for name in ("text_column", "label_column", "labels")

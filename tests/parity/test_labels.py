@@ -9,8 +9,8 @@ import pytest
 import sklearn.metrics
 
 from bert_tf.checkpoint.formats.hugging_face import pretrained
-from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels.options import LabelledData
+from bert_tf.tasks import glue
+from bert_tf.tasks.texts.options import LabelledData
 from tfrecords.tasks import glue_tables
 
 PEER = "Hugging Face"
@@ -90,13 +90,13 @@ def test_losses_gradients_and_f1_are_equal(
         labels=LABELS,
         multi_label=is_several,
     )
-    task = Glue(table_of_labels, LabelledData(**options))
-    assert found.task == task.kind.task and found.labels == LABELS
+    task = glue.task_of(table_of_labels, LabelledData(**options))
+    assert found.task == task.task and found.labels == LABELS
     labels = SEVERAL if is_several else IDS
-    task.kind.read_train(labels)
+    task.read_train(labels)
 
     def losses(outputs, inputs):
-        target = {task.kind.feature: labels}
+        target = {task.feature: labels}
         (mean,) = task.losses(outputs, inputs | target).values()
         return {"label_loss": mean.value()}
 

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.checkpoint.formats.hugging_face import pretrained
-from bert_tf.tasks.glue import Glue
+from bert_tf.tasks import glue
 from bert_tf.training import loop, strategies
 from bert_tf.training.config import TrainingConfig
 from tfrecords.tasks import glue_tables
@@ -138,7 +138,7 @@ def train_theirs(model, batches, correct_bias):
 
 def train_ours(given, batches, correct_bias):
     """Returns the losses and the final weights."""
-    task = Glue(glue_tables.GLUE_TASKS[0])
+    task = glue.task_of(glue_tables.GLUE_TASKS[0])
     settings = TrainingConfig(
         output_dir="unused",
         seed=1,

@@ -11,8 +11,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.contrib.search.records import passage_lists
-from tfrecords import schema
 from tfrecords.io import atomic_files, records
 from tfrecords.options import quoted
 from tfrecords.tables import hold_out, table_files
@@ -152,18 +150,6 @@ def read_split(
     return _rows(task, split)
 
 
-def schema_name(task: glue_tables.GlueTask, split: str) -> str:
-    """Returns the key in `schema.SCHEMAS` of a split's records."""
-    if split.startswith("test"):
-        return "encoder_inputs"
-    if split == "train" and task.ranking_loss == "listwise":
-        return "ranking"
-    weighted = "weighted_" * bool(split == "train" and task.weight_column)
-    if task.multi_label:
-        return weighted + "multi_label"
-    return weighted + ("regression" if task.is_regression else "classification")
-
-
 def make_records(
     task: glue_tables.GlueTask,
     data_dir: str,
@@ -244,22 +230,27 @@ def _check_groups(task, splits: Sequence[Split]) -> None:
 
 
 def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
-    is_lists = schema_name(task, split.name) == "ranking"
-
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
         counts = {"tokens": 0, "truncated_rows": 0}
-        rows = _rows(task, split, reading)
-        if is_lists:
-            yield from _lists(list(rows), task, encode, counts, seed)
-        else:
-            yield from _examples(rows, task, encode, counts)
+        yield from task.examples(
+            _rows(task, split, reading),
+            split.name,
+            functools.partial(
+                _examples, task=task, encode=encode, counts=counts
+            ),
+            counts,
+            seed,
+        )
         statistics |= dataclasses.asdict(reading) | counts
 
+    by_ending = table_files.format_of(split.path)
+    own_format = table_files.format_of(split.path, task.input_format)
+    is_usual = own_format == by_ending
     return split_records.Split(
         name=split.name,
-        schema_name=schema_name(task, split.name),
-        sizes=_sizes(task, split, max_seq_length),
+        schema_name=task.schema_name(split.name),
+        sizes={"max_seq_length": max_seq_length} | task.sizes(split.name),
         flags={
             "task_name": task.name,
             "max_seq_length": max_seq_length,
@@ -267,40 +258,14 @@ def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
             "label_column": task.label_column,
             "labels": list(task.labels),
             "held_out": split.held_out,
-            **_more_flags(task, split),
-            **({"lists_seed": seed} if is_lists else {}),
+            **({} if is_usual else {"input_format": own_format}),
+            **task.manifest_flags(split.name, seed),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
         count=lambda: _count_rows(task, split),
         examples=examples,
     )
-
-
-def _sizes(task, split, max_seq_length) -> dict[str, int]:
-    sizes = {"max_seq_length": max_seq_length}
-    if task.multi_label and split.is_labelled:
-        sizes["num_labels"] = len(task.labels)
-    if schema_name(task, split.name) == "ranking":
-        sizes["num_choices"] = task.passages_per_query
-    return sizes
-
-
-def _more_flags(task, split) -> dict:
-    """Returns what not all tables have, for the manifest."""
-    by_ending = table_files.format_of(split.path)
-    own_format = table_files.format_of(split.path, task.input_format)
-    given = {
-        "input_format": own_format if own_format != by_ending else None,
-        "label_columns": list(task.label_columns),
-        "label_separator": task.multi_label and task.label_separator,
-        "weight_column": split.name == "train" and task.weight_column,
-        "ranking_loss": split.is_labelled and task.ranking_loss,
-    }
-    if schema_name(task, split.name) == "ranking":
-        given["passages_per_query"] = task.passages_per_query
-        given["groups"] = task.group_name
-    return {name: value for name, value in given.items() if value}
 
 
 def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
@@ -316,44 +281,14 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
 
 def _count_rows(task, split) -> int:
     """Checks all rows of a split and returns their number."""
-    num_rows, grades = 0, []
-    for row in _rows(task, split):
-        num_rows += 1
-        if task.ranking_loss and split.name == "train":
-            grades.append((row.group, row.label))
+    rows = task.checked(_rows(task, split), split.name, split.path)
+    num_rows = sum(1 for _ in rows)
     if not num_rows:
         raise ValueError(
             f"{split.path} has too few rows to hold some out: {split.name} "
             "would have none. Give a dev file, or another --dev_share."
         )
-    if grades:
-        _check_grades(task, split.path, *zip(*grades, strict=True))
     return num_rows
-
-
-def _check_grades(task, path: str, groups: Sequence, grades: Sequence) -> None:
-    """Raises ValueError if no ranking can be learned from the rows of train.
-
-    All or none are relevant; or, in lists, no query has a relevant passage and
-    one of a lower grade.
-    """
-    if task.ranking_loss == "listwise":
-        lists = passage_lists.choose(groups, grades, size=2, seed=0)
-        if next(lists, None) is None:
-            raise ValueError(
-                f"{path}: none of the {len(set(groups))} queries "
-                f"({task.group_name!r}) of train has a relevant passage and "
-                f"one of a lower grade ({task.label_column!r}), so there is no "
-                "ranking to learn. Add rows, name another --group_column, or "
-                "use --ranking_loss=binary."
-            )
-    elif len({grade > 0 for grade in grades}) < 2:
-        which = "above 0, relevant" if any(grades) else "0"
-        raise ValueError(
-            f"{path}: all {len(grades)} grades ({task.label_column!r}) of "
-            f"train are {which}, so there is nothing to learn. Add rows of "
-            "both, or name another --label_column."
-        )
 
 
 def make_encoder(
@@ -400,39 +335,6 @@ def _examples(
         for index, row in enumerate(chunk):
             example = {name: values[index] for name, values in arrays.items()}
             yield example | _label_of(task, row)
-
-
-def _lists(
-    rows: Sequence[glue_rows.Row], task, encode, counts: dict, seed: int
-) -> Iterator[dict[str, np.ndarray]]:
-    """Yields an example for each list of passages of a query.
-
-    A missing passage is a copy of the first, with weight 0.
-    """
-    size = task.passages_per_query
-    lists = list(
-        passage_lists.choose(
-            [row.group for row in rows],
-            [row.label for row in rows],
-            size=size,
-            seed=seed,
-        )
-    )
-    counts["lists"] = len(lists)
-    filled = (x + x[:1] * (size - len(x)) for x in lists)
-    passages = _examples(
-        (rows[i] for numbers in filled for i in numbers), task, encode, counts
-    )
-    for numbers in lists:
-        found = list(itertools.islice(passages, size))
-        columns = {
-            name: np.stack([x[name] for x in found]) for name in found[0]
-        }
-        weights = (np.arange(size) < len(numbers)).astype(np.float32)
-        yield {name: columns[name] for name in schema.ENCODER_INPUTS} | {
-            "passage_grades": columns["label_scores"] * weights,
-            "passage_weights": weights,
-        }
 
 
 def _label_of(task, row: glue_rows.Row) -> dict[str, np.ndarray]:

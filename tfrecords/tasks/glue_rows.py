@@ -15,7 +15,6 @@ from tfrecords.tasks import glue_tables
 
 # Maximum number of labels that are collected from a file.
 _MAX_LABELS = 50
-_MAX_SCORE = 3e38  # About the range of float32.
 # In a column of `label_columns`, and in a vector of one item per label.
 _INDICATORS = {"0": 0, "1": 1, "false": 0, "true": 1, "0.0": 0, "1.0": 1}
 # Lists as pandas, NumPy, DuckDB, PostgreSQL and annotation tools print them.
@@ -40,7 +39,7 @@ class Row(NamedTuple):
 
 def takes_labels(data: glue_tables.GlueData) -> bool:
     """Returns whether labels of a user's own tables are not given."""
-    has_labels = bool(data.labels or data.label_columns or data.ranking_loss)
+    has_labels = bool(data.labels or data.label_columns)
     return bool(data.own_files()) and not has_labels
 
 
@@ -341,11 +340,7 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
                 "text. Correct or remove the row."
             )
-        if task.ranking_loss and not texts[-1].strip():
-            raise ValueError(
-                f"{where}: {name!r} is empty; a ranking needs a query and a "
-                "passage in each row. Correct or remove the row."
-            )
+    task.check_texts(texts, where)
     label = weight = None
     if "label" in cells:
         label = _parse_label(task, cells["label"], where)
@@ -357,7 +352,9 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
             _check_name(cells[key], column, where)
     if "weight" in cells:
         weight = _parse_weight(task, cells["weight"], where)
-    group = cells.get("group", texts[0] if task.ranking_loss else None)
+    # The group of a ranking is its first text, unless a column is named.
+    is_first = task.group_name and not task.group_column
+    group = texts[0] if is_first else cells.get("group")
     return Row(tuple(texts), label, where, weight, group, cells.get("id"))
 
 
@@ -385,20 +382,7 @@ def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
             column = f"{where}: {task.label_column!r}"
             _check_not_printed(cell, column, multi_label=False)
         return _class_id(task, cell, where)
-    low, high = task.score_range or (-_MAX_SCORE, _MAX_SCORE)
-    score = _number(cell)
-    if task.ranking_loss and not 0 <= score <= _MAX_SCORE:
-        raise ValueError(
-            f"{where}: {task.label_column!r} is {quoted(cell)}; a grade should "
-            "be a number of at least 0. Correct the line, or name the column "
-            "with --label_column."
-        )
-    if not low <= score <= high:
-        raise ValueError(
-            f"{where}: label {quoted(cell)} is not a score of {task.name}, a "
-            f"number from {low:g} to {high:g}. Correct the line."
-        )
-    return score
+    return task.parse_score(cell, where)
 
 
 def _class_id(task, label: str, where: str) -> int:
@@ -433,18 +417,10 @@ def _indicated(task, cells: Sequence, where: str) -> tuple[int, ...]:
 
 
 def _parse_weight(task, cell: table_files.Cell, where: str) -> float:
-    weight = _number(cell)
-    if not 0 <= weight <= _MAX_SCORE:
+    weight = glue_tables.number(cell)
+    if not 0 <= weight <= glue_tables.MAX_SCORE:
         raise ValueError(
             f"{where}: {task.weight_column!r} is {quoted(cell)}; the weight of "
             "a row should be a number of at least 0. Correct the line."
         )
     return weight
-
-
-def _number(cell: table_files.Cell) -> float:
-    """Returns a number; NaN if it is none."""
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return math.nan

@@ -5,9 +5,11 @@ an entry for a user's own files.
 """
 
 import dataclasses
+import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 
-from tfrecords.options import Options, option
+from tfrecords.options import Options, option, quoted
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 
@@ -30,10 +32,6 @@ class GlueTask:
     weight_column: str | None = None  # Weights of training rows in the loss.
     group_column: str | None = None  # No group is in both train and dev.
     input_format: str = "auto"  # One of table_files.FORMATS.
-    # Of a score that is the grade of a passage, the second text, for a query,
-    # the first one: one of RANKING_LOSSES.
-    ranking_loss: str | None = None
-    passages_per_query: int = 8  # In an example, if the loss is "listwise".
     score_range: tuple[float, float] | None = None  # None if unknown.
     metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
     best_metric: str = "accuracy"  # Selects the best checkpoint.
@@ -52,12 +50,8 @@ class GlueTask:
 
     @property
     def group_name(self) -> str | None:
-        """The column by whose values rows are grouped; None for no groups.
-
-        Of a ranking that is the query, unless another column is named.
-        """
-        is_query = self.ranking_loss and self.text_columns
-        return self.group_column or (self.text_columns[0] if is_query else None)
+        """The column by whose values rows are grouped; None for no groups."""
+        return self.group_column
 
     def columns(self, is_labelled: bool, is_train: bool) -> dict[str, str]:
         """Returns the columns to read, by what they are.
@@ -80,9 +74,94 @@ class GlueTask:
         }
         return found | {key: name for key, name in others.items() if name}
 
+    def schema_name(self, split: str) -> str:
+        """Returns the key in `schema.SCHEMAS` of a split's records."""
+        if split.startswith("test"):
+            return "encoder_inputs"
+        weighted = "weighted_" * bool(split == "train" and self.weight_column)
+        if self.multi_label:
+            return weighted + "multi_label"
+        return weighted + (
+            "regression" if self.is_regression else "classification"
+        )
 
-RANKING_LOSSES = ("binary", "listwise")
-RANKING_METRICS = ("ndcg@10", "mrr")
+    def sizes(self, split: str) -> dict[str, int]:
+        """Returns sizes of a split's records, beside `max_seq_length`."""
+        if self.multi_label and not split.startswith("test"):
+            return {"num_labels": len(self.labels)}
+        return {}
+
+    def manifest_flags(self, split: str, seed: int) -> dict:
+        """Returns the manifest entries of optional columns.
+
+        Args:
+          split: name of the split.
+          seed: of what is drawn for the records.
+        """
+        del seed
+        given = {
+            "label_columns": list(self.label_columns),
+            "label_separator": self.multi_label and self.label_separator,
+            "weight_column": split == "train" and self.weight_column,
+        }
+        return {name: value for name, value in given.items() if value}
+
+    def check_texts(self, texts: Sequence[str], where: str) -> None:
+        """Raises ValueError for texts of a row that the task cannot have."""
+
+    def parse_score(self, cell, where: str) -> float:
+        """Returns the score of a row.
+
+        Raises:
+          ValueError: if the cell has none, or one out of `score_range`.
+        """
+        low, high = self.score_range or (-MAX_SCORE, MAX_SCORE)
+        score = number(cell)
+        if not low <= score <= high:
+            raise ValueError(
+                f"{where}: label {quoted(cell)} is not a score of {self.name}, "
+                f"a number from {low:g} to {high:g}. Correct the line."
+            )
+        return score
+
+    def checked(self, rows: Iterator, split: str, path: str) -> Iterator:
+        """Yields the rows of a split; raises ValueError if they do not do.
+
+        Args:
+          rows: of `glue_rows.Row`.
+          split: name of the split.
+          path: its file.
+        """
+        del split, path
+        return rows
+
+    def examples(
+        self, rows: Iterator, split: str, encode: Callable, counts: dict, seed
+    ) -> Iterator[dict]:
+        """Yields the examples of a split.
+
+        Args:
+          rows: of `glue_rows.Row`.
+          split: name of the split.
+          encode: rows -> an example for each.
+          counts: statistics of the manifest, which are added to.
+          seed: of what is drawn.
+        """
+        del split, counts, seed
+        return encode(rows)
+
+
+MAX_SCORE = 3e38  # About the range of float32.
+
+
+def number(cell) -> float:
+    """Returns the number of a cell; NaN if it is none."""
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        return math.nan
+
+
 # Of a task with several labels.
 MULTI_LABEL_METRICS = ("micro_f1", "macro_f1", "average_precision")
 _FILES = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
@@ -250,9 +329,6 @@ def own_task(
                 "labels. Give another --label_separator, or --label_columns."
             )
     is_regression = labels == ("score",) and not multi_label
-    is_ranking = bool(columns.get("ranking_loss"))
-    if is_ranking:
-        _check_ranking(text_columns, is_regression, columns)
     if not is_regression and (
         len(labels) < 2 or len(set(labels)) < len(labels)
     ):
@@ -260,9 +336,7 @@ def own_task(
             f"labels={','.join(labels)!r} should be two or more different "
             'labels, or "score" for a number to predict.'
         )
-    if is_ranking:
-        metrics = RANKING_METRICS
-    elif is_regression:
+    if is_regression:
         metrics = ("pearson", "spearman")
     elif multi_label:
         metrics = MULTI_LABEL_METRICS
@@ -273,7 +347,7 @@ def own_task(
         metrics += ("weighted_f1",)
     best_metric = "micro_f1" if multi_label else "accuracy"
     if is_regression:
-        best_metric = "ndcg@10" if is_ranking else "spearman"
+        best_metric = "spearman"
     return GlueTask(
         name=name,
         files=files,
@@ -288,31 +362,6 @@ def own_task(
     )
 
 
-def _check_ranking(
-    text_columns: tuple[str, ...], is_regression: bool, columns: dict
-) -> None:
-    """Raises ValueError for options that do not fit `ranking_loss`."""
-    flag = f"--ranking_loss={columns['ranking_loss']}"
-    if len(text_columns) != 2:
-        raise ValueError(
-            f"{flag} needs two columns in --text_column, the query and the "
-            f"passage; there is {','.join(text_columns)}."
-        )
-    if not is_regression:
-        raise ValueError(
-            f"{flag} is for a label that is a grade, a number of at least 0. "
-            "Omit --labels, --label_columns and --multi_label, and name the "
-            "grade's column with --label_column."
-        )
-    is_listwise = columns["ranking_loss"] == "listwise"
-    if is_listwise and columns.get("weight_column"):
-        raise ValueError(
-            f"--weight_column={columns['weight_column']} has a weight for each "
-            f"row, and {flag} a loss for each query. Omit it, or use "
-            "--ranking_loss=binary."
-        )
-
-
 _OWN = (
     "Your own {} file, a table with a header line: .csv has commas and quotes, "
     ".jsonl an object on each line, .parquet is Parquet; any other file has "
@@ -321,7 +370,6 @@ _OWN = (
 # Of `GlueData` and `GlueTask`.
 _COLUMNS = ("id_column", "weight_column", "group_column", "input_format")
 _OF_LABELS = ("multi_label", "label_separator", "label_columns")
-_OF_RANKING = ("ranking_loss", "passages_per_query")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -387,33 +435,13 @@ class GlueData(Options):
     group_column: str | None = option(
         None,
         "Column with a group for each row, such as its author: no group has "
-        "rows in both train and dev. With --ranking_loss, the rows of a group "
-        "are the passages of one query. Default there: the first text column.",
-    )
-    ranking_loss: str | None = option(
-        None,
-        "Learn to rank the passages of a query (the second and the first of "
-        "--text_column) by their grades in --label_column: 0, or more for "
-        "relevant ones. binary: is a passage relevant (Nogueira and Cho 2019); "
-        "listwise: a softmax over passages of the same query (ListNet; Gao et "
-        "al. 2021), which several grades need. Dev is scored by nDCG@10 and "
-        "MRR.",
-        choices=RANKING_LOSSES,
-    )
-    passages_per_query: int | None = option(
-        None,
-        "With --ranking_loss=listwise: passages in an example, one of the "
-        "relevant ones of a query, and others of lower grades, drawn with a "
-        "seed. --train_batch_size counts such examples. Default: 8.",
-        needs="ranking_loss",
-        at_least=2,
-        at_most=1000,
+        "rows in both train and dev. In run_ranking, the rows of a group are "
+        "the passages of one query. Default there: the first text column.",
     )
     dev_share: float = option(
         0.1,
         "Fraction of the training rows to hold out as dev if there is no dev "
-        "file, of each class and, with --group_column or --ranking_loss, of "
-        "whole groups or queries; 0 for none.",
+        "file, of each class, and of whole groups or queries; 0 for none.",
     )
 
     def own_files(self) -> dict[str, str]:
@@ -449,7 +477,7 @@ class GlueData(Options):
                     "a task of GLUE, or --train_file=TABLE for your own task."
                 )
             own = ("text_column", "label_column", "labels")
-            for name in (*own, *_OF_LABELS, *_COLUMNS, *_OF_RANKING):
+            for name in (*own, *_OF_LABELS, *_COLUMNS):
                 if getattr(self, name) != getattr(GlueData, name):
                     raise ValueError(
                         f"--{name} is for files of your own, given with "
@@ -458,13 +486,6 @@ class GlueData(Options):
                     )
             return find(self.task_name)
         labels = self.labels or self.label_columns or labels
-        if self.ranking_loss and not labels:
-            labels = ("score",)
-        if self.passages_per_query and self.ranking_loss != "listwise":
-            raise ValueError(
-                f"--passages_per_query={self.passages_per_query} is for "
-                "--ranking_loss=listwise. Omit it."
-            )
         if not self.text_column or not labels:
             name = "labels" if self.text_column else "text_column"
             raise ValueError(f"--{next(iter(own_files))}_file needs --{name}.")
@@ -477,8 +498,5 @@ class GlueData(Options):
             multi_label=self.multi_label,
             label_separator=self.label_separator,
             label_columns=self.label_columns or (),
-            ranking_loss=self.ranking_loss,
-            passages_per_query=self.passages_per_query
-            or GlueTask.passages_per_query,
             **{name: getattr(self, name) for name in _COLUMNS},
         )

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.contrib.search import in_batch, prompts, ranking
+from bert_tf.contrib.search import in_batch, prompts, ranker, ranking
 from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.contrib.search.records import search_files, text_examples
 from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
@@ -38,10 +38,6 @@ _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096
 _OF_SEARCH = f"ndcg@{ranking.NDCG_DEPTH}"
 # Metric of dev -> the flags that it needs. Pairs, whose is mrr, need none.
-_METRIC_FLAGS = {
-    _OF_SEARCH: "--corpus_file, --queries_file and --judgements_file",
-    "spearman": "--dev_score_column or --score_column",
-}
 
 
 class Embeddings(FineTuningTask):
@@ -57,7 +53,6 @@ class Embeddings(FineTuningTask):
 
     name = "embeddings"
     inputs = schema.TEXTS
-    takes_rankings = True
 
     def __init__(self, data: EmbeddingData):
         self.data = data
@@ -99,6 +94,18 @@ class Embeddings(FineTuningTask):
             others += [Normalize()] * data.normalize
             steps = dataclasses.replace(steps, steps=tuple(others))
         return steps
+
+    def prepare(self, config, source):
+        """Takes what a sentence model says, and the scores of --teacher.
+
+        Raises:
+          ValueError: for --do_predict, and batches without negatives.
+        """
+        self.check_config(config)
+        self.use_source(source)
+        if config.do_train and config.teacher:
+            self.use_ranker(ranker.Ranker(config))
+        return self
 
     def use_source(self, source):
         """Takes pooling, dense layers and length of a sentence model."""
@@ -343,11 +350,7 @@ class Embeddings(FineTuningTask):
             settings["teacher_sha256"] = self.rank.sha256
         return settings
 
-    def metric_flags(self, metric):
-        """Returns the flags of the files or columns that a metric is of."""
-        return _METRIC_FLAGS.get(metric, "")
-
-    def metadata(self):
+    def metadata(self, scores=None):
         """Returns task and steps, for model.json."""
         similarity = {}
         if self.similarity != "cosine":

@@ -8,21 +8,26 @@ B rows of a replica, R rows of all replicas, N rows of train, H size of a
 vector, C classes.
 """
 
+import dataclasses
+import functools
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.config import CLASSIFIER_POOLING
 from bert_tf.contrib.search import in_batch
-from bert_tf.tasks import losses
-from bert_tf.tasks.labels.classes import Classes
+from bert_tf.contrib.search.options import FewShotConfig
+from bert_tf.tasks import glue, losses
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts.classification import Classification
+from bert_tf.tasks.texts.text_task import row_weights
+from bert_tf.workflows import fine_tuning
 
 _MAX_ITERATIONS = 1000  # Of the logistic regression; it needs tens.
-# Fewer hardly change the vectors of a sentence model.
-FEW_STEPS = 50
 
 
-class FewShot(Classes):
+class FewShot(Classification):
     """One of C classes, from about 8 to 64 rows of each.
 
     Attributes:
@@ -32,20 +37,53 @@ class FewShot(Classes):
 
     reads_train = True
 
+    def __init__(self, table, data=None):
+        kind = type(glue.task_of(table)).task
+        if kind != self.task:
+            raise ValueError(
+                "run_few_shot is for one of several classes of a row; "
+                f"{table.name} is a task of {kind}. Use run_glue."
+            )
+        super().__init__(table, data)
+        self.pooling = ""  # Of a head that is trained and has none.
+        self.config = None  # Of the run.
+
+    def prepare(self, config, source):
+        """Chooses how the head pools tokens, as a sentence model does."""
+        task = super().prepare(config, source)
+        task.config = config
+        if config.do_train:
+            embedding = source and source.sentence_embedding
+            modes = embedding.pooling if embedding else ()
+            is_one = len(modes) == 1 and modes[0] in CLASSIFIER_POOLING
+            task.pooling = modes[0] if is_one else "mean"
+        return task
+
     def check_options(self):
         """Raises ValueError for an option of the head's cross-entropy."""
         super().check_options()
         if self.options.label_smoothing:
             raise ValueError(
                 f"--label_smoothing={self.options.label_smoothing} is for a "
-                "head that is trained by cross-entropy; that of --few_shot is "
-                "a logistic regression. Omit one of the two."
+                "head that is trained by cross-entropy; that of run_few_shot "
+                "is a logistic regression. Omit the flag."
             )
 
     def build_model(self, config, dtype=None):
         """Returns a BertClassifier whose head has no gradient."""
+        if self.pooling and config.bilstm_units:
+            raise ValueError(
+                f"--bilstm_units={config.bilstm_units}: the head of "
+                "run_few_shot reads pooled tokens, not a BiLSTM. Give "
+                "--bilstm_units=0."
+            )
+        if self.pooling and not config.classifier_pooling:
+            config = dataclasses.replace(
+                config, classifier_pooling=self.pooling
+            )
         model = super().build_model(config, dtype)
         model.head.trainable = False
+        self.read_vectors = functools.partial(_read_vectors, model)
         return model
 
     def outputs(self, model, batch, dropout_key):
@@ -74,9 +112,9 @@ class FewShot(Classes):
         pairs = tf.where(is_none, -1, tf.cast(is_same, tf.int32))
         return {"similarities": similarities, "pairs": pairs}
 
-    def training_targets(self, batch, weights):
+    def targets(self, batch):
         """Returns the pairs of each row."""
-        weights = self.weighted(batch, weights)
+        weights = self.weighted(batch, row_weights(batch))
         target = Target("similarities", "pairs", weights, losses.of_pairs)
         return {"pairs": target}
 
@@ -87,10 +125,10 @@ class FewShot(Classes):
           ValueError: if a class has no row.
         """
         super().read_train(labels, weights)
-        counts = np.bincount(labels, minlength=len(self.labels))
+        counts = np.bincount(labels, minlength=len(self.class_names))
         if not counts.all():
             raise ValueError(
-                "--few_shot: no row of train has the label "
+                "run_few_shot: no row of train has the label "
                 f"{self.named(int(counts.argmin()))!r}. Add some, or leave it "
                 "out of --labels."
             )
@@ -98,15 +136,22 @@ class FewShot(Classes):
         self.train_weights = (
             np.ones(len(labels)) if weights is None else weights
         )
-        if self.weights is not None:
-            self.train_weights = self.train_weights * self.weights[labels]
+        if self.class_weights is not None:
+            self.train_weights = self.train_weights * self.class_weights[labels]
+        if self.config and self.config.do_train:
+            steps = fine_tuning.compute_steps(self.config, len(labels))
+            check_steps(steps.num_train_steps)
         logging.info(
             "few_shot  rows of train %s",
             "  ".join(
                 f"{label} {count}"
-                for label, count in zip(self.labels, counts, strict=True)
+                for label, count in zip(self.class_names, counts, strict=True)
             ),
         )
+
+    def before_save(self, model, predict):
+        """Solves for the head."""
+        self.solve_head(model, predict(self.read_vectors, "train")["vectors"])
 
     def solve_head(self, model, vectors):
         """Assigns a logistic regression on the training rows to the head.
@@ -123,54 +168,27 @@ class FewShot(Classes):
             max_iter=_MAX_ITERATIONS
         ).fit(vectors / length, self.train_labels, self.train_weights)
         kernel, bias = fitted.coef_.T / length, fitted.intercept_
-        if len(self.labels) == 2:  # One logit, of the second class.
+        if len(self.class_names) == 2:  # One logit, of the second class.
             kernel = np.concatenate([-kernel, kernel], axis=1) / 2.0
             bias = np.concatenate([-bias, bias]) / 2.0
         model.head.dense.kernel.assign(kernel.astype(np.float32))
         model.head.dense.bias.assign(bias.astype(np.float32))
 
 
-def check_run(config) -> None:
-    """Raises ValueError for settings that pairs or head cannot have.
-
-    Args:
-      config: a FineTuningConfig.
-    """
-    if not config.do_train:
-        return
-    if config.train_batch_size < 2:
-        raise ValueError(
-            f"--train_batch_size={config.train_batch_size}: --few_shot learns "
-            "from pairs of the rows of a batch, of which there are none. "
-            "Choose a larger batch."
-        )
-    for name, value, reason in (
-        (
-            "gradient_accumulation_steps",
-            config.gradient_accumulation_steps - 1,
-            "each part of a batch would only have its own pairs",
-        ),
-        ("teacher", config.teacher, "a teacher trains the head by gradients"),
-        (
-            "ema_decay",
-            config.ema_decay,
-            "the head is solved for the last weights, not for their averages",
-        ),
-    ):
-        if value:
-            raise ValueError(
-                f"--{name}={getattr(config, name)} with --few_shot: {reason}. "
-                "Omit one of the two."
-            )
+def _read_vectors(model, batch, training):
+    """Returns what the head reads of each row, [B, H] float32."""
+    _, vectors = model.head_inputs(batch, training=training)
+    return {"vectors": tf.cast(vectors, tf.float32)}
 
 
 def check_steps(num_steps: int) -> None:
     """Logs that a run is too short to change the vectors."""
-    if num_steps < FEW_STEPS:
+    few_steps = FewShotConfig.min_save_steps
+    if num_steps < few_steps:
         logging.warning(
-            "--few_shot: %d steps hardly change the vectors, so that only the "
-            "head learns the classes; %d or more are usual: raise "
+            "run_few_shot: %d steps hardly change the vectors, so that only "
+            "the head learns the classes; %d or more are usual: raise "
             "--num_train_epochs, or lower --train_batch_size.",
             num_steps,
-            2 * FEW_STEPS,
+            2 * few_steps,
         )

@@ -1,9 +1,12 @@
-"""Flags of vectors and their loss -> EmbeddingData."""
+"""Flags of vectors, rankings and few examples -> their dataclasses."""
 
 import dataclasses
 
+from bert_tf.contrib.search.records.ranking_tables import RankingData
 from bert_tf.contrib.search.records.search_files import SearchOptions
 from bert_tf.contrib.search.records.text_tables import SimilarityData
+from bert_tf.tasks.texts.options import LabelOptions
+from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.options import Options, option
 
 
@@ -53,3 +56,51 @@ class VectorTraining(Options):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbeddingData(SimilarityData, SearchOptions, VectorTraining):
     """Tables of similar texts, what to evaluate, and how vectors learn."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelledRankings(RankingData, LabelOptions):
+    """Tables of passages and grades, and how to learn the grades."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FewShotConfig(TrialsConfig):
+    """Settings of a run on few rows of each class."""
+
+    min_save_steps = 50  # Fewer hardly change the vectors of a sentence model.
+
+    def __post_init__(self):
+        super().__post_init__()
+        if not self.do_train:
+            return
+        if self.grid != "none":
+            raise ValueError(
+                f"--grid={self.grid} has up to 4 epochs, and run_few_shot "
+                "needs tens. Omit the flag."
+            )
+        if self.train_batch_size == 1:
+            raise ValueError(
+                "--train_batch_size=1: run_few_shot learns from pairs of the "
+                "rows of a batch, of which there are none. Choose a larger "
+                "batch."
+            )
+        parts = self.gradient_accumulation_steps
+        for name, value, reason in (
+            (
+                "gradient_accumulation_steps",
+                parts if parts > 1 else None,
+                "each part of a batch would only have its own pairs",
+            ),
+            ("teacher", self.teacher, "a teacher trains the head by gradients"),
+            (
+                "ema_decay",
+                self.ema_decay,
+                "the head is solved for the last weights, not for their "
+                "averages",
+            ),
+        ):
+            if value:
+                raise ValueError(
+                    f"--{name}={value} with run_few_shot: {reason}. Omit the "
+                    "flag."
+                )

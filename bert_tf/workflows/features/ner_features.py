@@ -216,7 +216,7 @@ def _train_choices(
     table = {}
     for choice, layers in choices.items():
         task = NerFeatures(data, choice, config.lstm_units, labels, scheme)
-        task.prepare(None, {})
+        task.prepare(config, None)
         made_of = source.identity(corpora["train"].path) | {
             "feature_layers": choice,
             "lstm_units": config.lstm_units,

@@ -25,7 +25,7 @@ def batch_of(task, num_examples=3):
 @pytest.mark.parametrize(("name", "expected"), [("SST-2", 1), ("MRPC", 2)])
 def test_the_number_of_texts_is_recorded(tiny_config, name, expected):
     (table,) = (x for x in glue_tables.GLUE_TASKS if x.name == name)
-    task = glue.Glue(table)
+    task = glue.task_of(table)
     assert task.metadata()["num_texts"] == expected
 
 

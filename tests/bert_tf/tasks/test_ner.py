@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import planted_tasks
 import pytest
 import tensorflow as tf
 
@@ -158,7 +159,7 @@ def prepared(tmp_path, train, dev=None, **options):
             (tmp_path / split).write_text(text)
             files[f"{split}_file"] = str(tmp_path / split)
     task = ner.Ner(ner_files.NerData(**files, **options))
-    task.prepare(None, {})
+    task.prepare(*planted_tasks.TRAINING)
     return task
 
 
@@ -198,7 +199,9 @@ def test_a_foreign_tagger_of_bioes_is_scored_by_its_entities(tmp_path):
     (tmp_path / "dev").write_text("New B-X\nYork I-X\nin O\nRom B-X\n")
     task = ner.Ner(ner_files.NerData(dev_file=str(tmp_path / "dev")))
     labels = ["O", "B-X", "I-X", "E-X", "S-X"]
-    task.prepare("model", {"task": "tagging", "labels": labels})
+    task.prepare(
+        *planted_tasks.evaluation({"task": "tagging", "labels": labels})
+    )
     ids = ner_files.tag_ids(task.read("dev").sentences, labels)
     assert ids == [1, 3, 0, 4]
     task.tags["dev"] = np.ones([1, 4]), np.array([ids])
@@ -246,7 +249,7 @@ def test_the_scheme_of_a_model_decides_without_training(tmp_path):
     data = ner_files.NerData(dev_file=str(tmp_path / "dev"))
     metadata = {"task": "tagging", "labels": ["NOUN", "DET"]}
     task = ner.Ner(data)
-    task.prepare("model", metadata)
+    task.prepare(*planted_tasks.evaluation(metadata))
     assert task.best_metric == "accuracy"
     assert task.read("dev").sentences[0].tags == ("DET", "NOUN")
     task = ner.Ner(dataclasses.replace(data, tag_scheme="BMES"))
@@ -254,14 +257,16 @@ def test_the_scheme_of_a_model_decides_without_training(tmp_path):
         ValueError,
         match=r"--tag_scheme=BMES: the tags of model are plain, \['NOUN', ",
     ):
-        task.prepare("model", metadata)
+        task.prepare(*planted_tasks.evaluation(metadata))
     labels = {"labels": ["O", "B-X", "I-X"]}
-    task.prepare("model", metadata | labels)
+    task.prepare(*planted_tasks.evaluation(metadata | labels))
     assert task.scheme == "IOB2"
     with pytest.raises(
         ValueError, match="tag_scheme 'BOI' in model.json is no"
     ):
-        task.prepare("model", metadata | labels | {"tag_scheme": "BOI"})
+        task.prepare(
+            *planted_tasks.evaluation(metadata | labels | {"tag_scheme": "BOI"})
+        )
 
 
 def test_the_baseline_is_the_most_frequent_tag_of_a_word_in_training(tmp_path):
@@ -271,7 +276,7 @@ def test_the_baseline_is_the_most_frequent_tag_of_a_word_in_training(tmp_path):
         train_file=str(tmp_path / "f"), dev_file=str(tmp_path / "dev")
     )
     task = ner.Ner(data)
-    task.prepare(None, {})
+    task.prepare(*planted_tasks.TRAINING)
     assert task.majority_baseline()["dev"]["entity_f1"] == 0.5
     task.files.pop("train")
     assert task.majority_baseline() == {}
@@ -282,16 +287,16 @@ def test_prediction_uses_the_labels_of_the_model(tmp_path):
     data = ner_files.NerData(dev_file=str(tmp_path / "dev"))
     metadata = {"task": "tagging", "labels": ["O", "I-X", "B-X"]}
     task = ner.Ner(data)
-    task.prepare("model", metadata)
+    task.prepare(*planted_tasks.evaluation(metadata))
     assert task.labels == ["O", "I-X", "B-X"]
     assert [s.tags for s in task.read("dev").sentences] == [("B-X",)]
     task = ner.Ner(dataclasses.replace(data, entity_types=("X",)))
-    task.prepare("model", metadata)
+    task.prepare(*planted_tasks.evaluation(metadata))
     assert task.labels == ["O", "I-X", "B-X"]
     task = ner.Ner(dataclasses.replace(data, entity_types=("X", "Y")))
     with pytest.raises(
         ValueError, match="--entity_types=X,Y: model predicts X. Omit"
     ):
-        task.prepare("model", metadata)
+        task.prepare(*planted_tasks.evaluation(metadata))
     with pytest.raises(ValueError, match="a model of task spans, not of tag"):
-        task.prepare("model", {"task": "spans"})
+        task.prepare(*planted_tasks.evaluation({"task": "spans"}))

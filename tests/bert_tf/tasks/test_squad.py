@@ -3,6 +3,7 @@
 import dataclasses
 
 import numpy as np
+import planted_tasks
 import pytest
 import tensorflow as tf
 
@@ -58,7 +59,7 @@ def test_options_default_to_the_model_or_the_original(tmp_path):
     (tmp_path / "dev-v2.0.json").write_text("{}")
     data = squad_files.SquadOptions(data_dir=str(tmp_path))
     task = squad.Squad(data)
-    task.prepare(None, {})
+    task.prepare(*planted_tasks.TRAINING)
     original = {  # run_squad.py: flags.
         "task": "spans",
         "doc_stride": 128,
@@ -70,6 +71,6 @@ def test_options_default_to_the_model_or_the_original(tmp_path):
     assert task.metadata() == original
     of_model = {"doc_stride": 5, "version_2_with_negative": True}
     task = squad.Squad(dataclasses.replace(data, n_best_size=3))
-    task.prepare("model", of_model)
+    task.prepare(*planted_tasks.evaluation(of_model))
     assert task.metadata() == original | of_model | {"n_best_size": 3}
     assert task.files == {"dev": str(tmp_path / "dev-v2.0.json")}

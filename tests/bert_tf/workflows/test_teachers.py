@@ -1,6 +1,5 @@
 """Teachers of every format, their labels and layers; misfits are refused."""
 
-import contextlib
 import dataclasses
 
 import checkpoint_folders
@@ -11,10 +10,9 @@ import planted_tasks
 import pytest
 
 from bert_tf.checkpoint import keras_models, model_folders
-from bert_tf.tasks import glue, pretraining, swag
+from bert_tf.tasks import pretraining, swag
 from bert_tf.training import strategies
 from bert_tf.workflows import configs, teachers
-from tfrecords.tasks import glue_tables
 from tfrecords.text import vocab
 
 LABELS = ["bad", "good", "so so"]
@@ -256,31 +254,6 @@ def test_choices_have_no_relations(tmp_path):
     losses = ("soft_targets", "hidden_relations")
     with pytest.raises(ValueError, match="learn only soft_targets"):
         load(tmp_path / "x", swag.Swag(), distillation_losses=losses)
-
-
-@pytest.mark.parametrize(
-    ("loss", "losses", "is_refused"),
-    [
-        ("binary", ("soft_targets",), True),
-        ("binary", ("hidden_relations",), False),
-        ("listwise", ("hidden_relations",), True),
-    ],
-)
-def test_rankings_learn_at_most_relations(tmp_path, loss, losses, is_refused):
-    model = exports.make_model("regression")
-    exports.save_model(model, "regression", tmp_path / "x", labels=None)
-    table = glue_tables.own_task(
-        "x",
-        files={},
-        text_columns=("a", "b"),
-        labels=("score",),
-        ranking_loss=loss,
-    )
-    expected = contextlib.nullcontext()
-    if is_refused:
-        expected = pytest.raises(ValueError, match="learns no soft_targets")
-    with expected:
-        load(tmp_path / "x", glue.Glue(table), distillation_losses=losses)
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,20 @@ def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
     assert str(raised.value).endswith(f"of google-research/bert {message}")
 
 
+@pytest.mark.parametrize(
+    "word, command",
+    [
+        ("--ranking_loss=binary", "run_ranking"),
+        ("--few_shot", "run_few_shot"),
+        ("--nofew_shot", "run_few_shot"),
+    ],
+)
+def test_the_command_that_a_flag_has_become_is_named(values, word, command):
+    message = f"Unknown command line flag .* command for it: {command}."
+    with pytest.raises(flags.Error, match=message):
+        parse(values, word)
+
+
 def test_notes_and_the_retracing_warning_of_tensorflow_are_filtered(
     caplog, monkeypatch, tmp_path
 ):

@@ -56,64 +56,6 @@ def test_labels_of_own_tasks_determine_the_metrics():
     assert own(labels=("score",)).best_metric == "spearman"
 
 
-def ranking(**changes):
-    changes = {"text_columns": ("q", "p"), "labels": ("score",)} | changes
-    return own(**({"ranking_loss": "binary"} | changes))
-
-
-def test_rankings_have_their_metrics_and_are_grouped_by_query():
-    assert ranking().metrics == ("ndcg@10", "mrr")
-    assert ranking().best_metric == "ndcg@10"
-    assert ranking().group_name == "q"
-    assert ranking(group_column="topic").group_name == "topic"
-    assert own().group_name is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"text_columns": ("q",)}, "needs two columns in --text_column"),
-        ({"labels": ("no", "yes")}, "a grade, a number of at least 0"),
-        ({"multi_label": True}, "Omit --labels, --label_columns and"),
-        (
-            {"ranking_loss": "listwise", "weight_column": "w"},
-            "--weight_column=w .* a loss for each query",
-        ),
-    ],
-)
-def test_what_does_not_fit_a_ranking_is_refused(changes, message):
-    with pytest.raises(ValueError, match=message):
-        ranking(**changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"passages_per_query": 4}, "is for --ranking_loss=listwise"),
-        (
-            {"passages_per_query": 4, "ranking_loss": None},
-            "needs --ranking_loss",
-        ),
-        ({"passages_per_query": 1}, "should be at least 2"),
-        ({"train_file": None, "task_name": "QNLI"}, "for files of your own"),
-        ({"ranking_loss": "pairwise"}, "choose one of binary, listwise"),
-    ],
-)
-def test_flags_of_a_ranking_that_do_not_fit_are_refused(
-    tmp_path, changes, message
-):
-    (tmp_path / "a.csv").write_text("q,p,label\na,b,1\n")
-    given = {
-        "train_file": str(tmp_path / "a.csv"),
-        "data_dir": str(tmp_path),
-        "ranking_loss": "binary",
-    }
-    if "task_name" not in changes:
-        given["text_column"] = ("q", "p")
-    with pytest.raises(ValueError, match=message):
-        glue_tables.GlueData(**(given | changes)).choose_task()
-
-
 def test_three_text_columns_raise():
     with pytest.raises(ValueError, match="text_column='a,b,c' should name one"):
         own(text_columns=("a", "b", "c"))

@@ -1,4 +1,4 @@
-"""Groups and grades of a table's rows -> lists of rows to learn a ranking from.
+"""Rows, their groups and grades -> lists of rows to learn a ranking from.
 
 A list has a relevant row, and others of its group with lower grades, from which
 it is to be told: passages of one query, in a cross-encoder's listwise loss (Gao
@@ -6,9 +6,12 @@ et al. 2021, arXiv 2101.08751). Rows of equal grades are in no list together,
 unless both are lower ones.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import numpy as np
+
+from tfrecords import schema
 
 
 def choose(
@@ -40,3 +43,45 @@ def choose(
                 lower = np.sort(rng.choice(lower, size - 1, replace=False))
             if len(lower):
                 yield [int(row), *lower.tolist()]
+
+
+def examples(
+    rows: Sequence,
+    encode: Callable[[Iterator], Iterator[dict[str, np.ndarray]]],
+    counts: dict,
+    *,
+    size: int,
+    seed: int,
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yields an example for each list of passages of a query.
+
+    A missing passage is a copy of the first, with weight 0.
+
+    Args:
+      rows: of `glue_rows.Row`, all of a table.
+      encode: rows -> an example for each.
+      counts: the number of lists is added to it.
+      size: maximum number of rows in a list.
+      seed: of `choose`.
+    """
+    lists = list(
+        choose(
+            [row.group for row in rows],
+            [row.label for row in rows],
+            size=size,
+            seed=seed,
+        )
+    )
+    counts["lists"] = len(lists)
+    filled = (x + x[:1] * (size - len(x)) for x in lists)
+    passages = encode(rows[i] for numbers in filled for i in numbers)
+    for numbers in lists:
+        found = list(itertools.islice(passages, size))
+        columns = {
+            name: np.stack([x[name] for x in found]) for name in found[0]
+        }
+        weights = (np.arange(size) < len(numbers)).astype(np.float32)
+        yield {name: columns[name] for name in schema.ENCODER_INPUTS} | {
+            "passage_grades": columns["label_scores"] * weights,
+            "passage_weights": weights,
+        }

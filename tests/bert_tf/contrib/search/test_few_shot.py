@@ -15,11 +15,11 @@ import sklearn.linear_model
 import tensorflow as tf
 
 from bert_tf.contrib.search import few_shot
+from bert_tf.contrib.search.options import FewShotConfig
 from bert_tf.model.sentence_embedding import SentenceEmbedding
-from bert_tf.tasks import losses
-from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels.options import LabelledData
-from bert_tf.workflows import configs, fine_tuning, trials
+from bert_tf.tasks import glue, losses
+from bert_tf.tasks.texts.options import LabelledData
+from bert_tf.workflows import configs, fine_tuning
 from tfrecords.tasks import glue_tables
 
 GENERATOR = np.random.default_rng(0)
@@ -32,7 +32,7 @@ def make(num_labels=3, **options):
         text_columns=("text",),
         labels=("bad", "good", "rare")[:num_labels],
     )
-    return Glue(table, LabelledData(few_shot=True, **options))
+    return few_shot.FewShot(table, LabelledData(**options))
 
 
 def head_of(vectors):
@@ -104,7 +104,7 @@ def test_the_head_is_the_logistic_regression_of_the_vectors(
     vectors[:, 0] += ids
     vectors = vectors.astype(np.float32)
     rows = GENERATOR.uniform(0.5, 2.0, 30).astype(np.float32)
-    task.kind.read_train(ids, rows)
+    task.read_train(ids, rows)
     model = task.build_model(tiny_config)
     assert not model.head.trainable_weights and model.head.weights
     task.solve_head(model, vectors)
@@ -132,27 +132,27 @@ def test_the_loss_of_dev_is_that_of_its_classes():
 
 def test_a_class_without_a_row_is_refused():
     with pytest.raises(ValueError, match="no row of train has the label 'rar"):
-        make().kind.read_train(np.array([0, 1, 1]))
+        make().read_train(np.array([0, 1, 1]))
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ({"train_batch_size": 1}, "--train_batch_size=1: --few_shot learns"),
+        ({"train_batch_size": 1}, "--train_batch_size=1: run_few_shot learns"),
         (
             {"train_batch_size": 8, "gradient_accumulation_steps": 2},
-            "steps=2 with --few_shot: each part",
+            "steps=2 with run_few_shot: each part",
         ),
-        ({"teacher": "runs/a"}, "--teacher=runs/a with --few_shot: a teacher"),
-        ({"ema_decay": 0.9}, "--ema_decay=0.9 with --few_shot: the head is"),
+        (
+            {"teacher": "runs/a"},
+            "--teacher=runs/a with run_few_shot: a teacher",
+        ),
+        ({"ema_decay": 0.9}, "--ema_decay=0.9 with run_few_shot: the head is"),
     ],
 )
 def test_settings_that_pairs_or_head_cannot_have_are_refused(words, message):
-    config = configs.FineTuningConfig(
-        do_train=True, output_dir="runs/b", **words
-    )
     with pytest.raises(ValueError, match=message):
-        make().check_config(config)
+        FewShotConfig(do_train=True, output_dir="runs/b", **words)
 
 
 def test_label_smoothing_and_other_kinds_of_labels_are_refused():
@@ -164,7 +164,7 @@ def test_label_smoothing_and_other_kinds_of_labels_are_refused():
     with pytest.raises(
         ValueError, match="one of several classes.*; stars is a"
     ):
-        Glue(table, LabelledData(few_shot=True))
+        few_shot.FewShot(table, LabelledData())
 
 
 def test_too_few_steps_are_named(caplog):
@@ -186,14 +186,25 @@ def config_of(tiny_config, source=None, task=None, **options):
             max_seq_length=8,
             **options,
         )
-        return fine_tuning.choose_config(
-            task or make(), config, tiny_config.vocab_size, source
+        task = task or make()
+        if isinstance(task, few_shot.FewShot):
+            task.prepare(config, source)
+        found = fine_tuning.choose_config(
+            task, config, tiny_config.vocab_size, source
         )
+        if isinstance(task, few_shot.FewShot):
+            return task.build_model(found).config
+        return found
 
 
 def model_of(config, *pooling):
     steps = SentenceEmbedding(pooling) if pooling else None
-    return types.SimpleNamespace(config=config, sentence_embedding=steps)
+    return types.SimpleNamespace(
+        config=config,
+        sentence_embedding=steps,
+        path=lambda: "model",
+        model_json=lambda: {},
+    )
 
 
 def test_the_head_pools_as_its_model_does_in_training_and_later(tiny_config):
@@ -209,7 +220,7 @@ def test_the_head_pools_as_its_model_does_in_training_and_later(tiny_config):
         assert found.classifier_pooling == expected
     # A run that resumes, and one that is evaluated, with another config file.
     own = model_of(dataclasses.replace(tiny_config, classifier_pooling="max"))
-    for task in (make(), Glue(make().table)):
+    for task in (make(), glue.task_of(make().table)):
         for goal in (train, {"do_eval": True}):
             found = config_of(tiny_config, own, task, **goal)
             assert found.classifier_pooling == "max"
@@ -223,45 +234,36 @@ def test_other_heads_do_not_have_the_pooling_of_a_model(tiny_config):
     tags = types.SimpleNamespace(metadata=lambda: {"task": "tagging"})
     found = config_of(tiny_config, model_of(pooled), tags, do_train=True)
     assert not found.classifier_pooling
-    plain = Glue(make().table)
+    plain = glue.task_of(make().table)
     units = {"do_train": True, "bilstm_units": 3}
     found = config_of(tiny_config, model_of(pooled), plain, **units)
     assert (found.bilstm_units, found.classifier_pooling) == (3, "")
-    with pytest.raises(ValueError, match="=3: the head of --few_shot reads"):
+    with pytest.raises(ValueError, match="=3: the head of run_few_shot"):
         config_of(tiny_config, model_of(pooled), **units)
 
 
-def test_a_grid_of_few_epochs_is_refused(tmp_path):
-    config = configs.TrialsConfig(
-        output_dir="runs/b", grid="paper", do_train=True, do_eval=True
-    )
+def test_a_grid_of_few_epochs_is_refused():
     with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
-        trials.fine_tune(make(), config, "run_glue")
-    # Before labels are collected from the table, too.
-    (tmp_path / "a.tsv").write_text("text\tlabel\nwarm\tgood\ndull\tbad\n")
-    data = LabelledData(
-        few_shot=True,
-        train_file=str(tmp_path / "a.tsv"),
-        text_column=("text",),
-    )
-    collected = Glue.from_data(data)
-    assert collected.solves_head
-    with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
-        trials.fine_tune(collected, config, "run_glue")
+        FewShotConfig(
+            output_dir="runs/b", grid="paper", do_train=True, do_eval=True
+        )
 
 
 def test_checkpoints_are_fifty_steps_apart_unless_they_are_given():
-    settings = {"output_dir": "runs/b", "train_batch_size": 8}
-    config = configs.FineTuningConfig(**settings, num_train_epochs=100)
-    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
+    settings = {
+        "output_dir": "runs/b",
+        "train_batch_size": 8,
+        "num_train_epochs": 100,
+    }
+    config = FewShotConfig(**settings)
+    steps = fine_tuning.compute_steps(config, 8)
     assert steps[:1] + steps[2:] == (100, 50)
-    assert fine_tuning.compute_steps(config, 8).save_checkpoints_steps == 1
+    usual = configs.FineTuningConfig(**settings)
+    assert fine_tuning.compute_steps(usual, 8).save_checkpoints_steps == 1
     config = dataclasses.replace(config, steps_per_loop=20)
-    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
-    assert steps.save_checkpoints_steps == 60
+    assert fine_tuning.compute_steps(config, 8).save_checkpoints_steps == 60
     config = dataclasses.replace(config, save_checkpoints_steps=20)
-    steps = fine_tuning.compute_steps(config, 8, make().save_steps)
-    assert steps.save_checkpoints_steps == 20
+    assert fine_tuning.compute_steps(config, 8).save_checkpoints_steps == 20
 
 
 @pytest.mark.slow
@@ -273,9 +275,14 @@ def test_two_replicas_have_the_losses_of_one(tmp_path):
         ("one", []),
         ("two", ["--distribution_strategy=mirrored", "--virtual_devices=2"]),
     ):
-        command = [sys.executable, "-m", "run_scripts.run_glue", "--do_train"]
+        command = [
+            sys.executable,
+            "-m",
+            "run_scripts.run_few_shot",
+            "--do_train",
+        ]
         command += ["--task_name=SST-2", f"--data_dir={tmp_path / 'SST-2'}"]
-        command += ["--few_shot", f"--vocab_file={run_processes.VOCAB_FILE}"]
+        command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
         command += [f"--bert_config_file={tmp_path / 'bert_config.json'}"]
         command += ["--max_seq_length=16", "--train_batch_size=8"]
         command += ["--num_train_epochs=4", "--learning_rate=1e-2"]

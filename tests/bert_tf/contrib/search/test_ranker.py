@@ -1,14 +1,15 @@
-"""teachers.Ranker: the scores of a cross-encoder, in the order of passages."""
+"""ranker.py: the scores of a cross-encoder, in the order of passages."""
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 import run_processes
 
 import bert_tf
+from bert_tf.contrib.search import ranker as ranker_lib
 from bert_tf.contrib.search.records import text_examples, text_tables
-from bert_tf.workflows import teachers
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords import schema
 from tfrecords.io.records import Records
@@ -24,6 +25,7 @@ ROWS = [
 def folder(tmp_path, tiny_config):
     """A cross-encoder with random weights."""
     config = dataclasses.replace(tiny_config, initializer_range=0.5)
+    keras.utils.set_random_seed(1)
     model = bert_tf.BertRegressor(config)
     tokenizer = BertTokenizer(str(run_processes.VOCAB_FILE), do_lower_case=True)
     path = tmp_path / "teacher"
@@ -35,7 +37,7 @@ def ranker(folder, **options):
     config = FineTuningConfig(
         output_dir="run", do_train=True, teacher=str(folder), **options
     )
-    return teachers.Ranker(config)
+    return ranker_lib.Ranker(config)
 
 
 def test_scores_are_those_of_the_pairs(folder):

@@ -6,6 +6,7 @@ import pathlib
 import keras
 import numpy as np
 import planted_ner as planted
+import planted_tasks
 import pytest
 from contracts import tasks
 
@@ -108,7 +109,7 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
         dev_file=planted.write(folder / "dev", planted.sentences(12, 1)),
     )
     task = ner.NerFeatures(data, "last", lstm_units)
-    task.prepare(None, {})
+    task.prepare(*planted_tasks.TRAINING)
     assert task.labels == LABELS
     splits = {}
     for split in task.files:

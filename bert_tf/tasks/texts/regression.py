@@ -7,13 +7,13 @@ import numpy as np
 
 from bert_tf.model import models
 from bert_tf.tasks import losses
-from bert_tf.tasks.labels.label_kind import LabelKind
-from bert_tf.tasks.labels.options import LabelOptions
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts.options import LabelOptions
+from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
 
 
-class Score(LabelKind):
+class Regression(TextTask):
     """A number for each text or pair, as in STS-B (appendix B.1)."""
 
     task = "regression"
@@ -31,7 +31,7 @@ class Score(LabelKind):
         """Returns a BertRegressor."""
         return models.BertRegressor(config, dtype=dtype)
 
-    def targets(self, batch, weights):
+    def label_targets(self, batch, weights):
         """Returns the score of each row."""
         scores = batch["label_scores"]
         target = Target("predictions", scores, weights, losses.squared_error)
@@ -59,9 +59,7 @@ class Score(LabelKind):
         for score in self.predicted(outputs):
             yield {"predicted": round(float(score), 6)}
 
-    def metadata(self):
-        """Returns task and, if known, score range, for model.json."""
-        metadata = {"task": self.task, "labels": []}
-        if self.table.score_range:
-            metadata["score_range"] = list(self.table.score_range)
-        return metadata
+    def label_metadata(self):
+        """Returns the score range, if it is known."""
+        score_range = self.table.score_range
+        return {"score_range": list(score_range)} if score_range else {}

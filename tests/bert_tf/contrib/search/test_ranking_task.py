@@ -1,5 +1,6 @@
-"""grades.py: losses and metrics in NumPy, and a ranking that is planted."""
+"""ranking_task.py: losses and metrics in NumPy, a ranking that is planted."""
 
+import contextlib
 import json
 
 import numpy as np
@@ -9,10 +10,12 @@ import run_processes
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels.options import LabelledData
-from run_scripts import run_glue
-from tfrecords.tasks import glue_rows, glue_tables
+from bert_tf.contrib.search.options import LabelledRankings
+from bert_tf.contrib.search.ranking_task import Ranking
+from bert_tf.contrib.search.records.ranking_tables import RankingTable
+from bert_tf.workflows.configs import FineTuningConfig
+from run_scripts import run_ranking
+from tfrecords.tasks import glue_rows
 
 GENERATOR = np.random.default_rng(0)
 # Rows of dev: queries in turns, of 3, 2, 1 and 2 passages.
@@ -22,21 +25,23 @@ SCORES = GENERATOR.normal(size=8).astype(np.float32)
 
 
 def make(loss, **fields):
-    table = glue_tables.own_task(
-        "search",
+    table = RankingTable(
+        name="search",
         files={},
         text_columns=("query", "passage"),
-        labels=("score",),
+        labels=(),
+        metrics=("ndcg@10", "mrr"),
+        best_metric="ndcg@10",
         ranking_loss=loss,
         **fields,
     )
-    task = Glue(table, LabelledData())
+    task = Ranking(table, LabelledRankings(ranking_loss=loss))
     task.labels = {"dev": GRADES}
     rows = [
         glue_rows.Row((x, f"text {i}"), grade, f"dev.csv:{i + 2}", None, x)
         for i, (x, grade) in enumerate(zip(QUERIES, GRADES, strict=True))
     ]
-    task.kind.read_rows("dev", rows)
+    task.read_rows("dev", rows)
     return task
 
 
@@ -142,7 +147,7 @@ def test_equal_scores_rank_as_the_baseline_in_no_order_of_the_file():
     found = task.score("dev", {"predictions": np.full(8, 0.25, np.float32)})
     assert {n: found[n] for n in ("ndcg@10", "mrr")} == baseline
     # The relevant passage is the first of each query, and as often the last.
-    kind, first = task.kind, []
+    first = []
     for order in (1, -1):
         rows, grades = [], []
         for query in range(200):
@@ -150,8 +155,8 @@ def test_equal_scores_rank_as_the_baseline_in_no_order_of_the_file():
                 texts = str(query), f"{text} {query}"
                 rows.append(glue_rows.Row(texts, grade, "a:1", None, texts[0]))
                 grades.append(grade)
-        kind.read_rows("dev", rows)
-        found = kind.baseline(np.array(grades, np.float32), "dev")
+        task.read_rows("dev", rows)
+        found = task.baseline(np.array(grades, np.float32), "dev")
         first.append(found["mrr"])
     assert first == pytest.approx([0.75, 0.75], abs=0.06)
     assert first[0] == first[1]
@@ -177,7 +182,31 @@ def test_options_of_classes_are_refused():
     for name, value in (("class_weights", ("balanced",)), ("threshold", "0.4")):
         table = make("binary").table
         with pytest.raises(ValueError, match=f"--{name}=.* is for"):
-            Glue(table, LabelledData(**{name: value}))
+            Ranking(
+                table, LabelledRankings(ranking_loss="binary", **{name: value})
+            )
+
+
+@pytest.mark.parametrize(
+    ("loss", "losses", "is_refused"),
+    [
+        ("binary", ("soft_targets",), True),
+        ("binary", ("hidden_relations",), False),
+        ("listwise", ("hidden_relations",), True),
+    ],
+)
+def test_rankings_learn_at_most_relations(loss, losses, is_refused):
+    config = FineTuningConfig(
+        output_dir="run",
+        do_train=True,
+        teacher="teacher",
+        distillation_losses=losses,
+    )
+    expected = contextlib.nullcontext()
+    if is_refused:
+        expected = pytest.raises(ValueError, match="learns no soft_targets")
+    with expected:
+        make(loss).prepare(config, None)
 
 
 @pytest.fixture
@@ -205,7 +234,7 @@ def train(tmp_path):
             "--learning_rate=1e-3",
             f"--output_dir={tmp_path / 'run'}",
         ]
-        run_glue.main(["run_glue", *flags, *words])
+        run_ranking.main(["run_ranking", *flags, *words])
         return tmp_path / "run"
 
     return run

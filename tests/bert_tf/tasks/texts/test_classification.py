@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels.options import LabelledData
+from bert_tf.tasks import glue
+from bert_tf.tasks.texts.options import LabelledData
 from tfrecords.tasks import glue_tables
 
 LABELS = ("bad", "good", "rare")
@@ -19,7 +19,7 @@ LOGITS[:49, 2] -= 9  # Nothing but the last row is likely to be rare.
 
 
 def make(**options):
-    task = Glue(TABLE, LabelledData(**options))
+    task = glue.task_of(TABLE, LabelledData(**options))
     task.labels = {"dev": RIGHT}
     return task
 
@@ -42,7 +42,7 @@ def batch_of(weights):
 def test_the_loss_is_a_weighted_mean_over_rows(options, factors):
     factors = factors or [50 / 90, 50 / 57, 50 / 3]
     task = make(**options)
-    task.kind.read_train(RIGHT)
+    task.read_train(RIGHT)
     weights = GENERATOR.uniform(size=50).astype(np.float32)
     smoothing = options.get("label_smoothing", 0.0)
     total = divisor = 0.0
@@ -95,9 +95,10 @@ def test_many_classes_have_no_confusion_matrix():
     table = glue_tables.own_task(
         "x", files={}, text_columns=("text",), labels=labels
     )
-    kind = Glue(table).kind
+    task = glue.task_of(table)
     logits = np.eye(51, dtype=np.float32)
-    found = kind.details({"logits": logits}, np.arange(51))
+    task.labels = {"dev": np.arange(51)}
+    found = task.details("dev", {"logits": logits})
     assert list(found) == ["classes"] and len(found["classes"]) == 51
 
 
@@ -134,7 +135,7 @@ def test_wrong_class_weights_are_refused(words, message):
 def test_balanced_weights_need_a_row_of_each_class():
     task = make(class_weights=("balanced",))
     with pytest.raises(ValueError, match="no row of train has 'rare'"):
-        task.kind.read_train(RIGHT[:-1])
+        task.read_train(RIGHT[:-1])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_options_of_other_labels_are_refused(options, labels, message):
         "x", files={}, text_columns=("text",), labels=labels
     )
     with pytest.raises(ValueError, match=message):
-        Glue(table, LabelledData(**options))
+        glue.task_of(table, LabelledData(**options))
 
 
 @pytest.mark.parametrize("value", ["0", "1", "1.5", "two", "nan"])
@@ -160,8 +161,8 @@ def test_a_threshold_is_a_probability(value):
 
 
 def test_evaluated_rows_have_names_and_probabilities():
-    kind = make().kind
-    (answer, *_) = kind.answers({"logits": LOGITS[-1:]})
+    task = make()
+    (answer, *_) = task.answers({"logits": LOGITS[-1:]})
     p = np.exp(LOGITS[-1]) / np.exp(LOGITS[-1]).sum()
     assert answer["probabilities"] == pytest.approx(p, abs=1e-6)
-    assert answer["predicted"] == kind.named(int(p.argmax()))
+    assert answer["predicted"] == task.named(int(p.argmax()))

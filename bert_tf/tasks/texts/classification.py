@@ -14,15 +14,15 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses
-from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
 
 # Of a confusion matrix: it has as many numbers as their square.
 _MAX_CLASSES = 50
 
 
-class Classes(LabelKind):
+class Classification(TextTask):
     """One of C classes for each text or pair (section 4.1 of the paper)."""
 
     task = "classification"
@@ -32,10 +32,10 @@ class Classes(LabelKind):
     def build_model(self, config, dtype=None):
         """Returns a BertClassifier."""
         return models.BertClassifier(
-            config, num_classes=len(self.labels), dtype=dtype
+            config, num_classes=len(self.class_names), dtype=dtype
         )
 
-    def targets(self, batch, weights):
+    def label_targets(self, batch, weights):
         """Returns the class of each row."""
         loss = losses.cross_entropy
         if self.options.label_smoothing:
@@ -51,14 +51,14 @@ class Classes(LabelKind):
 
     def weighted(self, batch, weights):
         """Returns the weights of rows times those of their classes, [B]."""
-        if self.weights is None:
+        if self.class_weights is None:
             return weights
         ids = batch[self.feature]
-        return weights * tf.gather(tf.constant(self.weights), ids)
+        return weights * tf.gather(tf.constant(self.class_weights), ids)
 
     def balanced_weights(self, train_labels):
         """Returns those of scikit-learn's `compute_class_weight`."""
-        counts = np.bincount(train_labels, minlength=len(self.labels))
+        counts = np.bincount(train_labels, minlength=len(self.class_names))
         self.check_counts(counts)
         return len(train_labels) / (len(counts) * counts)
 
@@ -68,7 +68,7 @@ class Classes(LabelKind):
 
     def cells(self, predicted):
         """Returns the name of the class of each row."""
-        return [self.labels[label] for label in predicted]
+        return [self.class_names[label] for label in predicted]
 
     def baseline(self, labels, split):
         """Returns each metric for its best constant prediction."""
@@ -83,14 +83,15 @@ class Classes(LabelKind):
             )
         return self.best_constant(labels, guesses)
 
-    def details(self, outputs, labels):
+    def details(self, split, outputs):
         """Returns the scores of each class, and the confusion matrix."""
-        if not self.labels:
+        labels = self.labels[split]
+        if not self.class_names:
             return {}
-        predicted, ids = self.predicted(outputs), range(len(self.labels))
+        predicted, ids = self.predicted(outputs), range(len(self.class_names))
         found = {
             "classes": of_each(
-                self.labels,
+                self.class_names,
                 sklearn.metrics.precision_recall_fscore_support(
                     labels, predicted, labels=ids, zero_division=0.0
                 ),
@@ -105,7 +106,7 @@ class Classes(LabelKind):
 
     def named(self, label):
         """Returns the name of a class; its id if it has none."""
-        return self.labels[label] if self.labels else str(label)
+        return self.class_names[label] if self.class_names else str(label)
 
     def answers(self, outputs):
         """Yields the predicted class and all probabilities."""
@@ -114,10 +115,6 @@ class Classes(LabelKind):
                 "predicted": self.named(int(probability.argmax())),
                 "probabilities": rounded(probability),
             }
-
-    def metadata(self):
-        """Returns task and labels, for model.json."""
-        return {"task": self.task, "labels": list(self.labels)}
 
 
 def of_each(labels: Sequence[str], columns) -> dict[str, dict]:

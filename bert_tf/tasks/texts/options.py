@@ -38,16 +38,6 @@ class LabelOptions(Options):
         "of rankings, micro_f1 of several labels; for GLUE, that of the paper.",
     )
 
-    few_shot: bool = option(
-        False,
-        "For classes of 8 to 64 rows each, with a sentence model as "
-        "--init_checkpoint. Vectors of rows of a class become similar, and a "
-        "logistic regression on them is the head (Tunstall et al. 2022). Train "
-        "for 100 steps or more. Dev rows are not needed: --dev_share=0 trains "
-        "on all rows. Other BERT code cannot read the model, whose head does "
-        "not read the pooler.",
-    )
-
     def __post_init__(self):
         super().__post_init__()
         if self.threshold not in ("one", "each"):

@@ -16,33 +16,33 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses
-from bert_tf.tasks.labels.classes import of_each, rounded
-from bert_tf.tasks.labels.label_kind import LabelKind
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts.classification import of_each, rounded
+from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
 
 DEFAULT_THRESHOLD = 0.5
 
 
-class SeveralLabels(LabelKind):
+class MultiLabel(TextTask):
     """Any number of C labels for each text or pair."""
 
     task = "multi_label"
     feature = "multi_hot_labels"
     schema = schema.MULTI_LABEL
 
-    def __init__(self, table, options):
-        super().__init__(table, options)
-        fixed = options.fixed_threshold()
+    def __init__(self, table, data=None):
+        super().__init__(table, data)
+        fixed = self.options.fixed_threshold()
         self.tunes = fixed is None
         self.thresholds = np.full(
-            len(self.labels), fixed or DEFAULT_THRESHOLD, np.float32
+            len(self.class_names), fixed or DEFAULT_THRESHOLD, np.float32
         )
 
     def check_options(self):
         """Accepts all options."""
 
-    def use_model(self, metadata):
+    def use_tuned(self, metadata):
         """Takes the thresholds of an evaluated model."""
         if self.tunes and "thresholds" in metadata:
             self.thresholds = np.array(metadata["thresholds"], np.float32)
@@ -52,14 +52,14 @@ class SeveralLabels(LabelKind):
     def build_model(self, config, dtype=None):
         """Returns a BertMultiLabelClassifier."""
         return models.BertMultiLabelClassifier(
-            config, num_classes=len(self.labels), dtype=dtype
+            config, num_classes=len(self.class_names), dtype=dtype
         )
 
-    def targets(self, batch, weights):
+    def label_targets(self, batch, weights):
         """Returns the labels of each row."""
         loss = functools.partial(
             losses.binary_cross_entropy,
-            positive_weights=self.weights,
+            positive_weights=self.class_weights,
             label_smoothing=self.options.label_smoothing,
         )
         labels = batch["multi_hot_labels"]
@@ -80,12 +80,12 @@ class SeveralLabels(LabelKind):
         """Returns the names of the labels of each row, with separators."""
         return [
             self.table.label_separator.join(
-                self.labels[i] for i in np.flatnonzero(row)
+                self.class_names[i] for i in np.flatnonzero(row)
             )
             for row in predicted
         ]
 
-    def scores(self, outputs, labels, split):
+    def metric_values(self, outputs, labels, split):
         """Returns micro and macro F1, and the average precision.
 
         Unless the thresholds are given, they are those that are best here.
@@ -98,7 +98,7 @@ class SeveralLabels(LabelKind):
             )
             self.thresholds = found.astype(np.float32)
             logging.info(
-                "%s: thresholds  %s", split, _named(self.labels, found)
+                "%s: thresholds  %s", split, _named(self.class_names, found)
             )
         scores = f1_scores(self.predicted(outputs), labels)
         precision = average_precisions(outputs["logits"], labels)
@@ -123,10 +123,11 @@ class SeveralLabels(LabelKind):
             "average_precision": float(shares.mean()) if len(shares) else None,
         }
 
-    def details(self, outputs, labels):
+    def details(self, split, outputs):
         """Returns the scores of each label."""
+        labels = self.labels[split]
         found = of_each(
-            self.labels,
+            self.class_names,
             sklearn.metrics.precision_recall_fscore_support(
                 labels, self.predicted(outputs), zero_division=0.0
             ),
@@ -139,7 +140,7 @@ class SeveralLabels(LabelKind):
 
     def named(self, label):
         """Returns the names of the labels of a row."""
-        return [self.labels[i] for i in label]
+        return [self.class_names[i] for i in label]
 
     def answers(self, outputs):
         """Yields the labels whose threshold is reached, and probabilities."""
@@ -150,13 +151,16 @@ class SeveralLabels(LabelKind):
                 "probabilities": rounded(probability),
             }
 
-    def metadata(self):
-        """Returns task and labels, and thresholds that are given."""
-        metadata = {"task": self.task, "labels": list(self.labels)}
-        return metadata | ({} if self.tunes else self.tuned_metadata())
+    def metadata(self, scores=None):
+        """Returns the entries of `TextTask`, and tuned thresholds."""
+        found = super().metadata(scores)
+        return found if scores is None else found | self._thresholds()
 
-    def tuned_metadata(self):
-        """Returns the thresholds."""
+    def label_metadata(self):
+        """Returns the thresholds, if they are given."""
+        return {} if self.tunes else self._thresholds()
+
+    def _thresholds(self) -> dict[str, list[float]]:
         # The shortest decimals that are the same float32.
         return {"thresholds": [float(str(x)) for x in self.thresholds]}
 

@@ -17,8 +17,8 @@ from absl import logging
 from bert_tf.contrib.search import ranking
 from bert_tf.model import encoder
 from bert_tf.tasks import losses
-from bert_tf.tasks.labels.scores import Score
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
 
@@ -38,7 +38,7 @@ class Queries(NamedTuple):
     names: list[str]
 
 
-class Grades(Score):
+class Ranking(Regression):
     """The grade of a passage for a query, to rank the passages of each query.
 
     `--ranking_loss` is one of
@@ -50,12 +50,27 @@ class Grades(Score):
     On dev all passages of a query are ranked, in any number.
     """
 
-    def __init__(self, table, options):
-        super().__init__(table, options)
+    def __init__(self, table, data=None):
+        super().__init__(table, data)
         self.is_listwise = table.ranking_loss == "listwise"
         if self.is_listwise:
             self.schema = schema.RANKING
         self.queries: dict[str, Queries] = {}  # By dev split.
+
+    def prepare(self, config, source):
+        """Raises ValueError for what the loss cannot learn from a teacher."""
+        losses_given = config.distillation_losses
+        if (
+            config.do_train
+            and config.teacher
+            and (self.is_listwise or "soft_targets" in losses_given)
+        ):
+            raise ValueError(
+                f"--distillation_losses={','.join(losses_given)}: "
+                "--ranking_loss=binary learns no soft_targets, and listwise "
+                "nothing from a teacher. Omit --teacher, or use other losses."
+            )
+        return super().prepare(config, source)
 
     def label_features(self):
         """Returns the grade of a row of dev."""
@@ -81,7 +96,7 @@ class Grades(Score):
         found = super().outputs(model, rows, dropout_key)
         return {"predictions": tf.reshape(found["predictions"], [-1, choices])}
 
-    def targets(self, batch, weights):
+    def label_targets(self, batch, weights):
         """Returns the relevance of each row, or of each query's passages."""
         if not self.is_listwise:
             target = Target(
@@ -116,7 +131,7 @@ class Grades(Score):
             "is_real_example": tf.ones(len(rows)),
         }
 
-    def scores(self, outputs, labels, split):
+    def metric_values(self, outputs, labels, split):
         """Returns nDCG@10 and MRR, means over queries."""
         predicted = self.predicted(outputs)
         if not np.isfinite(predicted).all():
@@ -157,9 +172,15 @@ class Grades(Score):
             )
         return self._rank(np.zeros(len(labels)), labels, split)
 
-    def metadata(self):
-        """Returns task and loss, for model.json."""
-        return super().metadata() | {"ranking_loss": self.table.ranking_loss}
+    def decisive_settings(self):
+        """Returns the settings of `TextTask`, and the loss."""
+        loss = self.table.ranking_loss
+        return super().decisive_settings() | {"ranking_loss": loss}
+
+    def label_metadata(self):
+        """Returns the loss."""
+        loss = self.table.ranking_loss
+        return super().label_metadata() | {"ranking_loss": loss}
 
 
 def _can_differ(grades: np.ndarray) -> bool:

@@ -1,12 +1,12 @@
-"""several.py: losses, thresholds and scores against loops in NumPy."""
+"""multi_label.py: losses, thresholds and scores against loops in NumPy."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.tasks.glue import Glue
-from bert_tf.tasks.labels import several
-from bert_tf.tasks.labels.options import LabelledData
+from bert_tf.tasks import glue
+from bert_tf.tasks.texts import multi_label
+from bert_tf.tasks.texts.options import LabelledData
 from tfrecords.tasks import glue_tables
 
 LABELS = ("calm", "glad", "rare")
@@ -24,7 +24,7 @@ RIGHT = (LOGITS + GENERATOR.normal(size=LOGITS.shape) > [0, 0.5, 1]) * 1.0
 
 
 def make(**options):
-    return Glue(TABLE, LabelledData(**options))
+    return glue.task_of(TABLE, LabelledData(**options))
 
 
 def loss_of(task, logits, labels, weights, **more):
@@ -62,7 +62,7 @@ def expected_loss(logits, labels, weights, factors=(1, 1, 1), smoothing=0.0):
 )
 def test_the_loss_is_the_mean_of_the_decisions(options, factors):
     task = make(**options)
-    task.kind.read_train(RIGHT)
+    task.read_train(RIGHT)
     weights = np.array([1.0] * 20 + [0.0] * 20)
     expected = expected_loss(
         LOGITS, RIGHT, weights, factors, options.get("label_smoothing", 0.0)
@@ -98,22 +98,22 @@ def test_one_threshold_has_the_best_micro_f1():
     task = make()
     task.labels = {"dev": RIGHT}
     scores = task.score("dev", {"logits": LOGITS})
-    probability = several.probabilities(LOGITS)
-    assert len(set(task.kind.thresholds.tolist())) == 1
+    probability = multi_label.probabilities(LOGITS)
+    assert len(set(task.thresholds.tolist())) == 1
     assert scores["micro_f1"] == pytest.approx(best_f1(probability, RIGHT))
-    predicted = (probability >= task.kind.thresholds).astype(int)
+    predicted = (probability >= task.thresholds).astype(int)
     each = [f1(predicted[:, c], RIGHT[:, c]) for c in range(3)]
     assert scores["macro_f1"] == pytest.approx(np.mean(each))
-    assert task.tuned_metadata({}) == {
-        "thresholds": [float(str(task.kind.thresholds[0]))] * 3
-    }
+    assert "thresholds" not in task.metadata()
+    thresholds = task.metadata({})["thresholds"]
+    assert thresholds == [float(str(task.thresholds[0]))] * 3
 
 
 def test_each_label_may_have_the_threshold_of_its_best_f1():
     task = make(threshold="each")
     task.labels = {"dev": RIGHT}
     scores = task.score("dev", {"logits": LOGITS})
-    probability = several.probabilities(LOGITS)
+    probability = multi_label.probabilities(LOGITS)
     best = [best_f1(probability[:, c], RIGHT[:, c]) for c in range(3)]
     assert scores["macro_f1"] == pytest.approx(np.mean(best))
     found = task.details("dev", {"logits": LOGITS})["classes"]
@@ -121,13 +121,13 @@ def test_each_label_may_have_the_threshold_of_its_best_f1():
     assert [x["f1"] for x in found.values()] == pytest.approx(best)
     assert [x["support"] for x in found.values()] == RIGHT.sum(0).tolist()
     assert [x["threshold"] for x in found.values()] == pytest.approx(
-        task.kind.thresholds, abs=1e-6
+        task.thresholds, abs=1e-6
     )
 
 
 def test_a_threshold_is_between_two_probabilities():
     probability = np.array([0.1, 0.4, 0.6, 0.9])
-    found = several.choose_thresholds(
+    found = multi_label.choose_thresholds(
         probability[:, None], np.array([[0], [0], [1], [1]]), True
     )
     assert found == pytest.approx([0.5])
@@ -136,14 +136,14 @@ def test_a_threshold_is_between_two_probabilities():
 def test_a_label_of_no_row_keeps_the_default():
     right = RIGHT.copy()
     right[:, 2] = 0
-    probability = several.probabilities(LOGITS)
-    found = several.choose_thresholds(probability, right, True)
+    probability = multi_label.probabilities(LOGITS)
+    found = multi_label.choose_thresholds(probability, right, True)
     assert found[2] == 0.5 != found[0]
     # It has no average precision, either.
-    found = several.average_precisions(LOGITS, right)
+    found = multi_label.average_precisions(LOGITS, right)
     assert found[2] is None
-    assert several.mean_of_defined(found) == np.mean(found[:2])
-    assert several.mean_of_defined([None]) is None
+    assert multi_label.mean_of_defined(found) == np.mean(found[:2])
+    assert multi_label.mean_of_defined([None]) is None
 
 
 def average_precision(scores, right):
@@ -155,7 +155,7 @@ def average_precision(scores, right):
 
 
 def test_average_precision_is_the_mean_precision_at_the_right_rows():
-    found = several.average_precisions(LOGITS, RIGHT)
+    found = multi_label.average_precisions(LOGITS, RIGHT)
     expected = [average_precision(LOGITS[:, c], RIGHT[:, c]) for c in range(3)]
     assert found == pytest.approx(expected)
 
@@ -167,10 +167,10 @@ def test_a_given_threshold_is_kept_and_an_evaluated_model_keeps_its_own():
     assert task.metadata()["thresholds"] == [0.25] * 3
     for given, expected in (("one", [0.1, 0.2, 0.3]), ("0.25", [0.25] * 3)):
         task = make(threshold=given)
-        task.kind.use_model({"thresholds": [0.1, 0.2, 0.3]})
+        task.use_tuned({"thresholds": [0.1, 0.2, 0.3]})
         task.labels = {"dev": RIGHT}
         task.score("dev", {"logits": LOGITS})
-        assert task.kind.thresholds.tolist() == pytest.approx(expected)
+        assert task.thresholds.tolist() == pytest.approx(expected)
 
 
 def test_the_baseline_is_the_best_constant_answer():
@@ -192,4 +192,4 @@ def test_predictions_are_names_with_separators_or_nothing():
     task = make(threshold="0.5")
     logits = np.array([[1, -1, 1], [-1, -1, -1], [-1, 1, -1]], np.float32)
     predicted = task.predicted({"logits": logits})
-    assert task.kind.cells(predicted) == ["calm,rare", "", "glad"]
+    assert task.cells(predicted) == ["calm,rare", "", "glad"]

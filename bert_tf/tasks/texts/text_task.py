@@ -1,0 +1,377 @@
+"""Tables of texts -> TextTask: records, losses, scores and predictions.
+
+N examples, B batch, C classes.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from bert_tf.tasks import metrics
+from bert_tf.tasks.task import (
+    DEV_SEED,
+    Batch,
+    FineTuningTask,
+    Outputs,
+    SplitOutputs,
+    Target,
+    evaluated_model,
+    losses_of,
+)
+from bert_tf.tasks.texts.options import LabelOptions, read_weights
+from tfrecords import schema
+from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_examples, glue_rows, glue_tables
+
+
+class TextTask(FineTuningTask):
+    """Labels of a text or a pair of texts.
+
+    Args:
+      table: the entry of the task in `glue_tables`.
+      data: files and options; None if `make_records` is not used.
+
+    Attributes:
+      task: name in model.json.
+      feature: name of the labels in records and batches.
+      reads_train: whether `read_train` is called.
+      class_names: names of the classes in the order of their ids, if any.
+      class_weights: [C] float32, weights of the classes in the loss; None for
+        1.
+      labels: dev split -> labels, [N] or [N, C].
+
+    Raises:
+      ValueError: if an option does not fit the labels; in `build_model`, if
+        there are fewer than two classes.
+    """
+
+    task: str
+    feature: str
+    reads_train = False
+
+    def __init__(
+        self,
+        table: glue_tables.GlueTask,
+        data: glue_tables.GlueData | None = None,
+    ):
+        self.table = table
+        self.data = data
+        self.options = data if isinstance(data, LabelOptions) else None
+        self.options = self.options or LabelOptions()
+        self.name = table.name
+        self.class_names = table.labels
+        self.class_weights: np.ndarray | None = None
+        self.check_options()
+        self.reads_train = self.reads_train or bool(self.options.class_weights)
+        words = self.options.class_weights or ("balanced",)
+        # Label -> weight, of those that are given.
+        self.given_weights: dict[str, float] = {}
+        if words != ("balanced",):
+            self.given_weights = read_weights(words, self.class_names)
+        if table.weight_column:
+            self.schema = self.schema | schema.EXAMPLE_WEIGHT
+        given = self.options.best_metric
+        self.best_metric = given or table.best_metric
+        if given and given not in table.metrics:
+            raise ValueError(
+                f"--best_metric={given}: {table.name} has "
+                f"{', '.join(table.metrics)}. Choose one of them."
+            )
+        self.labels: dict[str, np.ndarray] = {}
+        self.sources: dict[str, str] = {}  # Split -> name of its file.
+        self.test_splits = ()
+        self.records_dir = ""
+
+    def check_options(self) -> None:
+        """Raises ValueError if an option is for other labels."""
+        if self.options.threshold != LabelOptions.threshold:
+            self.refuse("threshold", "several labels, with --multi_label")
+
+    def refuse(self, name: str, wanted: str) -> None:
+        """Raises ValueError for an option that is for `wanted`."""
+        value = getattr(self.options, name)
+        value = ",".join(value) if isinstance(value, tuple) else value
+        raise ValueError(
+            f"--{name}={value} is for {wanted}; {self.table.name} is a task of "
+            f"{self.task}. Omit the flag."
+        )
+
+    def prepare(self, config, source):
+        """Takes labels and thresholds of the model, if it is not trained."""
+        model_dir, metadata = evaluated_model(config, source)
+        if not model_dir:
+            return self
+        task = self
+        if glue_rows.takes_labels(self.data):
+            if (found := metadata.get("task")) != self.task:
+                raise ValueError(
+                    f"{model_dir} is a model of task {found}; {self.name} has "
+                    f"{self.task}. Add --do_train, or give the output_dir "
+                    "of a run of the same task."
+                )
+            labels = tuple(metadata.get("labels", ())) or ("score",)
+            task = type(self)(self.data.choose_task(labels), self.data)
+        task.use_tuned(metadata)
+        return task
+
+    def targets(self, batch):
+        """Returns the label of each real row."""
+        return self.label_targets(batch, row_weights(batch))
+
+    def label_targets(
+        self, batch: Batch, weights: tf.Tensor
+    ) -> dict[str, Target]:
+        """Returns the targets of labels; weights of rows are [B] float32."""
+        raise NotImplementedError
+
+    def make_records(self, tokenizer, output_dir, max_seq_length):
+        """Writes missing records; returns the folder of each split."""
+        folders = glue_examples.make_records(
+            self.table,
+            self.data.data_dir or "",
+            output_dir,
+            tokenizer,
+            max_seq_length=max_seq_length,
+            dev_share=self.data.dev_share,
+            seed=DEV_SEED,
+        )
+        self.test_splits = tuple(s for s in folders if s.startswith("test"))
+        self.records_dir = output_dir
+        return folders
+
+    def open_splits(self, splits):
+        """Reads the labels of the dev splits, and weighs the classes."""
+        self.sources = {
+            split: records.manifest.flags.get("source", split)
+            for split, records in splits.items()
+        }
+        wanted = self.label_features()
+        self.labels = {
+            split: records.read(wanted)[self.feature]
+            for split, records in splits.items()
+            if split.startswith("dev")
+        }
+        for split in self.labels:
+            self.read_rows(split, self._rows(split))
+        if self.reads_train and "train" in splits:
+            weight = "example_weights"
+            if weight in self.schema:
+                wanted = wanted | {weight: self.schema[weight]}
+            found = splits["train"].read(wanted)
+            self.read_train(found[self.feature], found.get(weight))
+
+    def label_features(self) -> schema.Schema:
+        """Returns the label of a row of dev, by the name in its records."""
+        return {self.feature: self.schema[self.feature]}
+
+    def read_rows(self, split: str, rows: Iterable[glue_rows.Row]) -> None:
+        """Collects the per-row data that the metrics of a dev split need.
+
+        The default needs none; it does not read the rows.
+        """
+        del split, rows
+
+    def read_train(
+        self, labels: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        """Sets `class_weights`, given the training rows.
+
+        Args:
+          labels: of each row.
+          weights: [N] float32, weights of the rows, if they have any.
+
+        Raises:
+          ValueError: if balanced weights are undefined for a class.
+        """
+        del weights
+        if not self.options.class_weights:
+            return
+        names = self.class_names
+        found = [self.given_weights.get(label, 1.0) for label in names]
+        if not self.given_weights:
+            found = self.balanced_weights(labels)
+        self.class_weights = np.asarray(found, np.float32)
+        named = zip(names, self.class_weights, strict=True)
+        logging.info(
+            "class weights  %s", "  ".join(f"{x} {w:.3g}" for x, w in named)
+        )
+
+    def balanced_weights(self, train_labels: np.ndarray) -> np.ndarray:
+        """Returns the weights of "balanced", [C]."""
+        raise NotImplementedError
+
+    def check_counts(self, counts: np.ndarray) -> None:
+        """Raises ValueError if a class has no row."""
+        if not counts.all():
+            missing = self.class_names[int(counts.argmin())]
+            raise ValueError(
+                f"--class_weights=balanced: no row of train has {missing!r}. "
+                "Give the weights, or leave the label out of --labels."
+            )
+
+    def score(self, split, outputs):
+        """Returns "loss" and all metrics; None for one that is undefined."""
+        labels = self.labels[split]
+        dev_outputs, batch = self.as_batch(outputs, labels, split)
+        targets = self.label_targets(batch, batch["is_real_example"])
+        means = losses_of(targets, dev_outputs).values()
+        loss = sum(float(mean.value()) for mean in means)
+        return {"loss": loss} | self.metric_values(outputs, labels, split)
+
+    def as_batch(
+        self, outputs: SplitOutputs, labels: np.ndarray, split: str
+    ) -> tuple[Outputs, Batch]:
+        """Returns outputs and labels of a dev split as `label_targets` does."""
+        del split
+        weights = tf.ones(len(labels))
+        return outputs, {self.feature: labels, "is_real_example": weights}
+
+    def metric_values(
+        self, outputs: SplitOutputs, labels: np.ndarray, split: str
+    ) -> dict[str, float | None]:
+        """Returns the table's metrics; None for one that is undefined."""
+        predicted = self.predicted(outputs)
+        return metrics.compute(self.table.metrics, predicted, labels, split)
+
+    def predicted(self, outputs: SplitOutputs) -> np.ndarray:
+        """Returns [N] class ids or scores, or [N, C] indicators of labels."""
+        raise NotImplementedError
+
+    def majority_baseline(self):
+        """Returns each metric for its best constant prediction, by dev split.
+
+        For regression, the constant is the mean score; its correlations are
+        undefined, None.
+
+        Raises:
+          ValueError: for a dev split of less than two rows.
+        """
+        baseline = {}
+        for split, labels in self.labels.items():
+            if len(labels) < metrics.MIN_EXAMPLES:
+                names = self.table.metrics
+                raise ValueError(
+                    f"{self.sources.get(split, split)}: {split} has "
+                    f"{len(labels)} labelled row; {', '.join(names)} "
+                    f"need{'s' * (len(names) == 1)} at least "
+                    f"{metrics.MIN_EXAMPLES}. Give a dev file of more rows, or "
+                    "omit --do_eval."
+                )
+            baseline[split] = self.baseline(labels, split)
+        return baseline
+
+    def baseline(
+        self, labels: np.ndarray, split: str
+    ) -> dict[str, float | None]:
+        """Returns each metric for its best constant prediction."""
+        raise NotImplementedError
+
+    def best_constant(
+        self, labels: np.ndarray, guesses: Iterable
+    ) -> dict[str, float | None]:
+        """Returns each metric for the best of some constant predictions."""
+        names = self.table.metrics
+        found = [
+            metrics.compute(names, np.full_like(labels, guess), labels)
+            for guess in guesses
+        ]
+        return {name: max(score[name] for score in found) for name in names}
+
+    def evaluated_rows(self, split, outputs):
+        """Yields the rows of a dev split with label and prediction."""
+        answers = self.answers(outputs)
+        for row, answer in zip(self._rows(split), answers, strict=True):
+            path, _, line = row.source.rpartition(":")
+            found = {"source": f"{os.path.basename(path)}:{line}"}
+            if row.id is not None:
+                found["id"] = row.id
+            found |= zip(("text_a", "text_b"), row.texts, strict=False)
+            yield found | {"label": self.named(row.label)} | answer
+
+    def _rows(self, split: str) -> Iterator[glue_rows.Row]:
+        """Yields the rows of a split, which are read now."""
+        yield from glue_examples.read_split(
+            self.table,
+            self.data.data_dir or "",
+            self.records_dir,
+            split,
+            dev_share=self.data.dev_share,
+            seed=DEV_SEED,
+        )
+
+    def named(self, label) -> str | float | list[str]:
+        """Returns a label of a row of a table by its name, for JSON."""
+        raise NotImplementedError
+
+    def answers(self, outputs: SplitOutputs) -> Iterator[dict]:
+        """Yields `predicted`, and `probabilities` if there are, for JSON."""
+        raise NotImplementedError
+
+    def write_predictions(self, predict, output_dir):
+        """Writes a file for each test split, in the format of the GLUE site.
+
+        index  prediction
+        0      entailment
+        1      not_entailment
+
+        A table with `id_column` has its ids instead of numbers.
+        """
+        for split, name in self.table.predictions.items():
+            if split in self.test_splits:
+                path = os.path.join(output_dir, f"{name}.tsv")
+                predicted = self.predicted(predict(split))
+                self.write_table(predicted, path, self._ids(split))
+
+    def _ids(self, split: str) -> list[str] | None:
+        """Returns the ids of a split's rows; None for their numbers."""
+        if not self.table.id_column:
+            return None
+        path = os.path.join(self.data.data_dir or "", self.table.files[split])
+        rows = glue_rows.read_rows(self.table, path, is_labelled=False)
+        return [row.id for row in rows]
+
+    def write_table(
+        self, predicted: np.ndarray, path: str, ids: list[str] | None = None
+    ) -> None:
+        """Writes predictions, [N] or [N, C], to a file, atomically."""
+        header = "index" if ids is None else self.table.id_column
+        if ids is None:
+            ids = range(len(predicted))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with atomic_files.atomic_file(path) as file:
+            file.write(f"{header}\tprediction\n")
+            rows = zip(ids, self.cells(predicted), strict=True)
+            file.writelines(f"{name}\t{cell}\n" for name, cell in rows)
+        logging.info("%s  rows %d", path, len(predicted))
+
+    def cells(self, predicted: np.ndarray) -> Sequence[str]:
+        """Returns the cells of the predictions in a table."""
+        raise NotImplementedError
+
+    def decisive_settings(self):
+        """Returns the settings of labels that decide the weights of a run."""
+        return self.options.decisive()
+
+    def metadata(self, scores=None):
+        """Returns task, labels and the number of texts, for model.json."""
+        return {
+            "task": self.task,
+            "labels": list(self.class_names),
+            **self.label_metadata(),
+            "num_texts": len(self.table.text_columns),
+        }
+
+    def label_metadata(self) -> Mapping:
+        """Returns further entries of model.json about the labels."""
+        return {}
+
+
+def row_weights(batch: Batch) -> tf.Tensor:  # [B] float32
+    """Returns the weight of each row in the loss, 0 if it fills the batch."""
+    weights = batch["is_real_example"]
+    if "example_weights" in batch:
+        weights = weights * batch["example_weights"]
+    return weights
