@@ -29,6 +29,8 @@ SIZES = {
     "run_pretraining": f"{_TINY_TRAINING} --num_train_steps=10 "
     "--num_warmup_steps=1 --max_eval_steps=1",
     "run_glue": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_ranking": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_few_shot": f"{_TINY_FINE_TUNING} --max_seq_length=32",
     "run_swag": f"{_TINY_FINE_TUNING} --max_seq_length=32",
     "run_squad": f"{_TINY_FINE_TUNING} --max_seq_length=64 --doc_stride=32 "
     "--max_query_length=24",

@@ -149,6 +149,10 @@ class FewShot(Classification):
             ),
         )
 
+    def decisive_settings(self):
+        """Returns the settings of `TextTask`, and that rows are few."""
+        return super().decisive_settings() | {"few_shot": True}
+
     def before_save(self, model, predict):
         """Solves for the head."""
         self.solve_head(model, predict(self.read_vectors, "train")["vectors"])
