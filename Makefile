@@ -105,7 +105,7 @@ parity: $(PARITY_VENV)/.installed
 	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(RUNTIMES)/test_compatibility.py \
-	  $(HUGGING_FACE)/test_peer.py $(HUGGING_FACE)/test_pickles.py \
+	  $(HUGGING_FACE)/test_pickles.py \
 	  tests/bert_tf/contrib/search \
 	  $(ARGS)
 

@@ -82,7 +82,6 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
             f"--from={folder / 'ours'}",
             f"--to={name}",
             f"--output_dir={folder / name}",
-            "--nocompare",
         )
 
 

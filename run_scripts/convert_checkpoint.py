@@ -55,11 +55,6 @@ class ConvertConfig(CheckpointOptions):
     overwrite: bool = option(
         False, "Replace an existing model in --output_dir."
     )
-    compare: bool = option(
-        True,
-        "Also compare the model's outputs with those of the libraries that "
-        "define the two formats, if these are installed.",
-    )
     allow_nan_weights: bool = option(
         False,
         "Convert weights that are NaN or infinite too, to inspect them.",

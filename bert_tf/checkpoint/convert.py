@@ -1,6 +1,6 @@
 """Contents -> files of a format, read back and compared bit for bit."""
 
-from bert_tf.checkpoint import detection, parity
+from bert_tf.checkpoint import detection, lossless
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, OURS
 
@@ -64,6 +64,6 @@ def write(
     written = target.read(folder)
     return written, [
         *(f"note on the target: {note}" for note in written.notes),
-        *parity.tensor_lines(given, written),
-        *parity.check_lossless(given, written),
+        *lossless.tensor_lines(given, written),
+        *lossless.check_lossless(given, written),
     ]

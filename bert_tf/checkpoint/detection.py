@@ -165,13 +165,8 @@ def format_module(name: str) -> types.ModuleType:
         write(contents, folder)   writes to `folder`, made by `atomic_folder`
         WRITES                    patterns of the paths that `write` creates
 
-    All but our own have these, too:
+    All but our own have this, too:
 
         table(config, task)       the rename table
-        PEER                      name of the reference implementation
-        reference_outputs(path, batch)  outputs of the PEER for a
-                                  `parity.batch`, some or all of those of
-                                  `parity.outputs`, with the same names; None
-                                  if the PEER is not installed
     """
     return importlib.import_module(_MODULES[name])

@@ -9,7 +9,6 @@ from bert_tf.checkpoint import (
     contents,
     detection,
     model_card,
-    parity,
     run_models,
 )
 from bert_tf.checkpoint import convert as convert_lib
@@ -25,7 +24,6 @@ def convert(
     hidden_act: str | None = None,
     *,
     overwrite: bool = False,
-    compare: bool = True,
     allow_nan_weights: bool = False,
     accept_tokenizer_differences: bool = False,
     license: str | None = None,
@@ -40,8 +38,6 @@ def convert(
       output_dir: folder to write.
       hidden_act: as for `Checkpoint.open`.
       overwrite: whether to replace an existing model.
-      compare: whether to also compute outputs and compare them with those of
-        the libraries that define the two formats, if installed.
       allow_nan_weights: as for `Checkpoint.open`.
       accept_tokenizer_differences: as for `Checkpoint.open`, and for a
         format that cannot hold the rules of the tokenizer.
@@ -83,16 +79,6 @@ def convert(
             ),
             *changes,
         ]
-        if compare:
-            sides = [("source", path, source), ("target", folder, to)]
-            report += parity.peer_lines(
-                written,
-                [
-                    (side, place, detection.format_module(name))
-                    for side, place, name in sides
-                    if name != OURS
-                ],
-            )
     return report
 
 

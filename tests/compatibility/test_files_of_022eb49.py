@@ -188,7 +188,7 @@ def test_a_finished_run_is_reported(files):
 def test_the_card_of_a_finished_run_has_its_scores(files):
     from bert_tf.workflows import conversion
 
-    conversion.convert("finished_run", "hugging_face", "theirs", compare=False)
+    conversion.convert("finished_run", "hugging_face", "theirs")
     card = (files / "theirs" / "README.md").read_text("utf-8")
     assert "0.577" in card
 

@@ -3,7 +3,8 @@
 A model is opened as it was written, by us or by others, and says what was
 decided; it is loaded, saved and converted without a loss; what a format cannot
 hold is refused; a damaged one is an error that names it. Nothing is then
-written or changed. pytorch_model.bin needs torch: hugging_face/test_peer.py.
+written or changed. pytorch_model.bin needs torch:
+parity/test_transformers_files.py.
 """
 
 import dataclasses
@@ -215,7 +216,7 @@ def refused(model, *parts):
     before = digests(model.parent)
     target = str(model.parent / "out")
     with pytest.raises(ValueError) as raised:
-        conversion.convert(str(model), "bert_tf", target, compare=False)
+        conversion.convert(str(model), "bert_tf", target)
     for part in (str(model), *parts):
         assert part in str(raised.value)
     assert digests(model.parent) == before and not os.path.exists(target)
@@ -374,7 +375,7 @@ def test_a_conversion_there_and_back_loses_nothing(
         tmp_path / "ours",
     )
     line = f"read back: {3 * len(given.tensors)} tensors equal bit for bit"
-    words = {"compare": False, "license": "mit"}
+    words = {"license": "mit"}
     there, back = str(tmp_path / "there"), str(tmp_path / "back")
     for source, name, target in (
         (folder, form, there),
@@ -537,9 +538,7 @@ def test_nan_weights_need_the_flag(tmp_path, tiny_config, form):
     model = pathlib.Path(write(given, tmp_path / "model", form))
     refused(model, "5 of 46 tensors have NaN or", "and 2 more", "damaged")
     target = str(tmp_path / "out")
-    conversion.convert(
-        str(model), form, target, compare=False, allow_nan_weights=True
-    )
+    conversion.convert(str(model), form, target, allow_nan_weights=True)
     found = Checkpoint.open(target, allow_nan_weights=True)
     with pytest.raises(ValueError, match=f"{target}.*: 5 of 46 tensors have N"):
         found.build()

@@ -161,16 +161,13 @@ def inputs(
         exports.save_model(model, "classification", folder / "model")
         # The same model in other formats; model_garden has only pre-training.
         for name in ("google", "hugging_face", "keras_hub"):
-            conversion.convert(
-                str(folder / "model"), name, str(folder / name), compare=False
-            )
+            conversion.convert(str(folder / "model"), name, str(folder / name))
         model = exports.make_model("pretraining")
         exports.save_model(model, "pretraining", folder / "pretrained")
         conversion.convert(
             str(folder / "pretrained"),
             "model_garden",
             str(folder / "model_garden"),
-            compare=False,
         )
         shutil.copytree(exported("classification").path, folder / "export")
 

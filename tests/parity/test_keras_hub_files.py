@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from checkpoint_folders import write
+from parity import keras_hub_outputs, outputs
 
-from bert_tf.checkpoint import parity
 from bert_tf.contrib.formats.keras_hub import preset
 from tfrecords.text import tokenizer as our_tokenizer
 
@@ -57,9 +57,11 @@ def test_every_head_is_loaded_and_saved_by_keras_hub(
     kept = {n for n in given.tensors if not n.startswith("next_sentence")}
     assert kept <= set(found.tensors)
 
-    inputs = parity.batch(given.config, task)
-    ours = parity.outputs(preset.read(folder), inputs)
-    each = parity.differences(ours, preset.reference_outputs(folder, inputs))
+    inputs = outputs.batch(given.config, task)
+    ours = outputs.outputs(preset.read(folder), inputs)
+    each = outputs.differences(
+        ours, keras_hub_outputs.of_preset(folder, inputs)
+    )
     # KerasHub's masked-LM head has another GELU and epsilon.
     by_design = {"masked_lm_logits"} & set(each)
     assert set(ours) - set(each) <= {"next_sentence_logits"}

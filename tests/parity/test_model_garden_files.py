@@ -4,8 +4,8 @@ import shutil
 
 import numpy as np
 import pytest
+from parity import model_garden_outputs, outputs
 
-from bert_tf.checkpoint import parity
 from bert_tf.contrib.formats.model_garden import tf2_checkpoint
 from tfrecords.io import atomic_files
 
@@ -115,10 +115,10 @@ def test_every_form_can_be_restored_and_read(written, tmp_path, form):
     for name, tensor in found.tensors.items():
         np.testing.assert_array_equal(tensor, given.tensors[name], err_msg=name)
 
-    inputs = parity.batch(found.config, found.task)
-    ours = parity.outputs(found, inputs)
-    each = parity.differences(
-        ours, tf2_checkpoint.reference_outputs(str(theirs), inputs)
+    inputs = outputs.batch(found.config, found.task)
+    ours = outputs.outputs(found, inputs)
+    each = outputs.differences(
+        ours, model_garden_outputs.of_checkpoint(str(theirs), inputs)
     )
     assert set(each) == set(ours)
     assert np.max(list(each.values())) <= TOLERANCE

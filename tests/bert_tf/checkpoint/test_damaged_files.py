@@ -52,9 +52,7 @@ def originals(tmp_path_factory):
     model = exports.make_model("pretraining")
     exports.save_model(model, "pretraining", folder / "bert_tf", labels=[])
     for name in ("google", "model_garden", "hugging_face", "keras_hub"):
-        conversion.convert(
-            str(folder / "bert_tf"), name, str(folder / name), compare=False
-        )
+        conversion.convert(str(folder / "bert_tf"), name, str(folder / name))
     return folder
 
 

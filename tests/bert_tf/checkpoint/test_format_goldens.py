@@ -142,7 +142,7 @@ def _record(name, case, parent):
     with atomic_files.atomic_folder(str(source)) as aside:
         detection.format_module(OURS).write(_model(case), aside)
     try:
-        conversion.convert(str(source), name, str(target), compare=False)
+        conversion.convert(str(source), name, str(target))
     except ValueError as error:
         return {"refused": {"message": str(error).replace(f"{folder}/", "")}}
     parts = {"written": _files(target)}

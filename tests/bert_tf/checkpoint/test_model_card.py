@@ -321,7 +321,7 @@ def test_a_conversion_of_a_run_has_its_scores(tmp_path):
     for name, words in (("once", {}), ("erf", {"hidden_act": "gelu_erf"})):
         path = str(tmp_path / name)
         source = str(tmp_path / "run")
-        conversion.convert(source, "bert_tf", path, compare=False, **words)
+        conversion.convert(source, "bert_tf", path, **words)
         data = data_of((tmp_path / name / "README.md").read_text("utf-8"))
         # Of the other activation the scores are not known.
         assert (data.eval_results is None) == (name == "erf")
@@ -330,8 +330,8 @@ def test_a_conversion_of_a_run_has_its_scores(tmp_path):
 def test_only_our_own_card_is_replaced(tmp_path, make_checkpoint):
     source = write(make_checkpoint("regression"), tmp_path / "source")
     target = tmp_path / "target"
-    conversion.convert(source, "google", str(target), compare=False)
-    again = dict(compare=False, overwrite=True)
+    conversion.convert(source, "google", str(target))
+    again = dict(overwrite=True)
     conversion.convert(source, "hugging_face", str(target), **again)
     assert "format hugging_face" in (target / "README.md").read_text("utf-8")
     (target / "README.md").write_text("My notes.")
@@ -369,7 +369,7 @@ def test_a_converted_folder_with_a_step_may_have_its_card_edited(
     given = dataclasses.replace(make_checkpoint("regression"), step=3)
     source = write(given, tmp_path / "source")
     target = tmp_path / "target"
-    conversion.convert(source, "bert_tf", str(target), compare=False)
+    conversion.convert(source, "bert_tf", str(target))
     assert (target / "state.json").is_file()
     (target / "README.md").write_text("Mine.")
     assert model_folders.read(str(target)).step == 3

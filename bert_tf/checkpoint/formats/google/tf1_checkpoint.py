@@ -18,7 +18,6 @@ from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.checkpoint.formats import renaming, vocabularies
 from bert_tf.checkpoint.formats.google import tf_files
 
-PEER = "google-research/bert, which needs TensorFlow 1 and cannot run here"
 WRITES = tf_files.WRITES
 _STEP = "global_step"
 # optimization.py: AdamWeightDecayOptimizer.apply_gradients.
@@ -210,8 +209,3 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         tensors = tensor_files.merged(tensors, step)
     write_tensors(tensors, folder)
     tf_files.write_text(checkpoint, folder)
-
-
-def reference_outputs(path: str, batch: dict) -> None:
-    """Returns None: the original runs only on TensorFlow 1."""
-    del path, batch

@@ -22,7 +22,6 @@ from bert_tf.checkpoint.formats.hugging_face import (
 from tfrecords.options import some
 from tfrecords.text import vocab
 
-PEER = "transformers (pip install transformers torch)"
 WRITES = (
     config_json.CONFIG,
     weight_files.SAFETENSORS,
@@ -404,19 +403,4 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             "max_seq_length", checkpoint.config.max_position_embeddings
         ),
         folder,
-    )
-
-
-def reference_outputs(
-    path: str, batch: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of transformers, or None if it is not installed."""
-    from bert_tf.checkpoint.formats.hugging_face import peer
-
-    checkpoint, folder = read(path), sentence_transformers.read(path).folder
-    parts = _complete_parts(checkpoint)
-    architecture = config_json.architecture_for(checkpoint.task, parts)
-    add_pooling_layer = renaming.POOLER in parts
-    return peer.outputs(
-        folder, architecture, checkpoint.task, add_pooling_layer, batch
     )

@@ -8,7 +8,6 @@ Data that a preset cannot hold (the next-sentence head, Adam's slots, the step,
 class names) is written to the sidecar.
 """
 
-import importlib.util
 import os
 
 import numpy as np
@@ -18,7 +17,6 @@ from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.formats import renaming, sidecar, vocabularies
 from bert_tf.contrib.formats.keras_hub import preset_json, weight_files
 
-PEER = "keras_hub (pip install keras-hub)"
 WRITES = (*preset_json.WRITES, *weight_files.WRITES, *sidecar.WRITES)
 
 # saving_lib.py: optimizer state of a compiled task, which is not read.
@@ -57,11 +55,6 @@ _SUFFIXES = {
     "bias": "/vars/1",
     "gamma": "/vars/0",
     "beta": "/vars/1",
-}
-_INPUTS = {
-    "token_ids": "input_word_ids",
-    "segment_ids": "input_type_ids",
-    "padding_mask": "input_mask",
 }
 
 
@@ -236,39 +229,3 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         tensor_files.merged(extra, checkpoint.slots),
         {n: x for n, x in settings.items() if x},
     )
-
-
-def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of keras_hub, or None if it is not installed.
-
-    They are those of the backbone, and of the head if it is a supported one.
-    """
-    if importlib.util.find_spec("keras_hub") is None:
-        return None
-    import keras
-    import keras_hub
-    import scipy.special
-
-    inputs = {theirs: batch[ours] for theirs, ours in _INPUTS.items()}
-    backbone = keras_hub.models.Backbone.from_preset(path)
-    layers = {
-        f"encoder_outputs_{i}": layer.output
-        for i, layer in enumerate(backbone.transformer_layers)
-    }
-    model = keras.Model(backbone.inputs, layers | backbone.output)
-    outputs = dict(model(inputs))
-    head = preset_json.head(path)
-    if head is not None:
-        task = getattr(keras_hub.models, head).from_preset(
-            path, preprocessor=None
-        )
-        if head == preset_json.MASKED_LM:
-            positions = {"mask_positions": batch["masked_lm_positions"]}
-            outputs["masked_lm_logits"] = task(inputs | positions)
-        elif task.num_classes == 1:
-            outputs["predictions"] = task(inputs)[:, 0]
-        else:
-            outputs["logits"] = task(inputs)
-        if preset_json.ends_in_sigmoid(path):
-            outputs["logits"] = scipy.special.logit(outputs["logits"])
-    return {name: np.asarray(value) for name, value in outputs.items()}

@@ -9,7 +9,6 @@ The next-sentence head of BertPretrainerV2 has its own pooler, which is the one
 that was trained; the encoder's pooler is then unused.
 """
 
-import importlib.util
 import os
 import re
 
@@ -22,7 +21,6 @@ from bert_tf.checkpoint.formats import renaming, vocabularies
 from bert_tf.checkpoint.formats.google import tf_files
 from bert_tf.contrib.formats.model_garden import object_graph, tf2_files
 
-PEER = "tf-models-official (pip install tf-models-official)"
 WRITES = tf_files.WRITES
 
 _BOOKKEEPING = re.compile("(save_counter|global_step)/")
@@ -236,12 +234,3 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         roots["global_step"] = tf.Variable(checkpoint.step, dtype=tf.int64)
     tf2_files.write(roots, folder)
     tf_files.write_text(checkpoint, folder)
-
-
-def reference_outputs(path: str, batch: dict) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of tf-models-official, or None if not installed."""
-    if importlib.util.find_spec("official") is None:
-        return None
-    from bert_tf.contrib.formats.model_garden import peer
-
-    return peer.outputs(tf_files.find(path, "TF2"), read(path).config, batch)

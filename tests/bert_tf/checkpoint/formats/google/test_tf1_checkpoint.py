@@ -5,8 +5,8 @@ import pytest
 import reference_bert
 import tensorflow as tf
 from checkpoint_folders import write
+from parity import outputs
 
-from bert_tf.checkpoint import parity
 from bert_tf.checkpoint.formats.google import tf1_checkpoint, tf_files
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n<S>\nder\nthe\n##s\n"
@@ -98,8 +98,8 @@ def oracle_names(tensors):
 
 def assert_agrees_with_the_oracle(path):
     found = tf1_checkpoint.read(path)
-    inputs = parity.batch(found.config, found.task)
-    ours = parity.outputs(found, inputs)
+    inputs = outputs.batch(found.config, found.task)
+    ours = outputs.outputs(found, inputs)
     tensors = {
         name: tensor.numpy().astype(np.float64)
         for name, tensor in tf1_checkpoint.read_tensors(

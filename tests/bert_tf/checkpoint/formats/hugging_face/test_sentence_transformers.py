@@ -132,7 +132,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
             again.sentence_embedding.tensors(), embedding.tensors()
         )
     # Replaced as a whole: no file of it is unknown.
-    words = {"compare": False, "overwrite": True}
+    words = {"overwrite": True}
     conversion.convert(ours, "hugging_face", theirs, **words)
     report = conversion.convert(
         ours, "google", str(tmp_path / "google"), **words

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tokenizer_cases
 from checkpoint_folders import assert_same_bits, write
+from parity import outputs, transformers_outputs
 
-from bert_tf.checkpoint import parity
 from bert_tf.checkpoint.formats.hugging_face import pretrained
 from bert_tf.model import models
 from tfrecords.text import tokenizer as our_tokenizer
@@ -61,12 +61,12 @@ def load(folder, **settings):
 def assert_same_outputs(folder, wanted):
     """Checks that every output of our model equals that of transformers."""
     found = pretrained.read(folder)
-    batch = parity.batch(found.config, found.task)
-    ours = parity.outputs(found, batch)
-    theirs = pretrained.reference_outputs(folder, batch)
+    batch = outputs.batch(found.config, found.task)
+    ours = outputs.outputs(found, batch)
+    theirs = transformers_outputs.of_folder(folder, batch)
     assert set(theirs) == set(ours)
     assert set(wanted) <= set(theirs)
-    for name, difference in parity.differences(ours, theirs).items():
+    for name, difference in outputs.differences(ours, theirs).items():
         assert difference < TOLERANCE, name
 
 
@@ -201,10 +201,10 @@ def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
         "spans": "start_logits",
     }
     found = pretrained.read(folder)
-    batch = parity.batch(found.config, task)
-    theirs = pretrained.reference_outputs(folder, batch)
+    batch = outputs.batch(found.config, task)
+    theirs = transformers_outputs.of_folder(folder, batch)
     assert head.get(task, "logits") in theirs
-    differences = parity.differences(parity.outputs(found, batch), theirs)
+    differences = outputs.differences(outputs.outputs(found, batch), theirs)
     assert max(differences.values()) < TOLERANCE
 
 

@@ -7,6 +7,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from bert_tf.checkpoint.formats import renaming
+from bert_tf.checkpoint.formats.hugging_face import (
+    config_json,
+    pretrained,
+    sentence_transformers,
+)
 from tfrecords.options import some
 
 _INPUTS = {
@@ -74,37 +80,16 @@ def _heads(
     return heads
 
 
-def outputs(
+def _outputs(
     folder: str,
     architecture: str,
     task: str,
     add_pooling_layer: bool,
     batch: Mapping[str, np.ndarray],
-) -> dict[str, np.ndarray] | None:
-    """Returns the outputs of transformers in float32, without dropout.
+) -> dict[str, np.ndarray]:
+    """Returns the outputs of transformers in float32, without dropout."""
+    import torch
 
-    Args:
-      folder: contains config.json and weights.
-      architecture: class of transformers.
-      task: a key of `models.TASK_MODELS`.
-      add_pooling_layer: whether the folder has a pooler.
-      batch: from `parity.batch`.
-
-    Returns:
-      The outputs that the class has, by the names of `parity.outputs`; None if
-      transformers or torch is not installed.
-
-    Raises:
-      ValueError: if transformers reports missing weights.
-      ImportError: if transformers or torch is installed, but broken.
-    """
-    try:
-        import torch
-        import transformers  # noqa: F401 (is it installed?)
-    except ModuleNotFoundError as error:
-        if error.name in ("torch", "transformers"):
-            return None
-        raise
     model = _load(folder, architecture, add_pooling_layer)
     inputs = {
         theirs: torch.from_numpy(batch[ours]).long()
@@ -122,3 +107,24 @@ def outputs(
     if encoded.pooler_output is not None:
         values["pooled_output"] = encoded.pooler_output.numpy()
     return values | _heads(architecture, task, results, batch)
+
+
+def of_folder(
+    path: str, batch: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Returns the outputs that the class of a folder has, by our names.
+
+    Args:
+      path: a Hugging Face folder.
+      batch: from `outputs.batch`.
+    """
+    checkpoint, folder = pretrained.read(path), sentence_transformers.read(path)
+    parts = pretrained._complete_parts(checkpoint)
+    architecture = config_json.architecture_for(checkpoint.task, parts)
+    return _outputs(
+        folder.folder,
+        architecture,
+        checkpoint.task,
+        renaming.POOLER in parts,
+        batch,
+    )

@@ -10,7 +10,12 @@ from official.modeling import tf_utils
 from official.nlp.modeling import layers, networks
 
 from bert_tf import config as bert_config
-from bert_tf.contrib.formats.model_garden import object_graph, tf2_files
+from bert_tf.checkpoint.formats.google import tf_files
+from bert_tf.contrib.formats.model_garden import (
+    object_graph,
+    tf2_checkpoint,
+    tf2_files,
+)
 
 
 def build_encoder(config: bert_config.BertConfig) -> networks.BertEncoder:
@@ -63,7 +68,7 @@ def outputs(
     Args:
       prefix: prefix of the checkpoint.
       config: config of the encoder.
-      batch: from `parity.batch`.
+      batch: from `outputs.batch`.
     """
     objects = tf2_files.read(prefix)
     number = object_graph.find_encoder(objects, prefix)
@@ -103,3 +108,9 @@ def outputs(
     if out is not None:
         values["next_sentence_logits"] = out(pooled)
     return {name: np.asarray(value) for name, value in values.items()}
+
+
+def of_checkpoint(path: str, batch) -> dict[str, np.ndarray]:
+    """Returns the outputs of tf-models-official, by our names."""
+    config = tf2_checkpoint.read(path).config
+    return outputs(tf_files.find(path, "TF2"), config, batch)
