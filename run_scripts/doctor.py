@@ -4,11 +4,11 @@ r"""Records, config, vocabulary, checkpoint -> diagnostics before a run.
       --bert_config_file=bert_config.json --vocab_file=vocab.txt \
       --init_checkpoint=uncased_L-12_H-768_A-12 --num_train_steps=100000
 
-Prints every problem with its fix, and an estimate of memory and time on this
-machine. Exit status: 1 if there are errors, else 0. Only --records is
-required; checks of inputs that are not given are skipped. Without --vocab_file
-or a config, those of --init_checkpoint are used. Large sets are sampled; --all
-reads them completely.
+Prints every problem with its fix, and an estimate of the memory on this
+machine or, with --num_replicas, on each of several devices. Exit status: 1 if
+there are errors, else 0. Only --records is required; checks of inputs that are
+not given are skipped. Without --vocab_file or a config, those of
+--init_checkpoint are used. Large sets are sampled; --all reads them completely.
 """
 
 from bert_tf.contrib.apps.doctor.config import DoctorConfig

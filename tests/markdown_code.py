@@ -47,8 +47,6 @@ SMALLER = {
     # directory here: a folder run_scripts in it would hide the package.
     r"--flagfile=run_scripts/": f"--flagfile={ROOT}/run_scripts/",
 }
-# The run that docs/guide/devices.md repeats.
-REPLAYED = "--output_dir=runs/interrupted"
 
 _BLOCK = re.compile(
     r"(?:<!-- (?P<note>[^>]*) -->\n+)?```(?P<language>sh|python)\n"
@@ -141,10 +139,8 @@ def _run_command(command: str) -> None:
         file.write(text)
         file.seek(0)
         with io.TextIOWrapper(file, "utf-8") as stdin:
-            # A few steps take less time than their graph, but round otherwise,
-            # which `tools.replay`, a process of graphs, would report.
-            is_eager = name.startswith("run_") and REPLAYED not in argv
-            tf.config.run_functions_eagerly(is_eager)
+            # A few steps take less time than their graph.
+            tf.config.run_functions_eagerly(name.startswith("run_"))
             try:
                 with mock.patch.object(sys, "stdin", stdin):
                     importlib.import_module(module).main(argv)

@@ -7,13 +7,10 @@ import importlib.util
 import io
 import os
 import sys
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
-from absl import logging
 
-from bert_tf.checkpoint import run_models
 from bert_tf.training import reporting
 from tfrecords.io import atomic_files, json_files, stored_folders
 
@@ -115,19 +112,6 @@ def read_flags(run_dir: str) -> Source:
     )
 
 
-def warn_of_versions(versions: Mapping[str, str]) -> None:
-    """Logs a warning for each version that differs from that of a run."""
-    for name, then in versions.items():
-        now = _version(name)
-        if now != then:
-            logging.warning(
-                "%s was %s in this run and is %s here: rounding may differ",
-                name,
-                then,
-                now,
-            )
-
-
 def _version(name: str) -> str:
     """Returns the installed version of "python" or of a package."""
     if name == "python":
@@ -172,13 +156,3 @@ def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:
             "output folder of a training run."
         ) from None
     return log
-
-
-def kept_steps(run_dir: str) -> list[int]:
-    """Returns the steps of a run's checkpoints, oldest first."""
-    return run_models.steps(os.path.join(run_dir, "checkpoints"))
-
-
-def checkpoint(run_dir: str, step: int) -> str:
-    """Returns the folder of a checkpoint."""
-    return os.path.join(run_dir, "checkpoints", run_models.name(step))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from bert_tf.checkpoint import run_models
 from bert_tf.workflows import estimates
-from experiments import recipes
+from experiments import recipes, step_time
 from experiments.ablations import tables
 from experiments.ablations.settings import Settings
 from experiments.ablations.tables import COLUMNS, Model, Row
@@ -141,7 +141,7 @@ def _pretraining(
         name,
         "run_pretraining",
         flags,
-        _START_SECONDS + steps * estimates.step_seconds(step, rate),
+        _START_SECONDS + steps * step_time.step_seconds(step, rate),
         needs=(f"records/{model.records}",),
     )
 
@@ -259,7 +259,7 @@ def _fine_tuning_seconds(
         max_seq_length=min(length, settings.max_seq_length),
     )
     steps = rows / settings.fine_tuning_batch_size
-    return _START_SECONDS + steps * estimates.step_seconds(step, rate)
+    return _START_SECONDS + steps * step_time.step_seconds(step, rate)
 
 
 def tasks_of(row: Row, tasks: Iterable[EvaluationTask]) -> list[EvaluationTask]:

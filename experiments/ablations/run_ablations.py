@@ -24,8 +24,7 @@ import os
 from absl import flags, logging
 
 from bert_tf.training import run_folder
-from bert_tf.workflows import estimates
-from experiments import commands, evaluation_tasks, recipes, reports
+from experiments import commands, evaluation_tasks, recipes, reports, step_time
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import figure, report, results, tables
 from experiments.ablations import jobs as ablation_jobs
@@ -93,7 +92,7 @@ def main(argv: list[str]) -> None:
     configs = {settings.config_file(m): settings.config_of(m) for m in models}
     recipes.check_configs(configs)
     # Each process has its share of the cores.
-    rate = estimates.measure_rate(settings.precision) / settings.num_processes
+    rate = step_time.measure_rate(settings.precision) / settings.num_processes
     jobs = ablation_jobs.make(rows, tasks, settings, rate)
     progress = commands.Progress(jobs, settings)
     if settings.dry_run:

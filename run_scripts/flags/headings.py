@@ -88,14 +88,14 @@ HEADINGS = {
         *("calibration_file", "report", "report_file"),
     ),
     "Checks": (
-        *("doctor", "all", "compare", "allow_nan_weights"),
+        *("doctor", "all", "allow_nan_weights"),
         "accept_tokenizer_differences",
     ),
     "Devices and machines": (
         *("precision", "jit_compile", "steps_per_loop", "remat"),
         *("use_one_hot_embeddings", "distribution_strategy", "tpu"),
         *("worker_timeout", "virtual_devices", "input_mode"),
-        *("preemption_file", "preemption_server", "accelerator"),
+        *("preemption_file", "preemption_server", "num_replicas"),
         *("runner", "num_processes", "spark_master", "spark_conf"),
         *("host", "port", "allowed_hosts"),
     ),

@@ -1,6 +1,6 @@
 """FLOPs of a forward pass, and its batch.
 
-Those of training are compared in workflows/test_estimates.py.
+Those of training are compared in experiments/test_step_time.py.
 """
 
 import numpy as np

@@ -66,7 +66,7 @@ class Case(NamedTuple):
     """A command that should be answered with one line.
 
     Attributes:
-      script: module in run_scripts; or its full name, such as tools.replay.
+      script: module in run_scripts; or its full name.
       flags: appended to `COMMANDS[script]`, as typed in a shell.
       message: part of the line that is printed.
       files: path -> content, written first; a function instead changes the

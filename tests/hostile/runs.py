@@ -285,26 +285,10 @@ CASES = [
         left=_OUT,
         code=0,
     ),
-    # Workers; replays.
+    # Workers.
     Case(
         "run_pretraining",
         "--distribution_strategy=multi_worker",
         "needs the environment variable TF_CONFIG",
-    ),
-    Case("tools.replay", "--run_dir=records", "records has no run.flags"),
-    Case(
-        "tools.replay",
-        "--run_dir=run",
-        "no log of steps",
-        {"run/run.flags": b"# run_scripts.run_pretraining\n"},
-    ),
-    Case(
-        "tools.replay",
-        "--run_dir=run",
-        "steps.jsonl:1: the content is [1]; it should be an object",
-        {
-            "run/run.flags": b"# run_scripts.run_pretraining\n",
-            "run/logs/train/steps.jsonl": b"[1]\n",
-        },
     ),
 ]

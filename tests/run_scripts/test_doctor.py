@@ -15,7 +15,7 @@ import pytest
 from bert_tf import config
 from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.contrib.apps.doctor import diagnose
-from bert_tf.workflows import estimates, record_checks
+from bert_tf.workflows import record_checks
 from run_scripts import doctor, make_glue_records
 from tfrecords.inspection import samples
 from tfrecords.io import json_files, records
@@ -38,9 +38,8 @@ def model(**changes):
 
 
 @pytest.fixture
-def examine(capsys, monkeypatch):
+def examine(capsys):
     """Flags -> exit status and printed lines."""
-    monkeypatch.setattr(estimates, "measure_rate", lambda *_: 1e11)
 
     def run(*words):
         status = 0
@@ -99,29 +98,25 @@ def test_a_valid_run_passes_with_an_estimate(tmp_path, examine):
     assert "error" not in text.replace("0 errors, 0 warnings", "")
     assert "800 records, shards: 2; 800 examples checked" in lines
     assert lines[-1] == "0 errors, 0 warnings"
-    one, two, three = (n for n in lines if n.startswith("estimate: "))
+    one, two = (n for n in lines if n.startswith("estimate: "))
     assert "million weights; memory 0." in one
     assert re.search(r"; (free )?memory of .* [0-9.]+ GB$", one), one
-    assert "per step of 32 rows of 32 tokens in float32" in two
-    assert "at 0.10 TFLOP/s" in two and "25 steps per epoch" in two
-    assert "--num_train_steps=1000 is 40.00 epochs" in three
+    assert two == (
+        "estimate: 25 steps per epoch; --num_train_steps=1000 is 40.00 epochs"
+    )
     assert "not checked without --init_checkpoint: weights" in lines
 
 
-def test_an_accelerator_replaces_the_estimate_for_this_machine(
-    tmp_path, examine, monkeypatch
-):
-    monkeypatch.setattr(estimates, "measure_rate", None)  # Not called.
+def test_the_memory_of_a_replica_is_that_of_its_share(tmp_path, examine):
     words = plant(tmp_path)
-    status, lines = examine(*words, "--accelerator=v5e-8")
+    status, lines = examine(*words, "--num_replicas=8")
     assert status == 0, lines
-    text = "\n".join(lines)
-    assert "estimate: " not in text
-    assert "replicas: 8, each with 4 of 32 rows of 32 tokens" in text
-    assert "--num_train_steps=1000 is 40.00 epochs; " in text
-    assert "40 % of the published rate is assumed" in text
-    answer = examine(*words, "--accelerator=v5e-8", "--train_batch_size=30")
-    assert "is not a multiple of 8" in the_error(answer, "accelerator")
+    one, two = (n for n in lines if n.startswith("estimate: "))
+    assert "of each of 8 replicas, with 4 of 32 rows of 32 tokens" in one
+    assert "TensorFlow" not in one and "free" not in one
+    assert "--num_train_steps=1000 is 40.00 epochs" in two
+    answer = examine(*words, "--num_replicas=8", "--train_batch_size=30")
+    assert "is not a multiple of 8" in the_error(answer, "replicas")
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,7 @@
 import dataclasses
 import importlib.metadata
 import json
-import sys
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from absl import flags
@@ -91,21 +89,6 @@ def test_flags_without_a_valid_script_are_rejected(tmp_path, line):
         run_history.read_flags(str(tmp_path))
 
 
-def test_other_versions_are_logged_as_warnings(caplog):
-    with caplog.at_level("WARNING", logger="absl"):
-        run_history.warn_of_versions(
-            {
-                "python": sys.version.split()[0],
-                "numpy": "0.1",
-                "no-such-library": "2.0",
-            }
-        )
-    assert [text.split(":")[0] for text in caplog.messages] == [
-        f"numpy was 0.1 in this run and is {np.__version__} here",
-        "no-such-library was 2.0 in this run and is not installed here",
-    ]
-
-
 def test_read_log_returns_values_by_step(tmp_path):
     with pytest.raises(ValueError, match="has no log of steps"):
         run_history.read_log(str(tmp_path))
@@ -120,13 +103,3 @@ def test_read_log_returns_values_by_step(tmp_path):
     path.write_text(lines[0] + "[1]\n")
     with pytest.raises(ValueError, match=r"steps.jsonl:2: the content is \[1"):
         run_history.read_log(str(tmp_path))
-
-
-def test_kept_steps_omit_damaged_and_unfinished_checkpoints(tmp_path):
-    assert run_history.kept_steps(str(tmp_path)) == []
-    for name in ("step-00000010", "step-00000009", "damaged-step-00000011"):
-        (tmp_path / "checkpoints" / name).mkdir(parents=True)
-    (tmp_path / "checkpoints" / ".step-00000012.0123.tmp").mkdir()
-    assert run_history.kept_steps(str(tmp_path)) == [9, 10]
-    path = run_history.checkpoint(str(tmp_path), 9)
-    assert path.endswith("checkpoints/step-00000009")

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from bert_tf.contrib.apps.doctor import accelerators
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.options import REQUIRED, option
@@ -39,14 +38,13 @@ class DoctorConfig(TrainingConfig, ModelSource):
     )
     num_train_steps: int | None = option(
         None,
-        "Optimizer steps of the planned run, to estimate its time and epochs.",
+        "Optimizer steps of the planned run, to print its epochs.",
         at_least=1,
     )
-    accelerator: str | None = option(
-        None,
-        "Where the run is planned: whether a step fits is calculated from the "
-        "published memory, instead of estimated for this machine. Its time is "
-        "one division by an assumed part of the published rate. GPUs are the "
-        "SXM models, where there are several.",
-        choices=accelerators.NAMES,
+    num_replicas: int = option(
+        1,
+        "Devices of the planned run, such as the cores of a TPU: with several, "
+        "the memory is that of one of them, with its share of the batch, and "
+        "is not compared with that of this machine.",
+        at_least=1,
     )

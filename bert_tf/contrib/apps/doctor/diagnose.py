@@ -1,17 +1,15 @@
-"""DoctorConfig -> diagnostics of a planned run, memory and time estimates."""
+"""DoctorConfig -> diagnostics of a planned run, an estimate of its memory."""
 
 import dataclasses
 import hashlib
-import math
 
 from bert_tf.checkpoint import contents
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
-from bert_tf.contrib.apps.doctor import arithmetic
 from bert_tf.contrib.apps.doctor.config import DoctorConfig
 from bert_tf.workflows import estimates, initial_model, record_checks
-from tfrecords.inspection import sample_statistics, samples, shard_checks
+from tfrecords.inspection import samples, shard_checks
 from tfrecords.inspection.diagnostics import (
     ERROR,
     NOTE,
@@ -25,8 +23,6 @@ from tfrecords.text import vocab
 
 # Bytes of shards to compare with the manifest; takes about a second.
 _DIGEST_BYTES = 256 << 20
-# Computed positions per token with bucket lengths, see docs/results.md.
-_POSITIONS_PER_TOKEN = 1.2
 _GB = 1e9
 _MAX_NAMES = 3  # Weights named in a message.
 
@@ -78,7 +74,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
             f"{statistics.num_examples:,} examples checked",
         )
         if bert_config:
-            costs = _costs(config, bert_config, records, statistics)
+            costs = _costs(config, bert_config, records)
             diagnostics += costs[0]
             lines += costs[1]
     name, _ = attempt("records", samples.schema_name, records)
@@ -136,7 +132,7 @@ def _not_checked(
         lines.append("not checked without --vocab_file: [UNK], case")
     if not bert_config:
         lines.append(
-            "not checked without --bert_config_file: model sizes, memory, time"
+            "not checked without --bert_config_file: model sizes, memory"
         )
     if not config.init_checkpoint:
         lines.append("not checked without --init_checkpoint: weights")
@@ -147,67 +143,45 @@ def _costs(
     config: DoctorConfig,
     bert_config: BertConfig,
     records: records_lib.Records,
-    statistics: sample_statistics.SampleStatistics,
 ) -> tuple[list[Diagnostic], list[str]]:
-    """Returns diagnostics and lines on memory and time of the run.
-
-    They are for this machine, or for the accelerator that the config names.
-    """
+    """Returns diagnostics and lines on the memory and epochs of the run."""
     step = record_checks.step_of(config, bert_config, records)
-    # Each choice of an example is a separate row.
-    num_rows = len(records) * step.batch_size / config.train_batch_size
-    if config.accelerator:
-        return arithmetic.calculate(
-            config.accelerator, config, step, num_rows, config.num_train_steps
+    num_steps = len(records) / config.train_batch_size
+    epochs = f"{num_steps:,.0f} steps per epoch"
+    if config.num_train_steps:
+        epochs += (
+            f"; --num_train_steps={config.num_train_steps} is "
+            f"{config.num_train_steps / num_steps:.2f} epochs"
         )
-    mean_tokens = statistics.num_tokens / statistics.num_examples
-    lines = _estimate(step, num_rows, mean_tokens, config.num_train_steps)
-    return record_checks.check_memory(step), lines
-
-
-def _estimate(
-    step: estimates.Step,
-    num_rows: float,
-    mean_tokens: float,
-    num_train_steps: int | None,
-) -> list[str]:
-    """Returns lines with estimates of memory and time.
-
-    Args:
-      step: batch and model of a step.
-      num_rows: rows per epoch.
-      mean_tokens: mean tokens per example; with bucket lengths, fine-tuning
-        computes only few more positions.
-      num_train_steps: steps of the run, if known.
-    """
     parts = estimates.memory(step)
-    available = estimates.read_memory()
+    if config.num_replicas > 1:
+        share = config.num_replicas * config.gradient_accumulation_steps
+        if config.train_batch_size % share:
+            text = (
+                f"--train_batch_size={config.train_batch_size} is not a "
+                f"multiple of {share}: --num_replicas={config.num_replicas} x "
+                "--gradient_accumulation_steps="
+                f"{config.gradient_accumulation_steps}. Choose a multiple."
+            )
+            return [Diagnostic(ERROR, "replicas", text)], []
+        rows = step.batch_size // config.num_replicas
+        parts = estimates.memory(dataclasses.replace(step, batch_size=rows))
+        del parts["TensorFlow"]  # It is on the host.
     words = ", ".join(f"{n} {x / _GB:.1f}" for n, x in parts.items())
-    if step.task != "pretraining":
-        length = _POSITIONS_PER_TOKEN * mean_tokens
-        length = math.ceil(min(step.max_seq_length, length))
-        step = dataclasses.replace(step, max_seq_length=length)
-    rate = estimates.measure_rate(step.precision)
-    seconds = estimates.step_seconds(step, rate)
-    steps = num_rows / step.batch_size
-    lines = [
-        f"estimate: {estimates.num_weights(step) / 1e6:.1f} million weights; "
-        f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
-        + f"; free {available.name} {available.free / _GB:.1f} GB"
-        * bool(available.total),
-        f"estimate: {estimates.duration(seconds)} per step of "
-        f"{step.batch_size} rows of {step.max_seq_length} tokens in "
-        f"{step.precision}, at {rate / 1e12:.2f} TFLOP/s measured for matrix "
-        "products; "
-        f"{steps:,.0f} steps per epoch, {estimates.duration(steps * seconds)}",
-    ]
-    if num_train_steps:
-        lines.append(
-            f"estimate: --num_train_steps={num_train_steps} is "
-            f"{num_train_steps / steps:.2f} epochs, "
-            f"{estimates.duration(num_train_steps * seconds)}"
+    memory = f"memory {sum(parts.values()) / _GB:.1f} GB ({words})"
+    if config.num_replicas > 1:
+        text = (
+            f"{memory} of each of {config.num_replicas} replicas, with {rows} "
+            f"of {step.batch_size} rows of {step.max_seq_length} tokens, "
+            "without what its runtime reserves"
         )
-    return lines
+        return [], [f"estimate: {text}", f"estimate: {epochs}"]
+    available = estimates.read_memory()
+    if available.total:
+        memory += f"; free {available.name} {available.free / _GB:.1f} GB"
+    millions = estimates.num_weights(step) / 1e6
+    lines = [f"estimate: {millions:.1f} million weights; {memory}"]
+    return record_checks.check_memory(step), [*lines, f"estimate: {epochs}"]
 
 
 def check_checkpoint(
