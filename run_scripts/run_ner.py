@@ -31,7 +31,7 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.ner import Ner
     from bert_tf.workflows import fine_tuning
-    from bert_tf.workflows.features import ner_features
+    from experiments.feature_based import ner_features
 
     data = common_flags.config(NerData, FLAGS)
     config = common_flags.config(NerConfig, FLAGS)

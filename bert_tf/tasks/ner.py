@@ -15,9 +15,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.model import feature_tagger, models
+from bert_tf.model import models
 from bert_tf.tasks import losses, ner_scores
 from bert_tf.tasks.task import FineTuningTask, Target
+from experiments.feature_based import feature_tagger
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted

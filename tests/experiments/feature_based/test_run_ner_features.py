@@ -10,9 +10,9 @@ import planted_ner as planted
 import pytest
 
 from bert_tf.checkpoint import model_folders
-from bert_tf.model import feature_tagger, models
+from bert_tf.model import models
 from bert_tf.training import run_folder
-from bert_tf.workflows.features import ner_features
+from experiments.feature_based import feature_tagger, ner_features
 from run_scripts import run_ner
 from tfrecords.io import atomic_files, json_files
 

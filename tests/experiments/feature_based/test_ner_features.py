@@ -14,8 +14,7 @@ from bert_tf.tasks import ner
 from bert_tf.training import strategies
 from bert_tf.workflows import fine_tuning
 from bert_tf.workflows.configs import NerConfig
-from bert_tf.workflows.features import ner_features
-from tfrecords.reading import word_features
+from experiments.feature_based import ner_features, word_features
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 

@@ -24,14 +24,14 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import encoder as encoder_lib
-from bert_tf.model import feature_tagger, layer_outputs
+from bert_tf.model import layer_outputs
 from bert_tf.tasks.ner import NerFeatures
 from bert_tf.tasks.task import Scores
 from bert_tf.training import loop, run_folder, strategies
 from bert_tf.workflows import fine_tuning, initial_model
 from bert_tf.workflows.configs import NerConfig
+from experiments.feature_based import feature_tagger, word_features
 from tfrecords.io import atomic_files, json_files, part_files
-from tfrecords.reading import word_features
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import word_windows
 from tfrecords.text.tokenizer import BertTokenizer
