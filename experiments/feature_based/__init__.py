@@ -1,1 +1,1 @@
-"""Hidden states of a frozen encoder -> taggers of words: table 7 of the paper."""
+"""Hidden states of a frozen encoder -> taggers of words (table 7)."""
