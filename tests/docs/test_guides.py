@@ -123,7 +123,7 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
     for name in re.findall(r"`(\w+\.flags)`", text):
         if name != "run.flags":
             assert name in RECIPES, name
-    names = r"\b((?:benchmarks|tools|run_scripts|experiments)(?:\.[a-z]\w*)+)"
+    names = r"\b((?:benchmarks|tools|run_scripts)(?:\.[a-z]\w*)+)"
     for name in re.findall(names, text):
         path = ROOT / name.replace(".", "/")
         assert path.is_dir() or path.with_suffix(".py").exists(), name
