@@ -70,9 +70,10 @@ _OF_KERAS_FILES = {
     if name != "EncoderOutputs"
 } | {
     "BertSentenceEncoder": ("model.sentence_encoder", "BertSentenceEncoder"),
-    "FeatureTagger": ("model.feature_tagger", "FeatureTagger"),
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }
+# The same of classes that are not in this package -> their module.
+_OF_EXPERIMENTS = {"FeatureTagger": "experiments.feature_based.feature_tagger"}
 
 
 class _OnDemand:
@@ -92,9 +93,26 @@ class _OnDemand:
         return getattr(module, self.name).from_config(config)
 
 
+class _OfExperiments:
+    """A class that Keras finds by name, unless its module was imported."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def from_config(self, config: dict):
+        """Raises ValueError, which names the module."""
+        raise ValueError(
+            f"The file has a {self.name}, which is not part of bert_tf. In a "
+            f"clone of its repository import {_OF_EXPERIMENTS[self.name]}, "
+            "then load the file."
+        )
+
+
 def _register(keras) -> None:
     """Adds the classes to those that Keras knows, unless they are there."""
     known = keras.saving.get_custom_objects()
+    for name in _OF_EXPERIMENTS:
+        known.setdefault(f"bert_tf>{name}", _OfExperiments(name))
     for name, (module, attribute) in _OF_KERAS_FILES.items():
         known.setdefault(f"bert_tf>{name}", _OnDemand(module, attribute))
 

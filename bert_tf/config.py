@@ -113,6 +113,11 @@ _KINDS = {
     "norm_first": bool,
     "classifier_pooling": str,
 }
+# Models that only a command of experiments/ trains and evaluates, by their task
+# in model.json -> the command.
+EXPERIMENTS = {
+    "feature_tagging": "experiments.feature_based.run_ner_features",
+}
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 1_333  # `heads.DROPOUT_ID` is above 3 for each layer.
 _MAX_WEIGHTS = 10**12

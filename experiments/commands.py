@@ -34,7 +34,7 @@ class Job(NamedTuple):
 
     Attributes:
       name: name of the job, and of its folder in the output folder.
-      script: a module of run_scripts.
+      script: a module of run_scripts, or the full name of another.
       flags: flag name -> value.
       seconds: estimated time.
       needs: names of the jobs whose output it reads.
@@ -45,6 +45,12 @@ class Job(NamedTuple):
     flags: dict
     seconds: float
     needs: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Full name of the module."""
+        script = self.script
+        return script if "." in script else f"run_scripts.{script}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -172,7 +178,7 @@ def print_plan(progress: Progress) -> None:
         seconds = taken or job.seconds * progress.factor(job.script)
         words = "took" if taken else "about"
         print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
-        command = ["python", "-m", f"run_scripts.{job.script}"]
+        command = ["python", "-m", job.module]
         print(shlex.join([*command, *arguments_of(job)]))
     counts = collections.Counter(job.script for job in progress.jobs)
     parts = ", ".join(f"{n} {script}" for script, n in counts.items())
@@ -213,7 +219,7 @@ class _Process:
         if os.path.exists(self.attempts):
             self.earlier = json_files.read(self.attempts)["seconds"]
         os.makedirs(os.path.dirname(self.log), exist_ok=True)
-        command = [sys.executable, "-m", f"run_scripts.{job.script}"]
+        command = [sys.executable, "-m", job.module]
         self.begin = time.monotonic()
         with open(self.log, "ab") as file, _on_cores(cores):
             self.process = subprocess.Popen(

@@ -39,7 +39,7 @@ class EvaluationTask:
     Attributes:
       name: column of the report.
       kind: "glue", "squad", "ner" or "ner_features".
-      script: module of run_scripts that fine-tunes on it.
+      script: command that fine-tunes on it, see `Job`.
       flags: flags of the script that name the task and its files.
       num_train: number of training rows, or windows.
       num_dev: number of dev rows, or windows.
@@ -222,15 +222,19 @@ def ner(
         EvaluationTask(
             name=title,
             kind=kind,
-            script="run_ner",
+            script=script,
             flags={"train_file": train_file, "dev_file": dev_file},
             num_train=windows["train"],
             num_dev=windows["dev"],
             num_tokens=max_seq_length,
         )
-        for title, kind in (
-            ("NER", "ner"),
-            ("NER, feature-based", "ner_features"),
+        for title, kind, script in (
+            ("NER", "ner", "run_ner"),
+            (
+                "NER, feature-based",
+                "ner_features",
+                "experiments.feature_based.run_ner_features",
+            ),
         )
     ]
 

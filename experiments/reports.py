@@ -26,7 +26,7 @@ def after_runs(
     """
     recipes.write_configs(configs)
     for job in commands.run(progress):
-        if job.script.startswith("run_"):
+        if ".run_" in job.module:
             yield
     yield
 

@@ -8,24 +8,13 @@ Makes the records first, keeps the best model on dev in `best/`, and writes
 `eval_results.json` with entity and token F1 and, in `predictions/`, dev.txt and
 test.txt: the columns of the input file and the predicted tag, for conlleval.
 Tags that are no entities, such as parts of speech, are scored by accuracy.
-
-With --feature_layers the encoder is frozen and a BiLSTM is trained on its
-hidden states, once for each choice of layers; `all` selects the six rows of
-table 7 of the paper:
-
-    python -m run_scripts.run_ner \
-      --data_dir=conll2003 --init_checkpoint=models/base \
-      --feature_layers=concat_last_four,last \
-      --do_train --do_eval --do_predict --output_dir=runs/ner-features
 """
 
-import os
-
-from bert_tf.workflows.configs import NerConfig
+from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = common_flags.flags_of(NerData, NerConfig)
+FLAGS = common_flags.flags_of(NerData, FineTuningConfig, train_batch_size=16)
 
 
 def main(argv: list[str]) -> None:
@@ -33,14 +22,10 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     from bert_tf.tasks.ner import Ner
     from bert_tf.workflows import fine_tuning
-    from bert_tf.workflows.features import ner_features
 
-    data = common_flags.config(NerData, FLAGS)
-    config = common_flags.config(NerConfig, FLAGS)
-    if config.feature_layers is not None:
-        for choice in ner_features.fine_tune(data, config, "run_ner"):
-            common_flags.write_report(os.path.join(config.output_dir, choice))
-    elif fine_tuning.fine_tune(Ner(data), config, "run_ner"):
+    task = Ner(common_flags.config(NerData, FLAGS))
+    config = common_flags.config(FineTuningConfig, FLAGS)
+    if fine_tuning.fine_tune(task, config, "run_ner"):
         common_flags.write_report(config.output_dir)
 
 

@@ -18,7 +18,7 @@ TASKS = [
     EvaluationTask(
         "NER, feature-based",
         "ner_features",
-        "run_ner",
+        "experiments.feature_based.run_ner_features",
         {"train_file": "eng.train"},
         700,
         70,

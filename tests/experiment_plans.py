@@ -30,7 +30,7 @@ def flags_of_inputs(folder, vocab_file):
 
 def check_flags(job):
     """Raises an error if a job's script does not have its flags."""
-    script = importlib.import_module(f"run_scripts.{job.script}")
+    script = importlib.import_module(job.module)
     # Unknown flags and invalid values raise an error.
     values = copy.deepcopy(script.FLAGS)
     values([job.script, *commands.arguments_of(job)])
@@ -38,5 +38,5 @@ def check_flags(job):
 
 def run(job):
     """Runs a job in this process, which is faster than in one of its own."""
-    script = importlib.import_module(f"run_scripts.{job.script}")
+    script = importlib.import_module(job.module)
     script.main([job.script, *commands.arguments_of(job)])

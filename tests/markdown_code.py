@@ -35,6 +35,8 @@ SIZES = {
     "run_squad": f"{_TINY_FINE_TUNING} --max_seq_length=64 --doc_stride=32 "
     "--max_query_length=24",
     "run_ner": f"{_TINY_FINE_TUNING} --max_seq_length=32",
+    "run_ner_features": f"{_TINY_FINE_TUNING} --max_seq_length=32 "
+    "--lstm_units=8",
     "run_embeddings": f"{_TINY_FINE_TUNING} --max_seq_length=32",
 }
 # The same where a flag is there only sometimes.
@@ -42,7 +44,6 @@ SMALLER = {
     r"--bert_config_name=\w+": "--bert_config_name=tiny",
     # Each is a process; tests/bert_tf/workflows/test_trials.py has several.
     r"--num_restarts=\d+": "--num_restarts=1",
-    r"--feature_layers=\S+": r"\g<0> --lstm_units=8",
     # Pages name recipes by their place in a clone, which is not the working
     # directory here: a folder run_scripts in it would hide the package.
     r"--flagfile=run_scripts/": f"--flagfile={ROOT}/run_scripts/",

@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.config import BertConfig
+from bert_tf.config import EXPERIMENTS, BertConfig
 from bert_tf.model import lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
@@ -58,7 +58,6 @@ _ENTRIES = {
     "max_query_length?": _SIZE,
     "n_best_size?": _SIZE,
     "max_answer_length?": _SIZE,
-    "lstm_units?": _SIZE,
     "step?": range(2**63),
     "null_score_diff_threshold?": float,
     "score_range?": [float],
@@ -218,9 +217,12 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
     metadata = read_metadata(folder)
     given = _described(folder, metadata)
     if given.task not in models.TASK_MODELS:
+        advice = f"expected one of {', '.join(models.TASK_MODELS)}. Correct it."
+        if given.task in EXPERIMENTS:
+            advice = f"such a model is of {EXPERIMENTS[given.task]} alone."
         raise ValueError(
             f"{os.path.join(folder, METADATA)} has task {given.task!r}; "
-            f"expected one of {', '.join(models.TASK_MODELS)}. Correct it."
+            f"{advice}"
         )
     path = os.path.join(folder, WEIGHTS)
     tensors = tensor_files.TensorFile(path)

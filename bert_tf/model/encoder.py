@@ -242,7 +242,6 @@ class ConfiguredModel(keras.Model):
     drawn: Mapping[str, np.ndarray] = types.MappingProxyType({})
     metadata = vocabulary = untrained = sentence_embedding = None
     new_weights = property(lambda self: self.untrained)  # Its older name.
-    reads_ids = True  # Whether the inputs are those of BertEncoder.
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
@@ -261,15 +260,12 @@ class ConfiguredModel(keras.Model):
           ValueError: if inputs of the encoder are missing, or have the names
             of other libraries.
         """
-        if self.reads_ids:
-            inputs = _complete(inputs)
-        if isinstance(inputs, dict):
-            inputs = {
-                name: keras.ops.cast(x, "int32")
-                if name in _INTEGERS and "float" in str(x.dtype)
-                else x
-                for name, x in inputs.items()
-            }
+        inputs = {
+            name: keras.ops.cast(x, "int32")
+            if name in _INTEGERS and "float" in str(x.dtype)
+            else x
+            for name, x in _complete(inputs).items()
+        }
         return super().__call__(inputs, *args, **kwargs)
 
     def get_config(self):

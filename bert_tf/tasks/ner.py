@@ -1,7 +1,6 @@
 """CoNLL column files -> Ner: windows, model, losses, scores, prediction files.
 
-Devlin et al. 2018, section 5.3, without a CRF. NerFeatures is the same task
-with hidden states of a frozen encoder, which are read from a file (table 7).
+Devlin et al. 2018, section 5.3, without a CRF.
 
 M windows or sentences, S their length, C tags, T words.
 """
@@ -15,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.model import feature_tagger, models
+from bert_tf.model import models
 from bert_tf.tasks import losses, ner_scores
 from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
@@ -212,64 +211,13 @@ class Ner(FineTuningTask):
 
     def metadata(self, scores=None):
         """Returns task, tags and window stride, for model.json."""
+        # Without it, the scheme is that of the labels.
+        is_written = self.scheme in ner_files.WRITTEN_BACK
         return {
             "task": "tagging",
             "labels": self.labels,
             "doc_stride": self.data.doc_stride,  # None: half of a window.
-        } | self._scheme_metadata()
-
-    def _scheme_metadata(self) -> dict:
-        """Returns the scheme, if predictions are written in it."""
-        is_written = self.scheme in ner_files.WRITTEN_BACK
-        return {"tag_scheme": self.scheme} if is_written else {}
-
-
-class NerFeatures(Ner):
-    """Tagging of words by hidden states of a frozen encoder.
-
-    Args:
-      data: files and options.
-      choice: choice of layers, a key of `feature_tagger.CHOICES`.
-      lstm_units: units of the LSTM in each direction.
-      labels, scheme: as for `Ner`.
-    """
-
-    def __init__(
-        self, data, choice: str, lstm_units: int, labels=None, scheme=None
-    ):
-        super().__init__(data, labels, scheme)
-        self.choice = choice
-        self.lstm_units = lstm_units
-
-    def build_model(self, config, dtype=None):
-        """Returns a FeatureTagger; it is float32 under every dtype policy."""
-        return feature_tagger.FeatureTagger(
-            config,
-            num_classes=len(self.labels),
-            choice=self.choice,
-            lstm_units=self.lstm_units,
-        )
-
-    def open_splits(self, splits):
-        """Reads the positions of words in padded sentences, and their tags."""
-        self.tags = {}
-        for split, sentences in splits.items():
-            if split != "train":
-                mask = sentences.mask
-                tag_ids = np.zeros(mask.shape, np.int32)
-                tag_ids[mask > 0] = ner_files.tag_ids(
-                    self.read(split).sentences, self.labels
-                )
-                self.tags[split] = mask, tag_ids
-
-    def metadata(self, scores=None):
-        """Returns task, tags, layers and LSTM units, for model.json."""
-        return {
-            "task": "feature_tagging",
-            "labels": self.labels,
-            "feature_layers": self.choice,
-            "lstm_units": self.lstm_units,
-        } | self._scheme_metadata()
+        } | ({"tag_scheme": self.scheme} if is_written else {})
 
 
 def predicted_tags(logits: np.ndarray, tag_weights: np.ndarray) -> np.ndarray:

@@ -118,8 +118,7 @@ class Task:
     ) -> keras.Model:
         """Returns a new model, which maps a batch to named float32 outputs.
 
-        Its BertEncoder is `model.encoder`; a model of stored features has
-        none.
+        Its BertEncoder is `model.encoder`.
         """
         raise NotImplementedError
 
@@ -285,9 +284,8 @@ class FineTuningTask(Task):
     def metadata(self, scores: Scores | None = None) -> dict:
         """Returns the task's own entries of model.json.
 
-        They are "task", a key of `models.TASK_MODELS` or "feature_tagging";
-        "labels", if the task has them; and settings that a later export or
-        prediction needs.
+        They are "task", a key of `models.TASK_MODELS`; "labels", if the task
+        has them; and settings that a later export or prediction needs.
 
         Args:
           scores: of dev, to add settings that are tuned on it, such as a

@@ -272,12 +272,6 @@ class FineTuningConfig(
         return self
 
 
-def _fill(config: FineTuningConfig, **defaults) -> FineTuningConfig:
-    """Returns the config with defaults for options that are None."""
-    missing = {n: v for n, v in defaults.items() if getattr(config, n) is None}
-    return dataclasses.replace(config, **missing)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrialsConfig(FineTuningConfig):
     """Settings of one fine-tuning run, or of several runs."""
@@ -328,93 +322,13 @@ class TrialsConfig(FineTuningConfig):
 
     def with_defaults(self) -> "TrialsConfig":
         """Returns a copy with defaults for rate, batch size and epochs."""
-        return _fill(
-            self,
-            learning_rate=5e-5,
-            train_batch_size=32,
-            num_train_epochs=3.0,
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NerConfig(FineTuningConfig):
-    """Settings of a fine-tuned tagger, or a BiLSTM on a frozen encoder."""
-
-    learning_rate: float | None = option(
-        None,
-        "Peak learning rate. Default: 5e-5; with --feature_layers 1e-3.",
-        at_least=0.0,
-        decides="always",
-    )
-    train_batch_size: int | None = option(
-        None,
-        "Examples in one optimizer step, over all replicas: windows, or "
-        "sentences with --feature_layers. Default: 16; with --feature_layers "
-        "32.",
-        at_least=1,
-        at_most=MAX_BATCH_SIZE,
-        decides="always",
-    )
-    num_train_epochs: float | None = option(
-        None,
-        "Epochs of training. Default: 3; with --feature_layers 20.",
-        at_least=0.0,
-        at_most=MAX_EPOCHS,
-    )
-    feature_layers: tuple[str, ...] | None = option(
-        None,
-        "Instead of fine-tuning, train a two-layer BiLSTM on hidden states of "
-        "the frozen encoder (table 7 of the paper), once for each choice of "
-        "layers given here, each in its own folder: embeddings, "
-        "second_to_last, last, weighted_sum_last_four, concat_last_four, "
-        "weighted_sum_all; or all of them.",
-    )
-    features_dir: str | None = option(
-        None,
-        "With --feature_layers: folder for the extracted features, which runs "
-        "may share. Default: features in --output_dir.",
-        writes="folder",
-        needs="feature_layers",
-    )
-    lstm_units: int | None = option(
-        None,
-        "With --feature_layers: units per direction of each LSTM layer. "
-        "Default: 768.",
-        at_least=1,
-        needs="feature_layers",
-    )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.feature_layers is not None and self.lora_rank is not None:
-            raise ValueError(
-                f"--lora_rank={self.lora_rank}: with --feature_layers no "
-                "weight of the encoder is trained. Omit one of the two."
+        missing = {
+            name: value
+            for name, value in (
+                ("learning_rate", 5e-5),
+                ("train_batch_size", 32),
+                ("num_train_epochs", 3.0),
             )
-        if self.feature_layers is not None and self.optimizer == "muon":
-            raise ValueError(
-                "--optimizer=muon: with --feature_layers no matrix of the "
-                "layers is trained. Omit one of the two."
-            )
-        if self.feature_layers is not None and self.teacher is not None:
-            raise ValueError(
-                f"--teacher={self.teacher}: with --feature_layers the model is "
-                "not a BERT. Omit one of the two."
-            )
-
-    def with_defaults(self) -> "NerConfig":
-        """Returns a copy with defaults, which depend on --feature_layers."""
-        if self.feature_layers is None:
-            return _fill(
-                self,
-                learning_rate=5e-5,
-                train_batch_size=16,
-                num_train_epochs=3.0,
-            )
-        return _fill(
-            self,
-            learning_rate=1e-3,
-            train_batch_size=32,
-            num_train_epochs=20.0,
-            lstm_units=768,
-        )
+            if getattr(self, name) is None
+        }
+        return dataclasses.replace(self, **missing)

@@ -156,7 +156,6 @@ class Run:
       metadata: content of model.json.
       source: model to start from or to predict with, if any.
       teacher: `teachers.Teacher` of the student, if any.
-      command_config: config to write to run.flags; None for that of the run.
     """
 
     task: FineTuningTask
@@ -166,7 +165,6 @@ class Run:
     metadata: dict
     source: Checkpoint | None
     teacher: Any = None
-    command_config: FineTuningConfig | None = None
 
 
 class Steps(NamedTuple):
@@ -680,9 +678,8 @@ def _train(
             config.output_dir, steps.num_train_steps, "--do_eval"
         )
     if is_chief and command:
-        repeated = run.command_config or config
         run_history.write_flags(
-            command, config.output_dir, run.task.data, repeated
+            command, config.output_dir, run.task.data, config
         )
     loop.train(
         task,

@@ -6,6 +6,7 @@ import importlib.metadata
 import importlib.util
 import io
 import os
+import re
 import sys
 from typing import NamedTuple
 
@@ -15,15 +16,17 @@ from bert_tf.training import reporting
 from tfrecords.io import atomic_files, json_files, stored_folders
 
 FLAGS_FILE = "run.flags"
-# Start of the first line; the name of the script follows.
-_SCRIPT_LINE = "# run_scripts."
+# Start of the first line; the module of the script follows.
+_SCRIPT_LINE = "# "
+_SCRIPTS = "run_scripts."
+_EXPERIMENT = re.compile(r"experiments(\.\w+)+")
 
 
 class Source(NamedTuple):
     """Contents of run.flags.
 
     Attributes:
-      script: name of the script.
+      script: name of the script; the module of an experiment's command.
       versions: versions of Python and libraries, by name.
       flags: values of the flags, as text, by name.
     """
@@ -37,7 +40,7 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
     """Writes `run.flags`, with which --flagfile repeats the run.
 
     Args:
-      command: name of the script.
+      command: as `Source.script`.
       output_dir: folder of the run.
       *configs: dataclasses whose fields have the names of flags; fields that
         are None are omitted.
@@ -56,7 +59,8 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
         for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
     )
     with atomic_files.atomic_file(path) as file:
-        file.write(f"{_SCRIPT_LINE}{command}\n")
+        package = "" if _EXPERIMENT.fullmatch(command) else _SCRIPTS
+        file.write(f"{_SCRIPT_LINE}{package}{command}\n")
         file.write(f"# python {sys.version.split()[0]}  {versions}\n")
         for name, value in sorted(fields.items()):
             if value is not None:
@@ -90,12 +94,15 @@ def read_flags(run_dir: str) -> Source:
             "a training run."
         ) from None
     first, second, *_ = [*lines, "", ""]
-    script = first.removeprefix(_SCRIPT_LINE)
-    is_ours = script != first and script.isidentifier()
-    if not is_ours or not importlib.util.find_spec(f"run_scripts.{script}"):
+    module = first.removeprefix(_SCRIPT_LINE)
+    script = module.removeprefix(_SCRIPTS)
+    is_ours = script != module and script.isidentifier()
+    if is_ours:
+        is_ours = importlib.util.find_spec(module) is not None
+    if not is_ours and not (module != first and _EXPERIMENT.fullmatch(module)):
         raise ValueError(
             f"{path}:1: {first!r} should be the script of the run, such as "
-            f"'{_SCRIPT_LINE}run_pretraining'. Correct the line."
+            f"'{_SCRIPT_LINE}{_SCRIPTS}run_pretraining'. Correct the line."
         )
     versions = (
         word.partition(" ") for word in second.removeprefix("# ").split("  ")

@@ -43,7 +43,7 @@ HEADINGS = {
     "Model": (
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
-        *("bilstm_units", "feature_layers", "lstm_units"),
+        "bilstm_units",
         *("lora_rank", "lora_alpha", "lora_targets", "normalize"),
     ),
     "Training": (
@@ -79,7 +79,7 @@ HEADINGS = {
     "Output": (
         *("output_dir", "output_file", "output_format", "export_dir"),
         *("dtype", "run_file"),
-        *("overwrite", "records_dir", "features_dir", "num_shards", "png"),
+        *("overwrite", "records_dir", "num_shards", "png"),
         *("save_checkpoints_steps", "save_checkpoints_minutes"),
         *("keep_checkpoint_max", "log_every_steps", "license"),
     ),

@@ -73,6 +73,26 @@ def test_every_class_of_keras_files_is_known_before_its_import():
 
 
 @pytest.mark.slow
+def test_a_class_of_experiments_is_refused_by_its_name(tmp_path):
+    code = """
+import sys, bert_tf, keras
+if len(sys.argv) > 2:
+    from experiments.feature_based.feature_tagger import FeatureTagger
+    config = bert_tf.BertConfig.from_name("tiny", vocab_size=9)
+    FeatureTagger(config, 3, "last", 4).save(sys.argv[1])
+try:
+    print(type(keras.models.load_model(sys.argv[1])).__name__)
+except ValueError as error:
+    print(error)
+"""
+    path = tmp_path / "tagger.keras"
+    assert run(code, path, "with its module").strip() == "FeatureTagger"
+    message = run(code, path)
+    assert "has a FeatureTagger, which is not part of bert_tf" in message
+    assert "import experiments.feature_based.feature_tagger, then" in message
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["sys", "run_scripts"])
 def test_keras_is_imported_only_when_a_model_is_needed(first):
     code = f"""

@@ -25,6 +25,12 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*/*.md")),
 ]
 
+RECIPES = sorted(
+    path.name
+    for folder in ("run_scripts", "experiments")
+    for path in (ROOT / folder).rglob("*.flags")
+)
+
 
 def guides():
     """The guides in the order of the site."""
@@ -118,7 +124,7 @@ def test_recipes_and_modules_that_a_page_names_exist(page):
     text = re.sub(removed, "", page.read_text("utf-8"))
     for name in re.findall(r"`(\w+\.flags)`", text):
         if name != "run.flags":
-            assert (ROOT / "run_scripts" / "recipes" / name).exists(), name
+            assert name in RECIPES, name
     names = r"\b((?:benchmarks|tools|run_scripts)(?:\.[a-z]\w*)+)"
     for name in re.findall(names, text):
         path = ROOT / name.replace(".", "/")
@@ -205,5 +211,5 @@ def test_contributing_has_the_decision_of_every_command_for_developers():
 
 def test_every_recipe_is_in_the_results():
     text = (ROOT / "docs" / "results.md").read_text("utf-8")
-    for path in (ROOT / "run_scripts" / "recipes").glob("*.flags"):
-        assert f"`{path.name}`" in text, path.name
+    for name in RECIPES:
+        assert f"`{name}`" in text, name

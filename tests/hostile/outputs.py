@@ -60,8 +60,8 @@ CASES = [
                 _ADDRESS,
             ),
             (
-                "run_ner",
-                "--feature_layers=all --features_dir",
+                "experiments.feature_based.run_ner_features",
+                "--features_dir",
                 "gs://b/x",
                 "'gs://b/x",
             ),

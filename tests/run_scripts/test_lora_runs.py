@@ -113,15 +113,11 @@ def test_the_best_model_is_an_ordinary_one(flags, tmp_path):
         ({"lora_rank": 4, "lora_alpha": 0.0}, "lora_alpha=0.0 should be above"),
         ({"lora_rank": 4, "lora_targets": ("x",)}, "lora_targets=x should be"),
         ({"lora_rank": 4, "lora_targets": ()}, "--lora_targets is empty"),
-        (
-            {"lora_rank": 4, "feature_layers": ("last",)},
-            "--lora_rank=4: with --feature_layers",
-        ),
     ],
 )
 def test_invalid_flags_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
-        configs.NerConfig(output_dir="x", **options)
+        configs.FineTuningConfig(output_dir="x", **options)
 
 
 def test_runs_without_adapters_have_no_settings_of_them():

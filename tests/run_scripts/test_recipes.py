@@ -11,7 +11,12 @@ import pytest
 from run_scripts.flags import common_flags
 
 ROOT = pathlib.Path(__file__).parents[2]
-RECIPES = sorted((ROOT / "run_scripts" / "recipes").glob("*.flags"))
+RECIPES = sorted(
+    [
+        *(ROOT / "run_scripts" / "recipes").glob("*.flags"),
+        *(ROOT / "experiments").rglob("*.flags"),
+    ]
+)
 
 
 def comment(path):

@@ -6,7 +6,7 @@ import pytest
 
 import bert_tf
 from bert_tf.model import lora
-from bert_tf.model.feature_tagger import FeatureTagger
+from experiments.feature_based.feature_tagger import FeatureTagger
 
 LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 MODELS = {

@@ -67,16 +67,6 @@ def test_predicted_tags_are_in_the_order_of_words():
     )
 
 
-def test_the_loss_of_the_feature_task_is_over_words(tiny_config):
-    task = ner.NerFeatures(None, "last", 2, labels=["O"] * 3)
-    model = task.build_model(tiny_config)
-    batch = batch_of(task) | {"word_features": tf.ones([3, 4, 1, 16])}
-    outputs = model(batch)
-    assert outputs["logits"].shape == (3, 4, 3)
-    loss = task.losses(outputs, batch)["tagging_loss"]
-    assert float(loss.weight) == 3
-
-
 TEXT = """-DOCSTART- -X- O
 
 EU\tNNP I-ORG

@@ -13,7 +13,6 @@ from bert_tf.workflows.pretraining.config import PretrainingConfig
     [
         configs.FineTuningConfig,
         configs.TrialsConfig,
-        configs.NerConfig,
         PretrainingConfig,
     ],
 )

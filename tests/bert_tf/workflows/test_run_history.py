@@ -80,8 +80,18 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
     assert read.flags == expected
 
 
+def test_a_command_of_experiments_has_its_full_name(tmp_path):
+    run_history.write_flags("experiments.features.run_x", str(tmp_path))
+    read = run_history.read_flags(str(tmp_path))
+    assert read.script == "experiments.features.run_x"
+
+
 @pytest.mark.parametrize(
-    "line", ["", "--seed=1", "# run_scripts.nothing", "# run_scripts.os; ls"]
+    "line",
+    [
+        *("", "--seed=1", "# run_scripts.nothing", "# run_scripts.os; ls"),
+        *("# experiments", "# experiments.x; ls", "experiments.x"),
+    ],
 )
 def test_flags_without_a_valid_script_are_rejected(tmp_path, line):
     write_flags(tmp_path, line)

@@ -306,12 +306,8 @@ RELATIONS = TEACHER | {"distillation_losses": ("hidden_relations",)}
             "--init_from_teacher_layers=1 is given instead of "
             "--init_checkpoint, which is m",
         ),
-        (
-            TEACHER | {"feature_layers": ("last",)},
-            "--teacher=t: with --feature_layers",
-        ),
     ],
 )
 def test_invalid_flags_are_rejected(options, message):
     with pytest.raises(ValueError, match=message):
-        configs.NerConfig(output_dir="x", **options)
+        configs.FineTuningConfig(output_dir="x", **options)

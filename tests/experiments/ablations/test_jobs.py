@@ -40,7 +40,9 @@ def test_runs_shared_by_rows_are_run_once(settings):
     # SQuAD in table 5, NER twice in table 8, as in the paper.
     assert len(names_of(jobs, "run_squad")) == 5
     # Fine-tuned and feature-based.
-    assert len(names_of(jobs, "run_ner")) == 6 + 6
+    features = "experiments.feature_based.run_ner_features"
+    assert len(names_of(jobs, "run_ner")) == 6
+    assert len(names_of(jobs, features)) == 6
     assert sum("feature_layers" in job.flags for job in jobs) == 6
     alone = {
         job.name

@@ -117,8 +117,6 @@ class FeatureTagger(encoder.ConfiguredModel):
       ValueError: as in `resolve_layers`, or if `num_classes` is below 2.
     """
 
-    reads_ids = False
-
     def __init__(
         self,
         config,
@@ -149,6 +147,10 @@ class FeatureTagger(encoder.ConfiguredModel):
             self.config, num_classes, name="tagging"
         )
         self.build()
+
+    def __call__(self, *args, **kwargs):
+        """Calls the model, as in Keras: its inputs are no token ids."""
+        return keras.Model.__call__(self, *args, **kwargs)
 
     def build(self, batch_shape=None):
         if self.weighted_sum:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfrecords.reading import word_features
+from experiments.feature_based import word_features
 
 LENGTHS = [3, 1, 9, 4, 2]
 

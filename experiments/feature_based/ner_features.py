@@ -24,14 +24,14 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import encoder as encoder_lib
-from bert_tf.model import feature_tagger, layer_outputs
-from bert_tf.tasks.ner import NerFeatures
+from bert_tf.model import layer_outputs
 from bert_tf.tasks.task import Scores
 from bert_tf.training import loop, run_folder, strategies
-from bert_tf.workflows import fine_tuning, initial_model
-from bert_tf.workflows.configs import NerConfig
+from bert_tf.workflows import fine_tuning, initial_model, run_history
+from experiments.feature_based import feature_tagger, word_features
+from experiments.feature_based.config import FeaturesConfig
+from experiments.feature_based.task import NerFeatures
 from tfrecords.io import atomic_files, json_files, part_files
-from tfrecords.reading import word_features
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.text import word_windows
 from tfrecords.text.tokenizer import BertTokenizer
@@ -118,7 +118,7 @@ class FeatureSplit:
 
 def fine_tune(
     data: ner_files.NerData,
-    config: NerConfig,
+    config: FeaturesConfig,
     command: str | None = None,
 ) -> dict[str, Scores]:
     """Makes the features, then trains, evaluates and predicts for each choice.
@@ -126,7 +126,7 @@ def fine_tune(
     Args:
       data: CoNLL files; train and dev are required.
       config: settings; each choice has its own folder in `output_dir`.
-      command: name of the script, for run.flags; None to write none.
+      command: module of the command, for run.flags; None to write none.
 
     Returns:
       Choice of layers -> its scores. Entity F1 is logged together with that of
@@ -136,7 +136,6 @@ def fine_tune(
       ValueError: if settings, files or the encoder are invalid.
       stopping.Stopped: if a signal stopped it; the same call resumes.
     """
-    command_config, config = config, config.with_defaults()
     _check(config)
     strategy = loop.open_strategy(config, config.do_train)
     if strategies.choose_input_mode(strategy, config.input_mode) != "python":
@@ -146,17 +145,18 @@ def fine_tune(
             "Use --input_mode=python, and another device if it needs one."
         )
     with run_folder.open_run(config.output_dir, strategy):
-        return _train_choices(data, config, strategy, command, command_config)
+        return _train_choices(data, config, strategy, command)
 
 
-# Options for a trained encoder; each is None or False unless it was set.
+# Options for an encoder that is trained.
 _FINE_TUNING_OPTIONS = (
     *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
-    *("precision", "remat", "use_one_hot_embeddings"),
+    *("precision", "remat", "use_one_hot_embeddings", "bucket_lengths"),
+    *("layerwise_lr_decay", "lora_rank", "teacher"),
 )
 
 
-def _check(config: NerConfig) -> None:
+def _check(config: FeaturesConfig) -> None:
     """Raises ValueError if settings are invalid for a frozen encoder."""
     if not config.init_checkpoint:
         raise ValueError(
@@ -167,17 +167,23 @@ def _check(config: NerConfig) -> None:
             "--feature_layers is empty: give one or more of "
             f"{', '.join(feature_tagger.CHOICES)}, or all."
         )
-    unsupported = [n for n in _FINE_TUNING_OPTIONS if getattr(config, n)]
+    unsupported = [
+        field.name
+        for field in dataclasses.fields(config)
+        if field.name in _FINE_TUNING_OPTIONS
+        and getattr(config, field.name) not in (None, field.default)
+    ]
     if config.precision == "float32":  # The precision used.
         unsupported.remove("precision")
-    if config.bucket_lengths != ("auto",):
-        unsupported.append("bucket_lengths")
-    if config.layerwise_lr_decay != 1.0:
-        unsupported.append("layerwise_lr_decay")
     if unsupported:
         raise ValueError(
             f"--{', --'.join(unsupported)}: only for fine-tuning; with "
             "--feature_layers the encoder is frozen. Omit these flags."
+        )
+    if config.optimizer == "muon":
+        raise ValueError(
+            "--optimizer=muon: with --feature_layers no matrix of the layers "
+            "is trained. Use another optimizer."
         )
     if config.steps_per_loop > 1:
         raise ValueError(
@@ -192,9 +198,7 @@ def _check(config: NerConfig) -> None:
         )
 
 
-def _train_choices(
-    data, config, strategy, command, command_config
-) -> dict[str, Scores]:
+def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
     files = data.find_files()
     labels, scheme = data.collect_labels(files)
     # Checked before features are extracted, which is slow.
@@ -224,7 +228,6 @@ def _train_choices(
             "init_checkpoint": None,  # Identified by the sha256 of weights.
         }
         splits = _open_splits(corpora, cached, layers, labels, made_of)
-        task.schema = word_features.BATCH
         task.open_splits({s: split.sentences for s, split in splits.items()})
         own = dataclasses.replace(
             config,
@@ -239,11 +242,11 @@ def _train_choices(
             vocabulary=None,  # The encoder's folder has it.
             metadata=task.metadata(),
             source=None,  # The tagger is newly initialized.
-            command_config=command_config,
         )
-        table[choice] = fine_tuning.train_and_predict(
-            run, own, strategy, command
-        )
+        table[choice] = fine_tuning.train_and_predict(run, own, strategy, None)
+        if command and strategies.is_chief(strategy):
+            # Of the command, which trains all choices.
+            run_history.write_flags(command, own.output_dir, data, config)
     for choice, scores in table.items():
         for split, values in scores.items():
             paper = feature_tagger.CHOICES[choice].paper_f1 / 100

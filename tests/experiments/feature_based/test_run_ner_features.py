@@ -1,4 +1,4 @@
-"""run_ner --feature_layers end to end with a tiny encoder, and errors."""
+"""run_ner_features end to end with a tiny encoder, and errors."""
 
 import dataclasses
 import pathlib
@@ -10,15 +10,18 @@ import planted_ner as planted
 import pytest
 
 from bert_tf.checkpoint import model_folders
-from bert_tf.model import feature_tagger, models
+from bert_tf.model import models
 from bert_tf.training import run_folder
-from bert_tf.workflows.features import ner_features
-from run_scripts import run_ner
+from experiments.feature_based import (
+    feature_tagger,
+    ner_features,
+    run_ner_features,
+)
 from tfrecords.io import atomic_files, json_files
 
 
 def run(*flags):
-    run_ner.main(["run_ner", *map(str, flags)])
+    run_ner_features.main(["run_ner_features", *map(str, flags)])
 
 
 def names_in(folder):
@@ -176,6 +179,8 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
         ("--feature_layers=", "--feature_layers is empty"),
         ("--feature_layers=first", "'first' is not one of embeddings, second"),
         ("--input_mode=stream", "--input_mode=stream: with --feature_layers"),
+        ("--lora_rank=4", "--lora_rank: only for fine-tuning"),
+        ("--teacher=t", "--teacher: only for fine-tuning"),
         ("--optimizer=muon", "--optimizer=muon: with --feature_layers no mat"),
         ("--steps_per_loop=2", "batches differ in length"),
         ("--nodo_train", "trains, and selects the best model"),
@@ -186,9 +191,3 @@ def test_flags_of_fine_tuning_are_refused(base_flags, flag, message):
     words = [*base_flags, "--output_dir=run", "--feature_layers=last", flag]
     with pytest.raises(ValueError, match=message):
         run(*words)
-
-
-@pytest.mark.parametrize("flag", ["--features_dir=x", "--lstm_units=3"])
-def test_flags_of_features_are_refused_in_fine_tuning(flag):
-    with pytest.raises(ValueError, match=f"{flag} needs --feature_layers"):
-        run("--data_dir=x", "--output_dir=run", "--do_train", flag)

@@ -11,12 +11,11 @@ import pytest
 from contracts import tasks
 
 from bert_tf.model import models
-from bert_tf.tasks import ner
 from bert_tf.training import strategies
 from bert_tf.workflows import fine_tuning
-from bert_tf.workflows.configs import NerConfig
-from bert_tf.workflows.features import ner_features
-from tfrecords.reading import word_features
+from experiments.feature_based import ner_features, word_features
+from experiments.feature_based.config import FeaturesConfig
+from experiments.feature_based.task import NerFeatures
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -108,7 +107,7 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
         train_file=planted.write(folder / "train", planted.sentences(12, 0)),
         dev_file=planted.write(folder / "dev", planted.sentences(12, 1)),
     )
-    task = ner.NerFeatures(data, "last", lstm_units)
+    task = NerFeatures(data, "last", lstm_units)
     task.prepare(*planted_tasks.TRAINING)
     assert task.labels == LABELS
     splits = {}
@@ -124,7 +123,6 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
         splits[split] = ner_features.FeatureSplit(
             sentences, made_of | {"lstm_units": lstm_units}
         )
-    task.schema = word_features.BATCH
     task.open_splits({s: split.sentences for s, split in splits.items()})
     keras.utils.set_random_seed(12345)
     return fine_tuning.Run(
@@ -143,7 +141,7 @@ def test_training_writes_best_model_results_and_predictions(
 ):
     strategy = strategies.make_strategy("one_device")
     output = tmp_path / "last"
-    config = NerConfig(
+    config = FeaturesConfig(
         output_dir=str(output),
         learning_rate=3e-2,
         train_batch_size=4,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.model import feature_tagger
 from bert_tf.training import optimizers
+from experiments.feature_based import feature_tagger
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,1 @@
+"""Hidden states of a frozen encoder -> taggers of words (table 7)."""
