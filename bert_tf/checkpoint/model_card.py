@@ -111,6 +111,8 @@ class Facts:
         `formats.CONVERTERS`.
       kind: class of what the files compute, `serving.answers.kind.Kind`; None
         for the task.
+      names: what they compute, here and on Hugging Face's hub; None for the
+        task.
       settings: further settings of the files, such as `precision`.
       run: content of run.json of the run that trained it; empty if unknown.
       results: content of eval_results.json of its step; empty if unknown. Both
@@ -122,6 +124,7 @@ class Facts:
     metadata: Mapping
     files: str
     kind: type | None = None
+    names: tuple[str, str | None] | None = None
     settings: Mapping = dataclasses.field(default_factory=dict)
     run: Mapping = dataclasses.field(default_factory=dict)
     results: Mapping = dataclasses.field(default_factory=dict)
@@ -134,8 +137,8 @@ class Facts:
 
     def kind_names(self) -> tuple[str, str | None]:
         """Returns the name of what it computes, here and on the hub."""
-        if self.kind:
-            return self.kind.title, self.kind.hub_task
+        if self.names:
+            return self.names
         task = self.metadata["task"]
         if self.config.is_causal and task == "pretraining":
             task = "left_to_right"

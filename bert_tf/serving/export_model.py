@@ -16,7 +16,8 @@ from bert_tf.checkpoint.options import OURS
 from bert_tf.config import POLICIES, BertConfig, inference_policy
 from bert_tf.model import dropout, layers
 from bert_tf.serving import kinds, saved_model
-from bert_tf.serving.answers.kind import Kind
+from bert_tf.serving.answers.encoder import Encoder
+from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.io import stored_folders
 from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -67,13 +68,13 @@ def export(config: kinds.ExportConfig) -> None:
     if config.weights_dtype:
         settings["weights_dtype"] = config.weights_dtype
     saved_model.export_text(
-        answers.models(),
+        [model.encoder if kind.task is None else model],
         config.export_dir,
         signatures=signatures,
         parts=parts,
         encoder=model.encoder,
         is_pooler_trained=is_pooler_trained,
-        default=kind.default_signature,
+        default=saved_model.ENCODER if issubclass(kind, Encoder) else TEXT,
         metadata=metadata | settings,
         card=make_card(config, given, metadata, kind, settings),
         overwrite=config.overwrite,
@@ -163,6 +164,7 @@ def make_card(
         metadata=metadata,
         files=files,
         kind=kind,
+        names=kinds.TITLES[kind.name],
         settings=settings,
         license=config.license,
         **(run_models.read_run(given.folder) if is_ours else {}),

@@ -29,6 +29,22 @@ CLASSES = {
     "token_vectors": "serving.answers.token_vectors.TokenVectors",
     "preprocessor": "serving.answers.preprocessor.Preprocessor",
 }
+# Name -> what the model card calls it, here and on Hugging Face's hub.
+TITLES = {
+    "classification": ("text classification", "text-classification"),
+    "multi_label": ("several labels of a text", "text-classification"),
+    "regression": ("a score for a text or a pair", "text-classification"),
+    "ranking": ("a ranking of passages for a query", "text-ranking"),
+    "question_answering": ("question answering", "question-answering"),
+    "tagging": ("tagging of words", "token-classification"),
+    "multiple_choice": ("multiple choice", "multiple-choice"),
+    "fill_mask": ("filling in [MASK]", "fill-mask"),
+    "pseudo_log_likelihood": ("pseudo-log-likelihood of a text", "fill-mask"),
+    "encoder": ("hidden states of tokens", "feature-extraction"),
+    "sentence_embedding": ("vectors of sentences", "feature-extraction"),
+    "token_vectors": ("vectors of words", "feature-extraction"),
+    "preprocessor": ("from text to the inputs of the encoder", None),
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -183,8 +199,8 @@ def of_outputs(names: Iterable[str]) -> type:
     from bert_tf.serving.answers.kind import Kind
 
     names = set(names)
-    known = (x for x in map(by_name, CLASSES) if x.known_by)
-    return next((x for x in known if names >= {*x.known_by}), Kind)
+    known = (x for x in map(by_name, CLASSES) if x.signature_outputs)
+    return next((x for x in known if names >= {*x.signature_outputs}), Kind)
 
 
 def of_task(task: str) -> list[type]:
@@ -219,7 +235,8 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
     fitting = {
         kind.name: kind
         for kind in of_task(task)
-        if _is_trained(kind, untrained, config) and kind.misfit(config) is None
+        if _is_trained(kind, untrained, config)
+        and kind.unsupported_reason(config) is None
     }
     names = " or ".join(fitting)
     if config.is_causal and options.pooling == "cls":
@@ -230,7 +247,7 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
     given = options.kind
     if given not in ("auto", *fitting):
         without = " without trained " * bool(untrained) + ", ".join(untrained)
-        why = by_name(given).misfit(config)
+        why = by_name(given).unsupported_reason(config)
         why = why or f"a model with task {task!r}{without}"
         raise ValueError(
             f"--kind={given} does not fit {why}; it can be exported as {names}."

@@ -165,6 +165,7 @@ def predict(
     ranks = model.ranks
     check_columns(config, model)
     outputs = choose_outputs(config, model)
+    explanations = open_explanations if config.explain else _explain_nothing
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
@@ -228,6 +229,12 @@ def predict(
     return count
 
 
+def _explain_nothing(path: None, model: Model):
+    """Returns the context of a function that explains no row."""
+    del path, model
+    return contextlib.nullcontext(lambda row: None)
+
+
 def _answer(
     model: Model, rows: Sequence[text_rows.Row], outputs: set[str]
 ) -> dict[int, dict]:
@@ -241,7 +248,7 @@ def _answer(
     return {
         row.line: {"line": row.line}
         | row.fields
-        | model.kind.to_json(row.fields, of_row, outputs)
+        | row_outputs.to_json(model.kind, row.fields, of_row, outputs)
         for row, of_row in zip(rows, found, strict=True)
     }
 
@@ -337,7 +344,7 @@ def open_model(config: PredictConfig) -> Model:
         predictor,
         predictor.max_seq_length if predictor.num_tokens else None,
         predictor.num_tokens,
-        predictor.answers.prompt,
+        predictor.prompt,
     )
 
 

@@ -14,7 +14,7 @@ import keras
 from bert_tf.checkpoint import keras_models
 from bert_tf.checkpoint.checkpoint import check_vocabulary
 from bert_tf.serving import export_model, kinds, row_outputs, text_rows
-from bert_tf.serving.answers.kind import Kind
+from bert_tf.serving.answers.kind import Kind, parse
 from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords.options import quoted
 from tfrecords.text import vocab
@@ -122,19 +122,23 @@ class Predictor:
         )
         self.signatures, parts = self.answers.make_signatures()
         self.num_tokens = parts.get("num_tokens")
+        # What the graph puts before each text.
+        self.prompt = self.answers.settings().get("prompt", "")
 
     def __call__(self, inputs):
         """Returns the answers to one or several inputs; see the class."""
         is_one = isinstance(inputs, str | tuple | Mapping)
         rows = [
-            text_rows.Row(i, self.answers.parse(value, where))
+            text_rows.Row(i, parse(self.answers, value, where))
             for i, value, where in _numbered(inputs, is_one)
         ]
         answers, num_cut = self.answer_rows(rows)
         row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
         if is_one:
             return answers[0]
-        return self.answers.join(answers, self.signatures)
+        if isinstance(self.answers, SentenceEmbedding):
+            return self.answers.join(answers, self.signatures)
+        return answers
 
     def answer_rows(
         self, rows: Sequence[text_rows.Row]
@@ -144,7 +148,7 @@ class Predictor:
         It does not warn of them.
 
         Args:
-          rows: their fields are those of `Kind.parse`; each has another `line`.
+          rows: their fields are those of `kind.parse`; each has another `line`.
         """
         found, num_cut = {}, 0
         limit = self.max_seq_length if self.num_tokens else None
@@ -154,7 +158,7 @@ class Predictor:
                 of_signature, ranks, self.batch_size
             ):
                 num_cut += row_outputs.count_cut(
-                    batch, ranks, limit, self.num_tokens, self.answers.prompt
+                    batch, ranks, limit, self.num_tokens, self.prompt
                 )
                 found |= self._answer(name, batch, ranks)
         return [found[row.line] for row in rows], num_cut

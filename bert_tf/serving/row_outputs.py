@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.serving.answers.kind import Kind
+from bert_tf.serving.answers.kind import Arrays, Kind, plain
 from bert_tf.serving.text_rows import Row
 
 
@@ -109,4 +109,37 @@ def compute(
     outputs = {name: x.numpy() for name, x in signature(**inputs).items()}
     for i, row in enumerate(rows):
         of_row = {name: array[i : i + 1] for name, array in outputs.items()}
-        yield kind.without_padding(of_row, row.fields)
+        yield _without_padding(kind, of_row, row.fields)
+
+
+def _without_padding(
+    kind: type[Kind], outputs: Arrays, fields: Mapping[str, Any]
+) -> dict[str, np.ndarray]:
+    """Returns the outputs of one row without the padding of its batch."""
+    count = kind.count(outputs, fields)
+    if count is None:
+        return dict(outputs)
+    return dict(outputs) | {
+        name: value[:, :count]
+        for name, value in outputs.items()
+        if value.ndim > 1 and name.startswith(kind.ragged_outputs)
+    }
+
+
+def to_json(
+    kind: type[Kind],
+    fields: Mapping[str, Any],
+    outputs: Arrays,
+    names: set[str],
+) -> dict[str, Any]:
+    """Returns the answer of a row for JSON.
+
+    Args:
+      kind: kind of the answers.
+      fields: the row.
+      outputs: its outputs, [1, ...], without padding.
+      names: those of them that are wanted.
+    """
+    if kind.record_outputs and names.issuperset(kind.record_outputs):
+        return kind.records(fields, outputs, names)
+    return {name: plain(outputs[name])[0] for name in sorted(names)}

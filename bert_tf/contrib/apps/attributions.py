@@ -29,6 +29,7 @@ from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from bert_tf.serving import batches, kinds, predictor
 from bert_tf.serving.answers.classification import Label
+from bert_tf.serving.answers.kind import ExplainedKind, parse
 from bert_tf.serving.answers.multi_label import Labels
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema
@@ -138,8 +139,12 @@ class Explainer:
     """
 
     def __init__(self, source: predictor.Predictor):
-        if not source.answers.is_explained:
-            known = [x for x in kinds.CLASSES if kinds.by_name(x).is_explained]
+        if not isinstance(source.answers, ExplainedKind):
+            known = [
+                x
+                for x in kinds.CLASSES
+                if issubclass(kinds.by_name(x), ExplainedKind)
+            ]
             raise ValueError(
                 f"Answers of kind {source.kind!r} have no attributions; "
                 f"models for {' and '.join(known)} do."
@@ -170,7 +175,7 @@ class Explainer:
     def __call__(self, value) -> Explanation:
         """Returns the explanation of one answer; see the class."""
         source = self.predictor
-        fields = source.answers.parse(value, "the input")
+        fields = parse(source.answers, value, "the input")
         answer = source(value)
         target = source.answers.target_of(answer)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 
+from bert_tf.contrib.runtimes import tokenizer
 from bert_tf.serving import kinds
 from tfrecords.options import option
 
@@ -70,7 +71,7 @@ class RuntimeConfig(kinds.ExportConfig):
         if self.format == SAVED_MODEL:
             self._check_unused()
             return
-        if self.kind != "auto" and not kinds.by_name(self.kind).in_runtimes:
+        if self.kind != "auto" and self.kind not in tokenizer.FIELDS:
             raise ValueError(
                 f"--kind={self.kind} is for --format=savedmodel: predict.py, "
                 "which is beside the models of the other formats, does not "

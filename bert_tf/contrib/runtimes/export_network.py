@@ -12,6 +12,7 @@ from bert_tf.checkpoint import model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.contrib.runtimes import (
     litert,
+    networks,
     onnx,
     openvino,
     report,
@@ -19,7 +20,7 @@ from bert_tf.contrib.runtimes import (
     tokenizer,
 )
 from bert_tf.contrib.runtimes.config import RuntimeConfig
-from bert_tf.serving import batches, export_model, kinds, saved_model
+from bert_tf.serving import export_model, kinds, saved_model
 from bert_tf.serving.answers.kind import Kind
 from tfrecords.io import atomic_files, json_files, stored_folders
 from tfrecords.text import vocab
@@ -86,7 +87,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     answers = kind(model, words, length, metadata, config)
     settings = make_settings(config, answers)
     calibration, texts = _read_texts(config, kind, settings)
-    network = make_network(answers)
+    network = networks.make(answers)
     in_card = {name: settings[name] for name in _IN_CARD}
     card = export_model.make_card(
         config,
@@ -122,26 +123,6 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
 def _marks(name: str) -> dict[str, str]:
     """Returns `file` and `title` of a format, see `saved_model.check_free`."""
     return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
-
-
-def make_network(answers: Kind) -> batches.Function:
-    """Returns the function from token ids to numbers, with its signature.
-
-    Other runtimes have no string operations. So a network begins at token ids
-    and ends at numbers; predict.py, which is copied beside it, does the rest.
-    """
-    names = answers.network_inputs()
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32, name) for name in names
-        ],
-        autograph=False,
-    )
-    def network(*inputs):
-        return answers.rows_network(dict(zip(names, inputs, strict=True)))
-
-    return network
 
 
 def _check_lstm(
@@ -180,7 +161,7 @@ def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
         "kind": answers.name,
         "format": config.format,
         "file": _MODULES[config.format].FILE,
-        "inputs": list(answers.network_inputs()),
+        "inputs": list(networks.inputs(answers.name)),
         "do_lower_case": True,
         **vocab.rules_of(answers.metadata),
         "max_seq_length": answers.max_seq_length,
@@ -188,7 +169,7 @@ def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
     }
     if config.quantize:
         settings["weights"] = f"int8, {config.quantize}"
-    return settings | answers.rows_settings() | answers.settings()
+    return settings | networks.settings(answers) | answers.settings()
 
 
 def _save(model, network, folder: str) -> None:

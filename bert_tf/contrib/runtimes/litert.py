@@ -34,7 +34,7 @@ def convert(
     """Writes the model for LiteRT, formerly TensorFlow Lite.
 
     Args:
-      saved_model: folder of a SavedModel with the signature of `make_network`.
+      saved_model: folder of a SavedModel with the signature of `networks.make`.
       path: file to write.
       quantize: None, "dynamic" or "static".
       half: whether weights are float16.

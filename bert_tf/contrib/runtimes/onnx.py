@@ -24,7 +24,7 @@ def convert(
     """Writes the model as ONNX.
 
     Args:
-      network: function of `export_network.make_network`.
+      network: function of `networks.make`.
       path: file to write.
       quantize: None, "dynamic" or "static".
       half: whether weights are float16.

@@ -22,7 +22,7 @@ def convert(
     """Writes the model for OpenVINO.
 
     Args:
-      saved_model: folder of a SavedModel of `export_network.make_network`.
+      saved_model: folder of a SavedModel of `networks.make`.
       path: .xml file to write, with the weights beside it.
       quantize: None; "dynamic" for int8 weights, to which OpenVINO quantizes
         activations at run time where that is faster; or "static".

@@ -15,8 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.contrib.runtimes import measure, rows
-from bert_tf.serving import kinds
+from bert_tf.contrib.runtimes import label_scores, measure, rows
 from tfrecords.io import json_files
 
 # Largest sequence length for which times are measured.
@@ -190,7 +189,6 @@ def _size(folder: str) -> int:
 
 def _scores(settings: Mapping, texts: Sequence[Mapping], pairs) -> dict:
     """Returns the score of both models on the texts that have labels."""
-    kind = kinds.by_name(settings["kind"])
     labelled = [i for i, text in enumerate(texts) if rows.LABEL in text]
     if not labelled:
         return {}
@@ -199,11 +197,11 @@ def _scores(settings: Mapping, texts: Sequence[Mapping], pairs) -> dict:
     for side, files in enumerate((settings["format"], "savedmodel")):
         outputs = {
             name: np.concatenate([pair[side][name] for pair in pairs])[labelled]
-            for name in kind.scored
+            for name in label_scores.SCORED_OUTPUTS.get(settings["kind"], ())
         }
         if not outputs:
             return {}
-        name, value = kind.score(outputs, gold, settings)
+        name, value = label_scores.score(outputs, gold, settings)
         found.setdefault(name, {})[files] = value
     return found | {"texts": len(labelled)}
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
+from bert_tf.contrib.runtimes import label_scores
 from bert_tf.contrib.runtimes import tokenizer as tokenizer_lib
 from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.io import json_files
@@ -125,7 +126,7 @@ def check_labels(
     first = 1 + (_format(path, kind) in ("tsv", "csv"))
     for number, text in enumerate(texts, first):
         label = text.get(LABEL)
-        if expected := kind.check_label(label, labels):
+        if expected := label_scores.check(kind.name, label, labels):
             raise ValueError(
                 f"{path}:{number} has the label {quoted(label)}; {expected}. "
                 "Correct it, or give the column another name."

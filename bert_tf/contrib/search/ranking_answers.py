@@ -10,7 +10,8 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+from bert_tf.serving.answers.kind import TEXT, Kind, plain
+from tfrecords import schema
 
 
 class Ranked(NamedTuple):
@@ -45,17 +46,9 @@ class Ranking(Kind):
     name = "ranking"
     task = "regression"
     weights = "regression/"
-    title, hub_task = "a ranking of passages for a query", "text-ranking"
     inputs = {TEXT: {"query": 1, "passages": 2}}
     expected = "(query, [passage, ...]), or a dict with these"
-    known_by = ("ranked", "scores", "order")
-    view = "rank"
-    action = "Rank"
-    hint = "Which passage answers the query best?"
-    boxes = (
-        Box("Query", 1, "Where did the cat sit?"),
-        Box("Passages, one in a line", 4, "It rained.\nIt sat by the door."),
-    )
+    signature_outputs = ("ranked", "scores", "order")
 
     def set_options(self, options):
         """Raises ValueError for a model of single texts."""
@@ -92,7 +85,7 @@ class Ranking(Kind):
 
         So memory does not grow with the number of passages of a query.
         """
-        inputs = {name: batch[name] for name in self.network_inputs()}
+        inputs = {name: batch[name] for name in schema.ENCODER_INPUTS}
 
         def predict(rows):
             return {"score": self.rows_network(rows)["score"][:, tf.newaxis]}
@@ -137,4 +130,6 @@ class Ranking(Kind):
     @classmethod
     def typed(cls, fields, outputs, labels):
         """Returns a Ranked."""
-        return Ranked(*(tuple(plain(outputs[x])[0]) for x in cls.known_by))
+        return Ranked(
+            *(tuple(plain(outputs[x])[0]) for x in cls.signature_outputs)
+        )

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import TEXT, Box, Kind, plain
+from bert_tf.serving.answers.kind import TEXT, Kind, plain
 
 
 class Choice(NamedTuple):
@@ -31,17 +31,9 @@ class MultipleChoice(Kind):
 
     name = task = "multiple_choice"
     weights = "multiple_choice/"
-    title, hub_task = "multiple choice", "multiple-choice"
     inputs = {TEXT: {"context": 1, "endings": 2}}
     expected = "(context, [ending, ...]), or a dict with these"
-    known_by = ("choice", "ending")
-    view = "choose"
-    action = "Choose"
-    hint = "Which ending fits best?"
-    boxes = (
-        Box("Text", 4, "The cat sat by the door."),
-        Box("Endings, one in a line", 4, "It slept.\nIt sang."),
-    )
+    signature_outputs = ("choice", "ending")
 
     def encode(self, context: tf.Tensor, endings: tf.Tensor):
         """Returns the batch of contexts and endings, a row for each ending.
@@ -103,10 +95,6 @@ class MultipleChoice(Kind):
             return function(context, endings)
 
         return of_choice
-
-    def rows_network(self, batch):
-        """Returns `logits` [B] float32, for endings [B, S]."""
-        return self.network({n: x[:, tf.newaxis] for n, x in batch.items()})
 
     @classmethod
     def count(cls, outputs, fields):

@@ -5,11 +5,10 @@ Shapes: N texts, C classes.
 
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import ExplainedKind, plain
+from bert_tf.serving.answers.kind import ExplainedKind, plain, require_labels
 
 
 class Label(NamedTuple):
@@ -36,13 +35,10 @@ class Classification(ExplainedKind):
 
     name = task = "classification"
     weights = "classification/"
-    title, hub_task = "text classification", "text-classification"
-    scored = ("logits",)
-    action = "Classify"
 
     def set_options(self, options):
         """Raises ValueError if the model has no names of classes."""
-        self.check_labels()
+        require_labels(self)
 
     def network(self, batch):
         """Returns `probabilities` and `logits`, [N, C] float32."""
@@ -57,24 +53,6 @@ class Classification(ExplainedKind):
     def more_signatures(self, answer):
         """Returns `classify`."""
         return {batches.CLASSIFY: batches.classes_of(answer, self.labels)}
-
-    def rows_settings(self):
-        """Returns `labels` and their number."""
-        return {"labels": self.labels, "num_classes": len(self.labels)}
-
-    @classmethod
-    def check_label(cls, label, labels):
-        """Returns the expected labels, if it is none of them."""
-        if label not in (None, *labels):
-            return f"the model's are {', '.join(labels)}"
-        return None
-
-    @classmethod
-    def score(cls, outputs, gold, settings):
-        """Returns the accuracy."""
-        labels = np.array(settings["labels"])
-        is_right = labels[outputs["logits"].argmax(-1)] == np.array(gold)
-        return "accuracy", float(is_right.mean())
 
     @classmethod
     def typed(cls, fields, outputs, labels):

@@ -19,12 +19,10 @@ class Encoder(Kind):
     """
 
     name = "encoder"
-    title = "hidden states of tokens"
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
-    default_signature = "encoder"
     has_answers = False
-    known_by = ("input_mask", "sequence_output")
-    padded = ("input_mask", "sequence_output", "encoder_outputs")
+    signature_outputs = ("input_mask", "sequence_output")
+    ragged_outputs = ("input_mask", "sequence_output", "encoder_outputs")
 
     def set_options(self, options):
         """Sets whether the model has a trained pooler."""
@@ -42,12 +40,6 @@ class Encoder(Kind):
     def decode(self, numbers, batch):
         """Returns the same numbers, and `input_mask`."""
         return {"input_mask": batch["input_mask"], **numbers}
-
-    def rows_network(self, batch):
-        """Returns `sequence_output` and, if it is trained, `pooled_output`."""
-        numbers = self.network(batch)
-        names = ("sequence_output", "pooled_output")
-        return {name: numbers[name] for name in names if name in numbers}
 
     @classmethod
     def count(cls, outputs, fields):

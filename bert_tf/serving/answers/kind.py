@@ -1,30 +1,21 @@
-"""A model and a request's strings -> answers, in all the forms that they have.
+"""Base class of answers: texts -> encode -> network -> decode -> answer.
 
 Shapes: N rows, B rows in one call of the network, S max_seq_length.
 """
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches, text_rows
-from tfrecords import schema
 from tfrecords.options import quoted
 
 Tensors = Mapping[str, tf.Tensor]
 Arrays = Mapping[str, np.ndarray]
 TEXT = "text"  # The signature that every kind has.
-
-
-class Box(NamedTuple):
-    """A text box of the page: its label, number of lines, and an example."""
-
-    label: str
-    lines: int
-    example: str = ""
 
 
 class Kind:
@@ -39,10 +30,10 @@ class Kind:
     Kinds that read windows have the three in their own `make_signatures`. Only
     `network` calls the model. The rest is of one row, with NumPy.
 
-    The SavedModel, Predictor, `predict`, the page and the exports for other
-    runtimes ask this class, and compare no names of kinds. A new kind is a file
-    with a subclass, and a row in `kinds.CLASSES`; if `in_runtimes`, also rows
-    and a method in tokenizer.py and predict.py.
+    The SavedModel, Predictor and `predict` ask this class, and compare no names
+    of kinds. The page, and exports for other runtimes, have tables of their own
+    for what only they need. A new kind is a file with a subclass, and a row in
+    `kinds.CLASSES`.
 
     Of answers in Python and JSON: probabilities are float32, in their shortest
     decimal form. Places are in characters of the text, end exclusive:
@@ -59,49 +50,30 @@ class Kind:
       name: name in `--kind` and model.json.
       task: the task whose head computes it; None if no head does.
       weights: prefix of the names of the weights that compute it.
-      title, hub_task: its names in the model card, here and on Hugging Face's
-        hub.
       inputs: signature -> its inputs, and their ranks: 1 for a text, 2 for a
         list of texts.
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
-      in_runtimes: whether predict.py, of exports for other runtimes, has it.
-      default_signature: name of the signature that is `serving_default`.
       kept_tokens: what the tokenizer must not split.
       in_windows: whether long texts are read in windows; others are cut.
       has_answers: whether a Predictor can return it.
-      is_explained: whether its answers have attributions.
-      reads: outputs that `to_json` turns into records, if all are wanted.
-      known_by: outputs by which its signatures are recognized.
-      scored: outputs of `rows_network` that labels can be compared with.
-      padded: prefixes of the outputs that `count` is for.
-      prompt: what the graph of `text` puts before each text.
-      view, action, hint, boxes: of its part of the page: the name of the
-        method of `page.views.Views` that draws it, title, help and text boxes.
-        Without a view it has no part.
+      record_outputs: outputs that `records` reads, if all are wanted.
+      signature_outputs: outputs by which its signatures are recognized.
+      ragged_outputs: prefixes of the outputs that `count` is for.
     """
 
     name = ""
     task: str | None = None
     weights = "encoder/layer"
-    title = ""
-    hub_task: str | None = "feature-extraction"
     inputs: Mapping[str, Mapping[str, int]] = {TEXT: {"text": 1}}
     expected = "a str"
     options: tuple[str, ...] = ()
-    in_runtimes = True
-    default_signature = TEXT
     kept_tokens: tuple[str, ...] = ()
     in_windows = False
     has_answers = True
-    is_explained = False
-    reads: tuple[str, ...] = ()
-    known_by: tuple[str, ...] = ()
-    scored: tuple[str, ...] = ()
-    padded: tuple[str, ...] = ("",)
-    prompt = ""
-    view = action = hint = ""
-    boxes: tuple[Box, ...] = ()
+    record_outputs: tuple[str, ...] = ()
+    signature_outputs: tuple[str, ...] = ()
+    ragged_outputs: tuple[str, ...] = ("",)
 
     def __init__(self, model, tokenizer, max_seq_length, metadata, options):
         self.model = model
@@ -114,51 +86,10 @@ class Kind:
     def set_options(self, options) -> None:
         """Sets the attributes that the kind's options decide."""
 
-    def check_labels(self) -> None:
-        """Raises ValueError if the model's metadata has no labels."""
-        if not self.labels:
-            raise ValueError(
-                f"The model has no labels, which kind={self.name} answers "
-                "with. Save it with bert_tf.save(..., labels=...)."
-            )
-
-    # Of the kind and a model's files, without its weights.
-
     @classmethod
-    def misfit(cls, config) -> str | None:
+    def unsupported_reason(cls, config) -> str | None:
         """Returns why models with a BertConfig have no such answer, or None."""
         del config
-
-    @classmethod
-    def check_label(cls, label: str, labels: Sequence[str]) -> str | None:
-        """Returns the expected labels if that of a text is wrong, or None."""
-        del label, labels
-
-    @classmethod
-    def parse(cls, value, where: str) -> dict[str, Any]:
-        """Returns an input of a Predictor as name -> str, or list of str.
-
-        Raises:
-          ValueError: if it is not of the form that the kind expects.
-        """
-        fields = cls.fields_of(value)
-        ranks = {n: x for of in cls.inputs.values() for n, x in of.items()}
-        if fields is None or not all(
-            _fits(text, ranks[name]) for name, text in fields.items()
-        ):
-            raise ValueError(
-                f"{where} is {quoted(value)} ({type(value).__name__}); "
-                f"expected {cls.expected}."
-            )
-        for text in fields.values():
-            try:
-                "".join(text).encode()
-            except UnicodeEncodeError as error:
-                raise ValueError(
-                    f"{where} has {error.object[error.start]!r}, an unpaired "
-                    "surrogate, which is no character. Remove it."
-                ) from None
-        return fields
 
     @classmethod
     def fields_of(cls, value) -> dict[str, Any] | None:
@@ -226,41 +157,9 @@ class Kind:
             "tokenizer": self.tokenizer,
         }
 
-    def models(self) -> list:
-        """Returns the models whose weights the signatures use."""
-        return [self.model.encoder if self.task is None else self.model]
-
     def settings(self) -> dict[str, Any]:
         """Returns its entries of the model.json of every export."""
         return {}
-
-    # For runtimes without strings.
-
-    @classmethod
-    def network_inputs(cls) -> tuple[str, ...]:
-        """Returns the inputs of `rows_network`, [B, S] int32 unless said."""
-        return tuple(schema.ENCODER_INPUTS)
-
-    def rows_network(self, batch: Tensors) -> Tensors:
-        """Returns the inputs of predict.py for a batch of ids."""
-        return dict(self.network(batch))
-
-    def rows_settings(self) -> dict[str, Any]:
-        """Returns its entries of the model.json beside predict.py."""
-        return {}
-
-    @classmethod
-    def score(
-        cls, outputs: Arrays, gold: Sequence[str], settings: Mapping
-    ) -> tuple[str, float]:
-        """Returns the name and value of a score.
-
-        Args:
-          outputs: those of `rows_network` in `scored`, [N, ...].
-          gold: the labels of N texts.
-          settings: content of the model.json beside predict.py.
-        """
-        raise NotImplementedError
 
     # Of one row, without the model.
 
@@ -273,35 +172,6 @@ class Kind:
           fields: the row.
         """
         del outputs, fields
-
-    @classmethod
-    def without_padding(
-        cls, outputs: Arrays, fields: Mapping[str, Any]
-    ) -> dict[str, np.ndarray]:
-        """Returns the outputs of one row without the padding of its batch."""
-        count = cls.count(outputs, fields)
-        if count is None:
-            return dict(outputs)
-        return dict(outputs) | {
-            name: value[:, :count]
-            for name, value in outputs.items()
-            if value.ndim > 1 and name.startswith(cls.padded)
-        }
-
-    @classmethod
-    def to_json(
-        cls, fields: Mapping[str, Any], outputs: Arrays, names: set[str]
-    ) -> dict[str, Any]:
-        """Returns the answer of a row for JSON.
-
-        Args:
-          fields: the row.
-          outputs: its outputs, [1, ...], without padding.
-          names: those of them that are wanted.
-        """
-        if cls.reads and names.issuperset(cls.reads):
-            return cls.records(fields, outputs, names)
-        return {name: plain(outputs[name])[0] for name in sorted(names)}
 
     @classmethod
     def records(cls, fields, outputs: Arrays, names: set[str]) -> dict:
@@ -321,21 +191,12 @@ class Kind:
         """
         raise NotImplementedError(f"kind={cls.name} has no answer in Python")
 
-    def join(self, answers: list, signatures: Mapping):
-        """Returns the answers to a list of inputs, in their order."""
-        del signatures
-        return answers
-
 
 class ExplainedKind(Kind):
     """Base class of answers to a text or pair, to which each word adds."""
 
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     expected = "a str, or a pair (str, str)"
-    is_explained = True
-    view = "classify"
-    hint = "What each word adds to the answer is marked."
-    boxes = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
 
     @classmethod
     def target_of(cls, answer) -> int:
@@ -346,6 +207,41 @@ class ExplainedKind(Kind):
     def explained(cls, outputs: Tensors, target: int | tf.Tensor) -> tf.Tensor:
         """Returns the number of each row that is explained, [B] float32."""
         return tf.nn.softmax(outputs["logits"])[:, target]
+
+
+def require_labels(answers: Kind) -> None:
+    """Raises ValueError if the model's metadata has no labels."""
+    if not answers.labels:
+        raise ValueError(
+            f"The model has no labels, which kind={answers.name} answers "
+            "with. Save it with bert_tf.save(..., labels=...)."
+        )
+
+
+def parse(kind: type[Kind], value, where: str) -> dict[str, Any]:
+    """Returns an input of a Predictor as name -> str, or list of str.
+
+    Raises:
+      ValueError: if it is not of the form that the kind expects.
+    """
+    fields = kind.fields_of(value)
+    ranks = {n: x for of in kind.inputs.values() for n, x in of.items()}
+    if fields is None or not all(
+        _fits(text, ranks[name]) for name, text in fields.items()
+    ):
+        raise ValueError(
+            f"{where} is {quoted(value)} ({type(value).__name__}); "
+            f"expected {kind.expected}."
+        )
+    for text in fields.values():
+        try:
+            "".join(text).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"{where} has {error.object[error.start]!r}, an unpaired "
+                "surrogate, which is no character. Remove it."
+            ) from None
+    return fields
 
 
 def _fits(text, rank: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import Box, Kind, plain
+from bert_tf.serving.answers.kind import Kind, plain
 from bert_tf.serving.answers.masks import POSITIONS, FillMask
 from tfrecords import schema
 
@@ -57,20 +57,15 @@ class PseudoLogLikelihood(Kind):
     name = "pseudo_log_likelihood"
     task = "pretraining"
     weights = "masked_lm/"
-    title, hub_task = "pseudo-log-likelihood of a text", "fill-mask"
     options = ("within_word_masking",)
-    known_by = ("score", "tokens", "log_probabilities")
-    padded = ("tokens", "log_probabilities")
-    view = "score_tokens"
-    action = "Score"
-    hint = "How likely each WordPiece is, given all others of the text."
-    boxes = (Box("Text", 4, "The cat sat by the door."),)
+    signature_outputs = ("score", "tokens", "log_probabilities")
+    ragged_outputs = ("tokens", "log_probabilities")
 
     def set_options(self, options):
         """Sets `within_word_masking`."""
         self.within_word_masking = bool(options.within_word_masking)
 
-    misfit = FillMask.misfit
+    unsupported_reason = FillMask.unsupported_reason
 
     def _places(self, batch) -> tf.Tensor:
         """Returns row and position of each token, [M, 2] int64."""
@@ -172,11 +167,6 @@ class PseudoLogLikelihood(Kind):
             "log_probabilities": values.to_tensor(),
         }
 
-    @classmethod
-    def network_inputs(cls):
-        """Returns those of the encoder; position and id of a token, [M, 1]."""
-        return (*super().network_inputs(), POSITIONS, _IDS)
-
     def settings(self):
         """Returns `within_word_masking`."""
         return {"within_word_masking": self.within_word_masking}
@@ -189,5 +179,7 @@ class PseudoLogLikelihood(Kind):
     @classmethod
     def typed(cls, fields, outputs, labels):
         """Returns a Likelihood."""
-        score, tokens, values = (plain(outputs[x])[0] for x in cls.known_by)
+        score, tokens, values = (
+            plain(outputs[x])[0] for x in cls.signature_outputs
+        )
         return Likelihood(score, tuple(tokens), tuple(values))

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import Box, Kind, plain
+from bert_tf.serving.answers.kind import Kind, plain
 from tfrecords.text.vocab import MASK
 
 POSITIONS = "masked_lm_positions"
@@ -43,16 +43,11 @@ class FillMask(Kind):
     name = "fill_mask"
     task = "pretraining"
     weights = "masked_lm/"
-    title, hub_task = "filling in [MASK]", "fill-mask"
     expected = f"a str, with {MASK} in it"
     options = ("top_k",)
     # Otherwise the string is split like other text, as in the original.
     kept_tokens = (MASK,)
-    reads = known_by = ("tokens", "probabilities")
-    view = "fill"
-    action = "Fill the mask"
-    hint = f"{MASK} stands for a word."
-    boxes = (Box("Text", 4, f"The cat {MASK} by the door."),)
+    record_outputs = signature_outputs = ("tokens", "probabilities")
 
     def set_options(self, options):
         """Sets `top_k`, at most the size of the vocabulary.
@@ -68,7 +63,7 @@ class FillMask(Kind):
         self.top_k = min(options.top_k or TOP_K, self.tokenizer.vocab_size)
 
     @classmethod
-    def misfit(cls, config):
+    def unsupported_reason(cls, config):
         """Returns why left-to-right models fill no masks."""
         if config.is_causal:
             return "a left-to-right model, which predicts the next token"
@@ -124,11 +119,6 @@ class FillMask(Kind):
             "tokens": tf.where(weights > 0, tokens, ""),
             "probabilities": numbers["probabilities"] * weights,
         }
-
-    @classmethod
-    def network_inputs(cls):
-        """Returns the inputs of the encoder, and positions [B, P] int32."""
-        return (*super().network_inputs(), POSITIONS)
 
     @classmethod
     def count(cls, outputs, fields):

@@ -6,11 +6,10 @@ Shapes: N texts, C labels, K the largest number of labels of one of the texts.
 from typing import NamedTuple
 
 import numpy as np
-import sklearn.metrics
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import ExplainedKind, plain
+from bert_tf.serving.answers.kind import ExplainedKind, plain, require_labels
 
 _DEFAULT_THRESHOLD = 0.5
 
@@ -38,10 +37,7 @@ class MultiLabel(ExplainedKind):
 
     name = task = "multi_label"
     weights = "multi_label/"
-    title, hub_task = "several labels of a text", "text-classification"
-    scored = ("probabilities",)
-    padded = ("labels",)
-    action = "Label"
+    ragged_outputs = ("labels",)
 
     def set_options(self, options):
         """Reads the thresholds of the model.
@@ -50,7 +46,7 @@ class MultiLabel(ExplainedKind):
           ValueError: if the model has no names of labels, or other numbers of
             labels and thresholds.
         """
-        self.check_labels()
+        require_labels(self)
         default = [_DEFAULT_THRESHOLD] * len(self.labels)
         self.thresholds = list(self.metadata.get("thresholds") or default)
         if len(self.thresholds) != len(self.labels):
@@ -75,14 +71,6 @@ class MultiLabel(ExplainedKind):
         """Returns `classify`."""
         return {batches.CLASSIFY: batches.classes_of(answer, self.labels)}
 
-    def rows_settings(self):
-        """Returns `labels`, their number and thresholds."""
-        return {
-            "labels": self.labels,
-            "num_classes": len(self.labels),
-            "thresholds": self.thresholds,
-        }
-
     @classmethod
     def explained(cls, outputs, target):
         """Returns the probability of a label."""
@@ -92,25 +80,6 @@ class MultiLabel(ExplainedKind):
     def target_of(cls, answer):
         """Returns the id of the likeliest label."""
         return int(np.argmax([*answer.probabilities.values()]))
-
-    @classmethod
-    def check_label(cls, label, labels):
-        """Returns the expected labels, if one of them is none of these."""
-        unknown = set(_split(label)) - set(labels)
-        return f"the model's are {', '.join(labels)}" if unknown else None
-
-    @classmethod
-    def score(cls, outputs, gold, settings):
-        """Returns the micro F1."""
-        labels = settings["labels"]
-        right = [[name in _split(x) for name in labels] for x in gold]
-        predicted = outputs["probabilities"] >= np.array(
-            settings["thresholds"], np.float32
-        )
-        score = sklearn.metrics.f1_score(
-            np.array(right), predicted, average="micro", zero_division=0.0
-        )
-        return "micro_f1", float(score)
 
     @classmethod
     def count(cls, outputs, fields):
@@ -125,9 +94,3 @@ class MultiLabel(ExplainedKind):
         values = plain(outputs["probabilities"])[0]
         probabilities = dict(zip(labels, values, strict=True))
         return Labels(tuple(plain(outputs["labels"])[0]), probabilities)
-
-
-def _split(labels: str | None) -> list[str]:
-    """Returns the labels in a cell, which has commas between them."""
-    words = (word.strip() for word in (labels or "").split(","))
-    return [word for word in words if word]

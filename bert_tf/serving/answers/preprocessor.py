@@ -95,10 +95,8 @@ class Preprocessor(Kind):
 
     name = "preprocessor"
     weights = None
-    title, hub_task = "from text to the inputs of the encoder", None
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     has_answers = False
-    in_runtimes = False
 
     def make_signatures(self):
         """Returns `text`, and the other parts of the SavedModel.
@@ -118,7 +116,3 @@ class Preprocessor(Kind):
             "tokenize": Tokenize(layer.tokenizer),
             "bert_pack_inputs": Pack(layer.tokenizer, length),
         }
-
-    def models(self):
-        """Returns none."""
-        return []

@@ -13,7 +13,6 @@ import tensorflow as tf
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import (
     TEXT,
-    Box,
     Kind,
     columns_to_records,
     plain,
@@ -38,7 +37,7 @@ class Answer(NamedTuple):
     Attributes:
       text: part of the passage; "" for no answer.
       start, end: its characters in the passage, end exclusive; -1 for no
-        answer. `begin` is an older name of `start`.
+        answer.
       probability: among the answers in `nbest`.
       nbest: the best answers, best first; empty for these.
     """
@@ -48,8 +47,6 @@ class Answer(NamedTuple):
     end: int
     probability: float
     nbest: tuple["Answer", ...] = ()
-
-    begin = property(lambda self: self.start)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -116,8 +113,6 @@ class QuestionAnswering(Kind):
     name = "question_answering"
     task = "spans"
     weights = "spans/"
-    title = "question answering"
-    hub_task = "question-answering"
     inputs = {TEXT: {"question": 1, "context": 1}}
     expected = "a pair (question, context), or a dict with these"
     options = (
@@ -129,15 +124,12 @@ class QuestionAnswering(Kind):
         "null_score_diff_threshold",
     )
     in_windows = True
-    reads = known_by = ("answer", "nbest_answers", "num_answers")
-    padded = ("nbest_",)
-    view = "answer"
-    action = "Answer"
-    hint = "The answer is marked in the passage, which may be long."
-    boxes = (
-        Box("Question", 1, "Where did the cat sit?"),
-        Box("Passage", 8, "The cat sat by the door. It was old."),
+    record_outputs = signature_outputs = (
+        "answer",
+        "nbest_answers",
+        "num_answers",
     )
+    ragged_outputs = ("nbest_",)
 
     def set_options(self, options):
         """Sets `windows`, the Settings."""
@@ -195,10 +187,6 @@ class QuestionAnswering(Kind):
             return _named(answers, settings, has_question)
 
         return {TEXT: answer}, {"tokenizer": self.tokenizer}
-
-    def rows_settings(self):
-        """Returns the settings of windows and answers."""
-        return dataclasses.asdict(self.windows)
 
     @classmethod
     def count(cls, outputs, fields):

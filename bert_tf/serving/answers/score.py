@@ -3,10 +3,8 @@
 Shapes: N texts.
 """
 
-import math
 from typing import NamedTuple
 
-import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
@@ -29,9 +27,6 @@ class Regression(ExplainedKind):
 
     name = task = "regression"
     weights = "regression/"
-    title, hub_task = "a score for a text or a pair", "text-classification"
-    scored = ("score",)
-    action = "Score"
 
     def network(self, batch):
         """Returns `score` [N] float32."""
@@ -63,26 +58,6 @@ class Regression(ExplainedKind):
         return outputs["predictions"]
 
     @classmethod
-    def check_label(cls, label, labels):
-        """Returns that a number is expected, if it is none."""
-        if label is None or _is_number(label):
-            return None
-        return "a score should be a number"
-
-    @classmethod
-    def score(cls, outputs, gold, settings):
-        """Returns the Pearson correlation."""
-        gold = np.array(gold, float)
-        return "pearson", float(np.corrcoef(outputs["score"], gold)[0, 1])
-
-    @classmethod
     def typed(cls, fields, outputs, labels):
         """Returns a Score."""
         return Score(*plain(outputs["score"]))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from bert_tf.serving.answers.kind import Box, columns_to_records, plain
+from bert_tf.serving.answers.kind import (
+    columns_to_records,
+    plain,
+    require_labels,
+)
 from bert_tf.serving.word_kind import WordKind
 from tfrecords.tasks import ner_files
-from tfrecords.text import word_windows
 
 # JSON key -> output of the signature `text`, for a word.
 _WORD = {
@@ -31,7 +34,7 @@ class Tag(NamedTuple):
       word: its text.
       tag: its tag.
       start, end: its characters in the text, end exclusive; of given words,
-        their numbers. `begin` is an older name of `start`.
+        their numbers.
       probability: of the tag.
     """
 
@@ -41,8 +44,6 @@ class Tag(NamedTuple):
     end: int
     probability: float
 
-    begin = property(lambda self: self.start)
-
 
 class Entity(NamedTuple):
     """An entity: adjacent words with tags B- and I- of a type.
@@ -50,7 +51,7 @@ class Entity(NamedTuple):
     Attributes:
       label: its type, such as PER.
       text: its text; if words were given, these joined with spaces.
-      start, end: where it is, as of a Tag; `begin` is an older name of `start`.
+      start, end: where it is, as of a Tag.
       probability: the lowest of its words' tags.
     """
 
@@ -59,8 +60,6 @@ class Entity(NamedTuple):
     start: int
     end: int
     probability: float
-
-    begin = property(lambda self: self.start)
 
 
 class Tagged(NamedTuple):
@@ -79,18 +78,13 @@ class Tagging(WordKind):
 
     name = task = "tagging"
     weights = "tagging/"
-    title, hub_task = "tagging of words", "token-classification"
-    reads = tuple(_WORD.values())
-    known_by = ("tags", "probabilities")
-    view = "tag"
-    action = "Entities"
-    hint = "Entities, or tags of words, are marked in the text."
-    boxes = (Box("Text", 4, "Ann Lee went to Rome."),)
+    record_outputs = tuple(_WORD.values())
+    signature_outputs = ("tags", "probabilities")
 
     def set_options(self, options):
         """Sets `doc_stride`; raises ValueError if the model has no tags."""
         super().set_options(options)
-        self.check_labels()
+        require_labels(self)
 
     def network(self, batch):
         """Returns `logits` [M, S, C] float32."""
@@ -107,16 +101,6 @@ class Tagging(WordKind):
         return {
             "tags": tf.gather(tf.constant(self.labels), best),
             "probabilities": tf.reduce_max(tf.nn.softmax(logits), axis=-1),
-        }
-
-    def rows_settings(self):
-        """Returns `labels`, their number and `doc_stride`."""
-        if self.doc_stride:
-            word_windows.check_stride(self.max_seq_length, self.doc_stride)
-        return {
-            "labels": self.labels,
-            "num_classes": len(self.labels),
-            "doc_stride": self.doc_stride,
         }
 
     @classmethod

@@ -45,11 +45,9 @@ class TokenVectors(WordKind):
     """
 
     name = "token_vectors"
-    title = "vectors of words"
     options = (*WordKind.options, "layers")
-    in_runtimes = False
-    known_by = ("vectors",)
-    reads = tuple(_WORD.values())
+    signature_outputs = ("vectors",)
+    record_outputs = tuple(_WORD.values())
 
     def set_options(self, options):
         """Sets `doc_stride` and the layers.

@@ -40,7 +40,6 @@ class SentenceEmbedding(Kind):
     """
 
     name = "sentence_embedding"
-    title = "vectors of sentences"
     options = ("pooling", "layers", "prompt_name")
 
     def set_options(self, options):
@@ -101,10 +100,6 @@ class SentenceEmbedding(Kind):
         """Returns the steps from hidden states to a vector, and the prompt."""
         found = {self.name: self.steps.settings()}
         return found | ({"prompt": self.prompt} if self.prompts else {})
-
-    def rows_settings(self):
-        """Returns the prompts."""
-        return {contents.PROMPTS: self.prompts} if self.prompts else {}
 
     @classmethod
     def typed(cls, fields, outputs, labels):

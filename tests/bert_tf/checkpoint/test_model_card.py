@@ -65,6 +65,8 @@ def make_run(folder, inside="best", **files):
 def facts_of(config, task="classification", metadata=None, **more):
     own = {"task": task, "labels": ["no", "yes"], "do_lower_case": True}
     more = {"files": "bert_tf"} | more
+    if kind := more.get("kind"):
+        more["names"] = kinds.TITLES[kind.name]
     return model_card.Facts(
         config=config, metadata=own | (metadata or {}), **more
     )

@@ -10,6 +10,7 @@ import pytest
 import bert_tf
 from bert_tf.serving import kinds
 from bert_tf.serving.answers import tags
+from bert_tf.serving.answers.kind import parse
 
 
 @pytest.fixture
@@ -102,13 +103,13 @@ def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make, key):
 )
 def test_inputs_of_another_form_are_refused(kind, value):
     with pytest.raises(ValueError, match=r"inputs\[7\] is .*; expected") as e:
-        kinds.by_name(kind).parse(value, "inputs[7]")
+        parse(kinds.by_name(kind), value, "inputs[7]")
     assert "\n" not in str(e.value)
 
 
 def test_an_unpaired_surrogate_is_refused():
     with pytest.raises(ValueError, match=r"it has '\\ud800', an unpaired"):
-        kinds.by_name("fill_mask").parse("a\ud800", "it")
+        parse(kinds.by_name("fill_mask"), "a\ud800", "it")
 
 
 def test_settings_that_do_not_apply_are_refused(make):

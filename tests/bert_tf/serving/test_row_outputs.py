@@ -33,7 +33,8 @@ def test_texts_are_cut_that_have_more_tokens_than_fit():
 def test_each_candidate_is_filled_into_the_text():
     tokens = np.array([[b"cat", b"##s"], [b"mat", b"sea"]], object)
     probabilities = np.array([[0.5, 0.25], [0.1, 0.05]], np.float32)
-    values = FillMask.to_json(
+    values = row_outputs.to_json(
+        FillMask,
         {"text": "The [MASK] on the [MASK]. [MASK]"},
         {"tokens": tokens[None], "probabilities": probabilities[None]},
         {"tokens", "probabilities"},
@@ -101,7 +102,9 @@ def test_selected_outputs_do_not_depend_on_other_rows(kind):
 
     rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
     found, _ = row_outputs.compute(kind, signature, rows, {"text": 1})
-    assert kind.to_json({"text": "x"}, found, set(expected)) == expected
+    names = set(expected)
+    written = row_outputs.to_json(kind, {"text": "x"}, found, names)
+    assert written == expected
 
 
 def test_float32_is_written_with_its_shortest_digits():

@@ -11,7 +11,7 @@ from bert_tf.contrib.apps import attributions
 from bert_tf.contrib.apps.page import attention_maps, marked_text
 from bert_tf.serving import kinds
 from bert_tf.serving.answers import tags
-from bert_tf.serving.answers.kind import Box
+from bert_tf.serving.answers.kind import ExplainedKind
 from bert_tf.serving.answers.likelihoods import PseudoLogLikelihood
 from bert_tf.serving.answers.masks import FillMask
 from bert_tf.serving.answers.vectors import SentenceEmbedding
@@ -22,6 +22,72 @@ from tfrecords.text.vocab import MASK
 
 _ANSWER_COLOR = "#cdeccd"
 _MAX_ANSWERS = 5
+
+
+class Box(NamedTuple):
+    """A text box of the page: its label, number of lines, and an example."""
+
+    label: str
+    lines: int
+    example: str = ""
+
+
+_TEXTS = (Box("Text", 4, "The cat sat by the door."), Box("Second text", 2))
+_ADDED = "What each word adds to the answer is marked."
+# Kind of answers -> the method of `Views` that draws it, title, help and text
+# boxes. Other kinds have no view.
+_VIEWS = {
+    "classification": ("classify", "Classify", _ADDED, _TEXTS),
+    "multi_label": ("classify", "Label", _ADDED, _TEXTS),
+    "regression": ("classify", "Score", _ADDED, _TEXTS),
+    "ranking": (
+        "rank",
+        "Rank",
+        "Which passage answers the query best?",
+        (
+            Box("Query", 1, "Where did the cat sit?"),
+            Box(
+                "Passages, one in a line", 4, "It rained.\nIt sat by the door."
+            ),
+        ),
+    ),
+    "question_answering": (
+        "answer",
+        "Answer",
+        "The answer is marked in the passage, which may be long.",
+        (
+            Box("Question", 1, "Where did the cat sit?"),
+            Box("Passage", 8, "The cat sat by the door. It was old."),
+        ),
+    ),
+    "tagging": (
+        "tag",
+        "Entities",
+        "Entities, or tags of words, are marked in the text.",
+        (Box("Text", 4, "Ann Lee went to Rome."),),
+    ),
+    "multiple_choice": (
+        "choose",
+        "Choose",
+        "Which ending fits best?",
+        (
+            Box("Text", 4, "The cat sat by the door."),
+            Box("Endings, one in a line", 4, "It slept.\nIt sang."),
+        ),
+    ),
+    "fill_mask": (
+        "fill",
+        "Fill the mask",
+        f"{MASK} stands for a word.",
+        (Box("Text", 4, f"The cat {MASK} by the door."),),
+    ),
+    "pseudo_log_likelihood": (
+        "score_tokens",
+        "Score",
+        "How likely each WordPiece is, given all others of the text.",
+        (Box("Text", 4, "The cat sat by the door."),),
+    ),
+}
 
 
 class View(NamedTuple):
@@ -72,20 +138,19 @@ class Views:
             self._likelihood = Predictor(
                 model, tokenizer, kind=PseudoLogLikelihood.name
             )
-        if self._predict.answers.is_explained:
+        if isinstance(self._predict.answers, ExplainedKind):
             self._explain = attributions.Explainer(self._predict)
 
     def find(self) -> list[View]:
         """Returns the views of this model, that of its task first."""
-        kind, found = self._predict.answers, []
-        if kind.view:
-            boxes = kind.boxes
-            if kind.is_explained and not self.takes_pairs:
-                boxes = boxes[:1]
-            found = [self._view(kind, boxes)]
-        if self._likelihood:
-            kind = self._likelihood.answers
-            found.append(self._view(kind, kind.boxes))
+        found = []
+        for predict in filter(None, (self._predict, self._likelihood)):
+            if predict.kind in _VIEWS:
+                name, title, text, boxes = _VIEWS[predict.kind]
+                if boxes is _TEXTS and not self.takes_pairs:
+                    boxes = boxes[:1]
+                draw = getattr(self, name)
+                found.append(View(name, title, text, boxes, draw))
         compare = View(
             "compare",
             "Compare",
@@ -98,11 +163,6 @@ class Views:
             self.compare,
         )
         return [*found, compare]
-
-    def _view(self, kind, boxes) -> View:
-        """Returns the view of a kind of answers."""
-        draw = getattr(self, kind.view)
-        return View(kind.view, kind.action, kind.hint, boxes, draw)
 
     def fill(self, text: str) -> str:
         """Returns the text with its masks filled, and candidates for each."""
@@ -250,7 +310,10 @@ def takes_pairs(model: keras.Model) -> bool:
     metadata = model.metadata
     if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
         return False
-    if not any(kind.is_explained for kind in kinds.of_task(metadata["task"])):
+    if not any(
+        issubclass(kind, ExplainedKind)
+        for kind in kinds.of_task(metadata["task"])
+    ):
         return True
     of_glue = {x.name: len(x.text_columns) for x in glue_tables.GLUE_TASKS}
     default = of_glue.get(metadata.get("task_name"), 2)

@@ -1,11 +1,9 @@
 """multi_label.py: thresholds of a model, and labels that are compared."""
 
 import exports
-import numpy as np
 import pytest
 
 import bert_tf
-from bert_tf.serving.answers.multi_label import MultiLabel
 
 
 @pytest.fixture
@@ -36,15 +34,3 @@ def test_a_label_is_an_answer_from_its_threshold(predictor, below):
 def test_another_number_of_thresholds_is_refused(predictor):
     with pytest.raises(ValueError, match="3 labels and 1 thresholds; correct"):
         predictor([0.5])
-
-
-def test_labels_of_a_report_have_commas_between_them():
-    labels = ["a", "b", "c"]
-    assert MultiLabel.check_label("a, c", labels) is None
-    assert MultiLabel.check_label(None, labels) is None
-    assert "a, b, c" in MultiLabel.check_label("a,d", labels)
-    outputs = {"probabilities": np.array([[0.9, 0.1, 0.2], [0.9, 0.6, 0.6]])}
-    settings = {"labels": labels, "thresholds": [0.5, 0.5, 0.7]}
-    # Three labels are predicted, and three right; two are both.
-    found = MultiLabel.score(outputs, ["a", "b, c"], settings)
-    assert found == ("micro_f1", pytest.approx(2 / 3))

@@ -7,7 +7,7 @@ import tensorflow as tf
 from exports import ROUNDING
 
 from bert_tf.checkpoint import contents
-from bert_tf.contrib.runtimes import export_network
+from bert_tf.contrib.runtimes import networks
 from bert_tf.serving import kinds
 from tfrecords import schema
 from tfrecords.text import tokenizer
@@ -24,7 +24,7 @@ def batch_of(vocab_size, kind):
         "input_type_ids": (np.arange(TOKENS) > 4) * mask,
         "masked_lm_positions": np.array([[1, 2], [3, 4], [0, 1]]),
     }
-    names = kinds.by_name(kind).network_inputs()
+    names = networks.inputs(kind)
     return {name: tf.constant(inputs[name], tf.int32) for name in names}
 
 
@@ -38,7 +38,7 @@ def make(model, kind, vocab_size=50, metadata=None, **settings):
         entries = file.read().split("\n")[:vocab_size]
     words = tokenizer.BertTokenizer(entries, kept_tokens=kind.kept_tokens)
     options = kinds.AnswerOptions(**settings)
-    return export_network.make_network(
+    return networks.make(
         kind(model, words, exports.MAX_SEQ_LENGTH, metadata, options)
     )
 

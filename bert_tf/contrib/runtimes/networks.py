@@ -1,0 +1,95 @@
+"""Answers of a model -> a network of ids and numbers, and its settings.
+
+Other runtimes have no string operations. So a network begins at token ids and
+ends at numbers; predict.py, which is copied beside it, does the rest.
+"""
+
+import dataclasses
+from typing import Any
+
+import tensorflow as tf
+
+from bert_tf.checkpoint import contents
+from bert_tf.serving import batches
+from bert_tf.serving.answers.kind import Kind, Tensors
+from tfrecords import schema
+from tfrecords.text import word_windows
+
+# Kind -> its inputs beside those of the encoder.
+_MORE_INPUTS = {
+    "fill_mask": ("masked_lm_positions",),
+    "pseudo_log_likelihood": ("masked_lm_positions", "masked_lm_ids"),
+}
+_WITH_LABELS = ("classification", "multi_label", "tagging")
+
+
+def inputs(kind: str) -> tuple[str, ...]:
+    """Returns the inputs of the network of a kind, each [B, n] int32."""
+    return (*schema.ENCODER_INPUTS, *_MORE_INPUTS.get(kind, ()))
+
+
+def make(answers: Kind) -> batches.Function:
+    """Returns the function from token ids to numbers, with its signature."""
+    names = inputs(answers.name)
+    call = _CALLS.get(answers.name, _call)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name) for name in names
+        ],
+        autograph=False,
+    )
+    def network(*values):
+        return call(answers, dict(zip(names, values, strict=True)))
+
+    return network
+
+
+def _call(answers: Kind, batch: Tensors) -> Tensors:
+    return dict(answers.network(batch))
+
+
+def _call_rows(answers: Kind, batch: Tensors) -> Tensors:
+    """Calls the network of rows, which predict.py makes of a text."""
+    return answers.rows_network(batch)
+
+
+def _call_choices(answers: Kind, batch: Tensors) -> Tensors:
+    """Returns `logits` [B] float32, for endings [B, S]."""
+    return answers.network({n: x[:, tf.newaxis] for n, x in batch.items()})
+
+
+def _call_encoder(answers: Kind, batch: Tensors) -> Tensors:
+    """Returns `sequence_output` and, if it is trained, `pooled_output`."""
+    numbers = answers.network(batch)
+    names = ("sequence_output", "pooled_output")
+    return {name: numbers[name] for name in names if name in numbers}
+
+
+_CALLS = {
+    "ranking": _call_rows,
+    "pseudo_log_likelihood": _call_rows,
+    "multiple_choice": _call_choices,
+    "encoder": _call_encoder,
+}
+
+
+def settings(answers: Kind) -> dict[str, Any]:
+    """Returns the entries of a kind in the model.json beside predict.py."""
+    kind, found = answers.name, {}
+    if kind in _WITH_LABELS:
+        found["labels"] = answers.labels
+        found["num_classes"] = len(answers.labels)
+    if kind == "multi_label":
+        found["thresholds"] = answers.thresholds
+    elif kind == "tagging":
+        found["doc_stride"] = answers.doc_stride
+        if answers.doc_stride:
+            word_windows.check_stride(
+                answers.max_seq_length, answers.doc_stride
+            )
+    elif kind == "question_answering":
+        found = dataclasses.asdict(answers.windows)
+    elif kind == "sentence_embedding" and answers.prompts:
+        found[contents.PROMPTS] = answers.prompts
+    return found
