@@ -103,7 +103,7 @@ _SIZES = (
     "type_vocab_size",
 )
 # Kinds of the other keys, see `json_files.check`.
-_KINDS = {
+_FORMS = {
     "hidden_act": str,
     "hidden_dropout_prob": float,
     "attention_probs_dropout_prob": float,
@@ -195,7 +195,7 @@ class BertConfig:
 
     def __post_init__(self):
         for name in _SIZES:
-            self._check_kind(name, range(1, 2**31))
+            self._check_form(name, range(1, 2**31))
         if self.initializer_range == SMALL_INIT:
             value = math.sqrt(2 / (5 * self.hidden_size))
             object.__setattr__(self, "initializer_range", value)
@@ -204,8 +204,8 @@ class BertConfig:
                 f"BERT config: initializer_range is {self.initializer_range!r};"
                 f" it should be a number, or {SMALL_INIT!r}. Correct it."
             )
-        for name, kind in _KINDS.items():
-            self._check_kind(name, kind)
+        for name, form in _FORMS.items():
+            self._check_form(name, form)
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size={self.hidden_size} is not a multiple of "
@@ -245,8 +245,8 @@ class BertConfig:
                 "two ways. Give only one."
             )
 
-    def _check_kind(self, name: str, kind) -> None:
-        json_files.check(getattr(self, name), kind, "BERT config", name)
+    def _check_form(self, name: str, form) -> None:
+        json_files.check(getattr(self, name), form, "BERT config", name)
 
     def _check_num_weights(self) -> None:
         """Raises ValueError if the model is larger than any machine's memory.

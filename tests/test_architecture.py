@@ -274,6 +274,25 @@ def test_functions_are_short():
     assert not long
 
 
+# File and class -> the most methods and attributes that it has.
+BASE_CLASSES = {("bert_tf/serving/answers/kind.py", "Kind"): (14, 12)}
+
+
+@pytest.mark.parametrize("where", BASE_CLASSES, ids=" ".join)
+def test_base_classes_are_small(where):
+    path, name = where
+    (body,) = (
+        node.body
+        for node in parsed(path).body
+        if isinstance(node, ast.ClassDef) and node.name == name
+    )
+    methods = [x for x in body if isinstance(x, ast.FunctionDef)]
+    attributes = [x for x in body if isinstance(x, ast.Assign | ast.AnnAssign)]
+    most_methods, most_attributes = BASE_CLASSES[where]
+    assert len(methods) <= most_methods
+    assert len(attributes) <= most_attributes
+
+
 def test_imports_do_not_load_optional_libraries():
     code = """
 import sys

@@ -90,7 +90,7 @@ class Options:
     """
 
     def __post_init__(self):
-        types_of = kinds(type(self))
+        types_of = field_types(type(self))
         for field in dataclasses.fields(self):
             value, known = getattr(self, field.name), field.metadata
             if value is None or not known:
@@ -243,7 +243,7 @@ def some(
     return separator.join([*names[:most], *last])
 
 
-def kinds(cls: type) -> dict[str, type]:
+def field_types(cls: type) -> dict[str, type]:
     """Returns the type of each field of a dataclass; int for `int | None`."""
     types_of = {}
     for name, hint in typing.get_type_hints(cls).items():

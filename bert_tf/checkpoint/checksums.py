@@ -14,7 +14,7 @@ from tfrecords.io import atomic_files, json_files
 
 STATE = "state.json"
 _FILES = "files"
-# Kinds of what is read of state.json, see `json_files.check`.
+# Forms of what is read of state.json, see `json_files.check`.
 _KIND = {_FILES: dict, "step?": range(2**63)}
 _SUMS = {"bytes": int, "sha256": str}
 # Key of the sha256 of state.json's other entries.

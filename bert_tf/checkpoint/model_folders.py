@@ -38,7 +38,7 @@ _OLDER_UNTRAINED = "not_in_source"
 
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
-# Kinds of the entries of model.json, see `json_files.check`.
+# Forms of the entries of model.json, see `json_files.check`.
 _ENTRIES = {
     "task?": str,
     "task_name?": str,

@@ -18,7 +18,7 @@ from tfrecords.io import atomic_files, json_files
 
 LOG = "steps.jsonl"
 SESSIONS = os.path.join("logs", "sessions.jsonl")
-LINE = {"step": int}  # Kind of its lines, see `json_files.check`.
+LINE = {"step": int}  # Form of its lines, see `json_files.check`.
 _SHOW_SECONDS = 10.0
 # As tf.summary.scalar, which TensorFlow 2.21 leaves to the package TensorBoard,
 # writes it.

@@ -430,12 +430,12 @@ def _open_records(task, config, tokenizer) -> dict[str, Records]:
 
 def check_splits(task, config, splits: list[str]) -> None:
     """Raises ValueError if a required split is missing."""
-    for flag, kinds in (
+    for flag, prefixes in (
         ("do_train", ("train",)),
         ("do_eval", ("dev",)),
         ("do_predict", task.prediction_splits),
     ):
-        has_split = any(split.startswith(kinds) for split in splits)
+        has_split = any(split.startswith(prefixes) for split in splits)
         if getattr(config, flag) and not has_split:
             existing = f"only {', '.join(splits)}" if splits else "none"
             advice = "Add the file, or omit the flag."
@@ -444,8 +444,8 @@ def check_splits(task, config, splits: list[str]) -> None:
             if flag == "do_eval" and can_hold_out:
                 advice += " --dev_share=0.1 holds out rows of train."
             raise ValueError(
-                f"--{flag} needs a {' or '.join(kinds)} file of {task.name}; "
-                f"there is {existing}. {advice}"
+                f"--{flag} needs a {' or '.join(prefixes)} file of "
+                f"{task.name}; there is {existing}. {advice}"
             )
 
 

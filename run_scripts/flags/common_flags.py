@@ -73,11 +73,11 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
       cls: subclass of `options.Options`.
       **defaults: defaults of this script that differ from those of `cls`.
     """
-    kinds = options.kinds(cls)
+    types = options.field_types(cls)
     for field in dataclasses.fields(cls):
         if field.name not in flag_values and field.metadata:
             default = defaults.get(field.name, field.default)
-            _define(flag_values, cls, field, kinds[field.name], default)
+            _define(flag_values, cls, field, types[field.name], default)
             is_path = field.metadata["reads"] or field.metadata["writes"]
             if is_path and _CACHE not in flag_values:
                 flags.DEFINE_string(
@@ -91,7 +91,7 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
                 )
 
 
-def _define(flag_values, cls, field, kind: type, default) -> None:
+def _define(flag_values, cls, field, python_type: type, default) -> None:
     """Adds the flag of one option; its module is the name of its class."""
     owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
     keywords = {
@@ -104,16 +104,18 @@ def _define(flag_values, cls, field, kind: type, default) -> None:
     if field.metadata["choices"]:
         choices = list(field.metadata["choices"])
         flags.DEFINE_enum(enum_values=choices, **keywords)
-    elif kind is bool:
+    elif python_type is bool:
         flags.DEFINE_bool(**keywords)
-    elif kind is tuple:
+    elif python_type is tuple:
         if keywords["default"] is not None:
             keywords["default"] = list(keywords["default"])
         flags.DEFINE_list(**keywords)
-    elif kind is str:
+    elif python_type is str:
         flags.DEFINE_string(**keywords)
     else:
-        number = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+        number = (
+            flags.DEFINE_integer if python_type is int else flags.DEFINE_float
+        )
         number(
             lower_bound=field.metadata["at_least"],
             upper_bound=field.metadata["at_most"],

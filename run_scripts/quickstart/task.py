@@ -36,8 +36,8 @@ def find(folder: str, glue_dir: str | None, task_name: str | None):
         )
     if glue_dir:
         task = glue_tables.find(task_name)
-        for kind in ("train", "dev"):
-            check_split(task, kind, glue_dir)
+        for split in ("train", "dev"):
+            check_split(task, split, glue_dir)
         return task
     return glue_tables.own_task(
         "library",
@@ -51,12 +51,12 @@ def find(folder: str, glue_dir: str | None, task_name: str | None):
     )
 
 
-def check_split(task: glue_tables.GlueTask, kind: str, glue_dir: str) -> None:
+def check_split(task: glue_tables.GlueTask, split: str, glue_dir: str) -> None:
     """Raises ValueError unless the task has the split and its file exists."""
-    names = [f for split, f in task.files.items() if split.startswith(kind)]
+    names = [f for name, f in task.files.items() if name.startswith(split)]
     if not names:
         raise ValueError(
-            f"{task.name} has no {kind} set; choose another --task_name."
+            f"{task.name} has no {split} set; choose another --task_name."
         )
     path = os.path.join(glue_dir, names[0])
     if not os.path.isfile(path):

@@ -63,9 +63,9 @@ class Journal:
             return []
         try:
             return [
-                json_files.parse(line, f"{self._path}:{number}", kind)
+                json_files.parse(line, f"{self._path}:{number}", form)
                 for number, line in enumerate(lines[:-1], 1)
-                for kind in [_LINE if number > 1 else dict]
+                for form in [_LINE if number > 1 else dict]
             ]
         except ValueError as error:
             raise ValueError(

@@ -27,7 +27,7 @@ def write(path: str, content: Mapping) -> None:
         file.write("\n")
 
 
-def read(path: str, kind: Any = dict) -> Any:
+def read(path: str, form: Any = dict) -> Any:
     """Returns the content of a JSON file; arguments are those of `parse`.
 
     Raises:
@@ -35,19 +35,19 @@ def read(path: str, kind: Any = dict) -> Any:
       ValueError: as in `parse`.
     """
     with open(path, "rb") as file:
-        return parse(file.read(), path, kind)
+        return parse(file.read(), path, form)
 
 
-def parse(text: bytes | str, where: str, kind: Any = dict) -> Any:
+def parse(text: bytes | str, where: str, form: Any = dict) -> Any:
     """Returns the value of a JSON text, in which NaN and Infinity are numbers.
 
     Args:
       text: bytes are UTF-8, with or without a byte order mark.
       where: file, or file:line, for messages.
-      kind: kind of the value, see `check`.
+      form: form of the value, see `check`.
 
     Raises:
-      ValueError: if it is not JSON, or of another kind.
+      ValueError: if it is not JSON, or of another form.
     """
     try:
         if isinstance(text, bytes):
@@ -64,36 +64,36 @@ def parse(text: bytes | str, where: str, kind: Any = dict) -> Any:
         is_one_line = getattr(error, "lineno", 0) == 1
         reason = f"{error.msg}, column {error.colno}" if is_one_line else error
     else:
-        check(value, kind, where)
+        check(value, form, where)
         return value
     raise ValueError(
         f"{where} is not JSON ({reason}): {quoted(text[:200])}. {_FIX}"
     )
 
 
-def check(value: Any, kind: Any, where: str, entry: str = "") -> None:
-    """Raises ValueError unless a value of JSON is of a kind.
+def check(value: Any, form: Any, where: str, entry: str = "") -> None:
+    """Raises ValueError unless a value of JSON is of a form.
 
     Args:
       value: from `parse`.
-      kind: object for any; str, bool, int, float (any number), list or dict; a
-        range of integers; [kind] for a list of this kind; or {name: kind} for
+      form: object for any; str, bool, int, float (any number), list or dict; a
+        range of integers; [form] for a list of this form; or {name: form} for
         an object with at least these entries. An entry whose name here ends
         with "?" may be missing or null.
       where: file, or file:line, for the message.
       entry: the value's position in the file; "" for all of it.
     """
-    if kind is object:
+    if form is object:
         return
-    python_type = kind if isinstance(kind, type) else type(kind)
+    python_type = form if isinstance(form, type) else type(form)
     expected = _NAMES.get(python_type, "")
-    if isinstance(kind, range):
+    if isinstance(form, range):
         python_type = int
-        expected = f"an integer from {kind.start:,} to {kind.stop - 1:,}"
+        expected = f"an integer from {form.start:,} to {form.stop - 1:,}"
     # The parser makes exactly these types; but for isinstance, True is an int.
     is_number = python_type is float and type(value) is int
     is_right = is_number or type(value) is python_type
-    if not is_right or (isinstance(kind, range) and value not in kind):
+    if not is_right or (isinstance(form, range) and value not in form):
         is_missing = value is None and entry
         shown = "missing or null" if is_missing else quoted(value)
         raise ValueError(
@@ -105,11 +105,11 @@ def check(value: Any, kind: Any, where: str, entry: str = "") -> None:
             f"{where}: {entry} is {quoted(value)}, which is not valid text: a "
             f"surrogate without its pair. {_FIX}"
         )
-    if isinstance(kind, list):
+    if isinstance(form, list):
         for i, item in enumerate(value):
-            check(item, kind[0], where, f"{entry}[{i}]")
-    elif isinstance(kind, dict):
-        for name, of_entry in kind.items():
+            check(item, form[0], where, f"{entry}[{i}]")
+    elif isinstance(form, dict):
+        for name, of_entry in form.items():
             key = name.removesuffix("?")
             if key == name or value.get(key) is not None:
                 inner = f"{entry}.{key}".removeprefix(".")

@@ -22,7 +22,7 @@ NAME = "run.lease"
 RENEWAL_SECONDS = 10.0
 # The holder may be unable to reach the store for some time.
 EXPIRY_SECONDS = 60.0
-# Kinds of its entries, see `json_files.check`.
+# Forms of its entries, see `json_files.check`.
 _ENTRIES = {
     "token": str,
     "process": int,

@@ -32,7 +32,7 @@ from tfrecords.io import atomic_files, json_files, leases, storage
 CACHE_VARIABLE = "BERT_TF_CACHE_DIR"
 _COMMIT = ".commit"
 _LIST = f"{_COMMIT}/commit.json"
-# Kinds of its entries, see `json_files.check`.
+# Forms of its entries, see `json_files.check`.
 _LISTED = {"token": str, "files": [str], "removed": [str]}
 # Files of the processes that use a folder, not of its content.
 _NOT_CONTENT = (leases.NAME, "run.lock")

@@ -26,7 +26,7 @@ UNITS = ("tokens", "words", "spans")
 
 @dataclasses.dataclass(frozen=True)
 class Mix:
-    """Shares of the kinds of replacement of masked tokens.
+    """Shares of the replacements of masked tokens.
 
     The default is that of Devlin et al. 2018, section 3.1; their appendix C.2
     and table 8 compare it with five others.
@@ -54,21 +54,21 @@ class Mix:
         """Returns the mix given as words such as `mask:0.8`.
 
         Raises:
-          ValueError: if a word is malformed or a kind is unknown or repeated.
+          ValueError: if a word is malformed or a name is unknown or repeated.
         """
-        kinds = [field.name for field in dataclasses.fields(cls)]
+        names = [field.name for field in dataclasses.fields(cls)]
         try:
             pairs = [word.split(":") for word in words]
-            shares = {kind.strip(): float(share) for kind, share in pairs}
+            shares = {name.strip(): float(share) for name, share in pairs}
         except ValueError:
             shares = {}
-        if not shares or set(shares) - set(kinds) or len(shares) < len(words):
+        if not shares or set(shares) - set(names) or len(shares) < len(words):
             raise ValueError(
                 f"--mask_mix={','.join(words)} should look like "
-                f"mask:0.8,random:0.1,same:0.1: shares of {', '.join(kinds)}, "
+                f"mask:0.8,random:0.1,same:0.1: shares of {', '.join(names)}, "
                 "each at most once."
             )
-        return cls(**(dict.fromkeys(kinds, 0.0) | shares))
+        return cls(**(dict.fromkeys(names, 0.0) | shares))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,7 +79,7 @@ class Rules:
     masked_lm_prob: float  # Share of a row's tokens; at least one token.
     unit: str = "tokens"  # One of UNITS. Spans are whole words of one segment.
     max_ngram: int = 10  # Maximum number of words in a span.
-    mix: Mix = Mix()  # All tokens of a span get the same kind of replacement.
+    mix: Mix = Mix()  # All tokens of a span get the same replacement.
 
 
 def too_few_slots(
@@ -185,7 +185,7 @@ def mask(
     num_bits = num_positions + 2 * num_slots
     bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
     keys = bits[:, :num_positions]
-    kinds, draws = np.split(bits[:, num_positions:], 2, axis=1)  # [N, P] each
+    choices, draws = np.split(bits[:, num_positions:], 2, axis=1)  # [N, P] each
     if rules.unit == "tokens":
         positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
@@ -204,14 +204,14 @@ def mask(
                 keys, lengths, is_candidate, continues, num_to_predict
             )
             positions = positions[:, :num_slots]
-            # SpanBERT, section 3.1: one kind for all tokens of a span.
-            kinds = np.take_along_axis(kinds, first_slots[:, :num_slots], 1)
+            # SpanBERT, section 3.1: one choice for all tokens of a span.
+            choices = np.take_along_axis(choices, first_slots[:, :num_slots], 1)
     is_used = positions < num_positions
     positions = np.where(is_used, positions, 0)
     rows = np.arange(num_rows)[:, None]
     ids = input_word_ids[rows, positions]
 
-    replacement = _replace(ids, kinds, draws, vocabulary, rules.mix)
+    replacement = _replace(ids, choices, draws, vocabulary, rules.mix)
     masked = np.array(input_word_ids, np.int32)
     masked[np.where(is_used)[0], positions[is_used]] = replacement[is_used]
     return Masked(
@@ -222,9 +222,9 @@ def mask(
     )
 
 
-def _replace(ids, kinds, draws, vocabulary, mix):
+def _replace(ids, choices, draws, vocabulary, mix):
     """Returns the replacements of `ids`: [N, P], of the same dtype."""
-    uniform = (kinds >> np.uint64(11)) * 2.0**-53
+    uniform = (choices >> np.uint64(11)) * 2.0**-53
     # From the entire vocabulary, as in the original: its size times the top 32
     # bits, as a fraction.
     half = np.uint64(32)

@@ -31,17 +31,17 @@ class Rows(NamedTuple):
     counts: np.ndarray  # [R] int64, examples in each row; their sum is N.
 
 
-class _Kind(NamedTuple):
+class _Layout(NamedTuple):
     """Rows whose examples have the same lengths."""
 
     num_rows: int
     free: int  # Unused positions in each row.
     lengths: tuple[int, ...]  # Of a row's examples, descending.
 
-    def with_more(self, num_rows: int, length: int, count: int) -> "_Kind":
+    def with_more(self, num_rows: int, length: int, count: int) -> "_Layout":
         """Returns `num_rows` such rows with `count` more examples in each."""
         lengths = self.lengths + (length,) * count
-        return _Kind(num_rows, self.free - count * length, lengths)
+        return _Layout(num_rows, self.free - count * length, lengths)
 
 
 def assign(
@@ -77,10 +77,10 @@ def assign(
             f"{max_seq_length}."
         )
     histogram = np.bincount(lengths, minlength=max_seq_length + 1)
-    kinds = _first_fit_decreasing(histogram.tolist(), max_examples_per_row)
-    counts = np.array([len(kind.lengths) for kind in kinds], np.int64)
-    repeats = np.array([kind.num_rows for kind in kinds], np.int64)
-    wanted = [np.tile(kind.lengths, kind.num_rows) for kind in kinds]
+    layouts = _first_fit_decreasing(histogram.tolist(), max_examples_per_row)
+    counts = np.array([len(layout.lengths) for layout in layouts], np.int64)
+    repeats = np.array([layout.num_rows for layout in layouts], np.int64)
+    wanted = [np.tile(layout.lengths, layout.num_rows) for layout in layouts]
     wanted = np.concatenate([np.zeros(0, np.int64), *wanted])  # [N] lengths.
     counts = np.repeat(counts, repeats)
     # Examples of equal length are interchangeable: the first row that needs
@@ -99,41 +99,41 @@ def assign(
 
 def _first_fit_decreasing(
     histogram: list[int], max_examples_per_row: int
-) -> list[_Kind]:
-    """Returns the rows by kind.
+) -> list[_Layout]:
+    """Returns the rows by layout.
 
     `histogram` [S + 1] is the number of examples of each length.
     """
     max_seq_length = len(histogram) - 1
     present = [length for length, count in enumerate(histogram) if count]
     shortest = present[0] if present else 0
-    full, open_kinds = [], []
+    full, open_layouts = [], []
     for length in reversed(present):
-        left, kinds = histogram[length], []
+        left, layouts = histogram[length], []
         # Empty rows are tried last; there are as many as could be needed.
-        for kind in [*open_kinds, _Kind(left, max_seq_length, ())]:
-            room = max_examples_per_row - len(kind.lengths)
-            each = min(kind.free // length, room)
+        for layout in [*open_layouts, _Layout(left, max_seq_length, ())]:
+            room = max_examples_per_row - len(layout.lengths)
+            each = min(layout.free // length, room)
             if not each or not left:
-                kinds.append(kind)
+                layouts.append(layout)
                 continue
             # Some rows get as many as fit, one gets the rest, others none.
-            filled = min(left // each, kind.num_rows)
+            filled = min(left // each, layout.num_rows)
             left -= filled * each
-            rows = kind.num_rows - filled
-            kinds.append(kind.with_more(filled, length, each))
+            rows = layout.num_rows - filled
+            layouts.append(layout.with_more(filled, length, each))
             if rows and left:
-                kinds.append(kind.with_more(1, length, left))
+                layouts.append(layout.with_more(1, length, left))
                 rows, left = rows - 1, 0
-            kinds.append(kind._replace(num_rows=rows))
-        open_kinds = []
-        for kind in kinds:
-            if not kind.num_rows or not kind.lengths:
+            layouts.append(layout._replace(num_rows=rows))
+        open_layouts = []
+        for layout in layouts:
+            if not layout.num_rows or not layout.lengths:
                 continue
-            has_room = len(kind.lengths) < max_examples_per_row
-            is_open = has_room and kind.free >= shortest
-            (open_kinds if is_open else full).append(kind)
-    return full + open_kinds
+            has_room = len(layout.lengths) < max_examples_per_row
+            is_open = has_room and layout.free >= shortest
+            (open_layouts if is_open else full).append(layout)
+    return full + open_layouts
 
 
 def max_predictions_per_row(

@@ -64,7 +64,8 @@ def split(strings: tf.Tensor) -> RawWords:
     # Texts have many characters but few distinct ones.
     different, index = tf.unique(flat)
     is_space, is_mark, is_chinese = (
-        tf.gather(kind, index) for kind in words_lib.kinds(different)
+        tf.gather(is_class, index)
+        for is_class in words_lib.character_classes(different)
     )
     row = characters.value_rowids()
     is_first = tf.concat([[True], row[1:] != row[:-1]], 0)[: tf.size(row)]

@@ -202,7 +202,7 @@ def split_around(strings: tf.Tensor, tokens: Sequence[str]) -> tf.RaggedTensor:
     return tf.strings.split(strings, b"\xff")
 
 
-def kinds(
+def character_classes(
     characters: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns whether characters are whitespace, punctuation, Chinese.

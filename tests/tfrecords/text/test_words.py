@@ -110,8 +110,10 @@ def test_texts_are_split_around_tokens():
 
 
 def test_characters_are_space_punctuation_or_chinese():
-    found = words.kinds(tf.constant(["a", "\u3000", "\n", "$", "。", "人"]))
-    assert [kind.numpy().tolist() for kind in found] == [
+    found = words.character_classes(
+        tf.constant(["a", "\u3000", "\n", "$", "。", "人"])
+    )
+    assert [x.numpy().tolist() for x in found] == [
         [False, True, True, False, False, False],
         [False, False, False, True, True, False],
         [False, False, False, False, False, True],

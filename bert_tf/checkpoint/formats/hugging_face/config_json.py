@@ -185,8 +185,8 @@ def _architecture(values: dict, names: Collection[str], path: str) -> str:
 
 def _labels(values: dict, path: str) -> tuple[str, ...]:
     """Returns the class names in order; like transformers, 2 by default."""
-    kinds = {"num_labels?": range(1, 10**6 + 1), "id2label?": dict}
-    json_files.check(values, kinds, path)
+    forms = {"num_labels?": range(1, 10**6 + 1), "id2label?": dict}
+    json_files.check(values, forms, path)
     given = values.get("id2label")
     if given is None:
         count = values.get("num_labels") or 2

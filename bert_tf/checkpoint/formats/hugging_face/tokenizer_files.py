@@ -32,7 +32,7 @@ _NORMALIZER_RULES = {
 # Part of tokenizer.json -> BERT's.
 _PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 
-# Kinds of what is read of the files, see `json_files.check`.
+# Forms of what is read of the files, see `json_files.check`.
 _CLASS = {"tokenizer_class?": str}
 _SETTINGS = {
     "do_lower_case?": bool,
