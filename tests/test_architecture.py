@@ -275,7 +275,10 @@ def test_functions_are_short():
 
 
 # File and class -> the most methods and attributes that it has.
-BASE_CLASSES = {("bert_tf/serving/answers/kind.py", "Kind"): (14, 12)}
+BASE_CLASSES = {
+    ("bert_tf/serving/answers/kind.py", "Kind"): (14, 12),
+    ("bert_tf/tasks/task.py", "FineTuningTask"): (12, 5),
+}
 
 
 @pytest.mark.parametrize("where", BASE_CLASSES, ids=" ".join)

@@ -170,9 +170,7 @@ def predict(
     with (
         text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
-        open_explanations(config.explain, model)
-        if config.explain
-        else contextlib.nullcontext(lambda row: None) as explain,
+        explanations(config.explain, model) as explain,
         tqdm(
             total=lines.size,
             unit="B",
