@@ -73,7 +73,13 @@ _OF_KERAS_FILES = {
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }
 # The same of classes that are not in this package -> their module.
-_OF_EXPERIMENTS = {"FeatureTagger": "experiments.feature_based.feature_tagger"}
+_OF_EXPERIMENTS = {
+    "FeatureTagger": "experiments.feature_based.feature_tagger",
+    "BiLSTMClassifier": "experiments.bilstm.models",
+    "BiLSTMRegressor": "experiments.bilstm.models",
+    "BiLSTMSpanPredictor": "experiments.bilstm.models",
+    "BiLSTMTagger": "experiments.bilstm.models",
+}
 
 
 class _OnDemand:

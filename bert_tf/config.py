@@ -87,7 +87,6 @@ _IGNORED_KEYS = frozenset(
 # would ignore them and treat the weights as those of an ordinary BERT.
 _KEYS_OF_OURS = (
     "is_causal",
-    "bilstm_units",
     "norm_first",
     "classifier_pooling",
 )
@@ -109,14 +108,14 @@ _FORMS = {
     "attention_probs_dropout_prob": float,
     "initializer_range": float,
     "is_causal": bool,
-    "bilstm_units": range(2**31),  # 0 is for no LSTM.
     "norm_first": bool,
     "classifier_pooling": str,
 }
-# Models that only a command of experiments/ trains and evaluates, by their task
-# in model.json -> the command.
+# Models that only commands of experiments/ train and evaluate, by their task in
+# model.json or a key of bert_config.json -> the commands.
 EXPERIMENTS = {
     "feature_tagging": "experiments.feature_based.run_ner_features",
+    "bilstm_units": "experiments.bilstm.run_glue and run_squad",
 }
 # Far beyond any BERT: a config with more has an error.
 _MAX_LAYERS = 1_333  # `heads.DROPOUT_ID` is above 3 for each layer.
@@ -156,8 +155,6 @@ class BertConfig:
         0.023 for 768, where BERT has 0.02.
       is_causal: whether attention is causal (left-to-right), as in the models
         of the paper's section 5.1.
-      bilstm_units: units of each direction of a BiLSTM between encoder and
-        head in fine-tuning (same section); 0 for none.
       norm_first: whether LayerNorm precedes each sublayer, with one more after
         the last layer (pre-LN), instead of following it. Deep models then
         train at higher rates and without warmup (Xiong et al. 2020, arXiv
@@ -189,7 +186,6 @@ class BertConfig:
     type_vocab_size: int = 2
     initializer_range: float | str = 0.02
     is_causal: bool = False
-    bilstm_units: int = 0
     norm_first: bool = False
     classifier_pooling: str = ""
 
@@ -238,12 +234,6 @@ class BertConfig:
                 f"classifier_pooling={quoted(pooling)} should be "
                 f"{', '.join(modes)}, or empty for BERT's pooler."
             )
-        if pooling and self.bilstm_units:
-            raise ValueError(
-                f"classifier_pooling={pooling} and bilstm_units="
-                f"{self.bilstm_units}: a head reads the tokens in one of the "
-                "two ways. Give only one."
-            )
 
     def _check_form(self, name: str, form) -> None:
         json_files.check(getattr(self, name), form, "BERT config", name)
@@ -253,21 +243,18 @@ class BertConfig:
 
         Arithmetic only: a wrong size is found before anything is allocated.
         """
-        width, units = self.hidden_size, self.bilstm_units
+        width = self.hidden_size
         layer = 4 * width * width + 2 * width * self.intermediate_size
         rows = self.vocab_size + self.max_position_embeddings
         num_weights = (
-            (rows + self.type_vocab_size) * width
-            + self.num_hidden_layers * layer
-            + 8 * units * (width + units)
-        )
+            rows + self.type_vocab_size
+        ) * width + self.num_hidden_layers * layer
         if num_weights > _MAX_WEIGHTS or self.num_hidden_layers > _MAX_LAYERS:
-            sizes = {n: getattr(self, n) for n in (*_SIZES, "bilstm_units")}
             raise ValueError(
                 f"A BERT of {self.num_hidden_layers} layers with "
                 f"{num_weights:.1e} weights; at most {_MAX_LAYERS:,} layers "
                 f"and {_MAX_WEIGHTS:.0e} weights are supported. Correct "
-                + ", ".join(f"{name}={sizes[name]}" for name in sizes)
+                + ", ".join(f"{name}={getattr(self, name)}" for name in _SIZES)
                 + "."
             )
 
@@ -280,6 +267,11 @@ class BertConfig:
         """
         known = {field.name for field in dataclasses.fields(cls)}
         unknown = set(values) - known - _IGNORED_KEYS
+        for name in unknown & EXPERIMENTS.keys():
+            raise ValueError(
+                f"{name}={quoted(values[name])} in a BERT config: such a model "
+                f"is of {EXPERIMENTS[name]} alone."
+            )
         if unknown:
             raise ValueError(
                 f"Unknown keys {sorted(unknown)} in a BERT config; expected "

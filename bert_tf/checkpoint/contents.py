@@ -225,9 +225,7 @@ def is_pooler_trained(
 
 def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
     """Returns whether the head of a fine-tuned model uses the pooler."""
-    if config.bilstm_units or config.classifier_pooling:
-        return False
-    return task in OF_TEXTS
+    return task in OF_TEXTS and not config.classifier_pooling
 
 
 def untrained_pooler(
@@ -311,15 +309,6 @@ def shapes(
     """
     width = config.hidden_size
     weights = _encoder_shapes(config)
-    if units := config.bilstm_units:
-        for side in ("forward", "backward"):
-            cell = f"bilstm/{side}/lstm_cell"
-            weights |= {
-                f"{cell}/kernel": (width, 4 * units),
-                f"{cell}/recurrent_kernel": (units, 4 * units),
-                f"{cell}/bias": (4 * units,),
-            }
-        width = 2 * units
     if task == "pretraining":
         weights |= {"masked_lm/bias": (config.vocab_size,)}
         weights |= _dense("masked_lm/transform", width, width)

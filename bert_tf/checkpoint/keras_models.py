@@ -230,9 +230,7 @@ def _of_model(
     config, prefix = model.config, ""
     if is_encoder:
         # What its inputs pass through belongs to the head.
-        config = dataclasses.replace(
-            config, bilstm_units=0, classifier_pooling=""
-        )
+        config = dataclasses.replace(config, classifier_pooling="")
         prefix = "encoder/"
     tensors = {
         prefix + name: weight.numpy().astype(np.float32)

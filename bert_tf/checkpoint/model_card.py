@@ -42,7 +42,6 @@ _SIZES = (
     "vocab_size",
     "max_position_embeddings",
     "hidden_act",
-    "bilstm_units",
     "classifier_pooling",
 )
 _MAX_LABELS = 30

@@ -313,7 +313,7 @@ class BertEncoder(ConfiguredModel):
 
     Args:
       config: BertConfig; this class and its layers use every field except
-        `bilstm_units`.
+        `classifier_pooling`.
 
     Attributes:
       remat: whether activations are recomputed, see `enable_remat`.

@@ -1,8 +1,7 @@
 """Hidden states -> hidden states: the layers of the encoder.
 
-Shapes: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate,
-U units of each LSTM direction. [B S, H] is a matrix with a row for each token,
-B times S rows.
+Shapes: B batch, S sequence, H hidden, A heads, D = H / A, I intermediate.
+[B S, H] is a matrix with a row for each token, B times S rows.
 
 Layers that only contain layers also define `build`: without it Keras traces
 each of them twice, and each layer inside it twice again.
@@ -54,7 +53,7 @@ class StoredInBfloat16(keras.DTypePolicy):
 
     All weights, embedding tables included, are stored in bfloat16; each call
     casts them to the dtype of its products. With Keras's own policy "bfloat16"
-    tables would be float32. LayerNorm, LSTM and the last layer of a head stay
+    tables would be float32. LayerNorm and the last layer of a head stay
     float32, as always.
 
     Args:
@@ -357,55 +356,3 @@ class EncoderLayer(keras.layers.Layer):
         return fused.add_norm(
             change, rows, *norm.parameters(), keep, drop.rate, training
         )
-
-
-class BiLSTM(keras.layers.Layer):
-    """Bidirectional LSTM over the tokens of a text.
-
-    Section 5.1 of the paper adds one to a left-to-right model, to give each
-    token its right context. It uses Keras's default initializers, computes in
-    float32 under every policy, since its state accumulates over many steps,
-    and has no dropout, whose state would not be saved in checkpoints.
-
-    Args:
-      units: U.
-
-    Call arguments:
-      hidden: [B, S, H] float.
-      input_mask: [B, S] int32, 1 for a token and 0 for padding, which must
-        follow all tokens.
-
-    Returns:
-      [B, S, 2 U] float32, outputs of both directions; values at padding are
-      finite but meaningless. And [B, 2 U] float32, the final output of each
-      direction.
-    """
-
-    def __init__(self, units: int, **kwargs):
-        super().__init__(**kwargs)
-        self.units = units
-        self.forward, self.backward = (
-            keras.layers.LSTM(
-                units,
-                return_sequences=True,
-                return_state=True,
-                go_backwards=name == "backward",
-                name=name,
-                dtype="float32",
-            )
-            for name in ("forward", "backward")
-        )
-
-    def build(self, hidden_shape, input_mask_shape=None):
-        for side in (self.forward, self.backward):
-            side.build(hidden_shape)
-
-    def call(self, hidden, input_mask):
-        hidden = tf.cast(hidden, tf.float32)
-        is_token = tf.cast(input_mask, tf.bool)
-        # Padding leaves the state unchanged.
-        forward, last, _ = self.forward(hidden, mask=is_token)
-        backward, first, _ = self.backward(hidden, mask=is_token)
-        backward = tf.reverse(backward, [1])
-        outputs = tf.concat([forward, backward], -1)
-        return outputs, tf.concat([last, first], -1)

@@ -6,7 +6,7 @@ Shapes: B batch, S sequence, H hidden, P predictions, V vocabulary, C classes.
 import keras
 import tensorflow as tf
 
-from bert_tf.model import encoder, heads, layers
+from bert_tf.model import encoder, heads
 from bert_tf.model.sentence_embedding import SentenceEmbedding
 
 
@@ -33,9 +33,6 @@ class BertPretrainer(encoder.ConfiguredModel):
       or [B, E, 2] for packed rows, float32. With a causal config:
       `next_token_logits` [B, S - 1, V].
 
-    Raises:
-      ValueError: if the config has `bilstm_units`.
-
     Example:
       >>> config = bert_tf.BertConfig.from_name("tiny-uncased")
       >>> model = bert_tf.BertPretrainer(config)
@@ -49,11 +46,6 @@ class BertPretrainer(encoder.ConfiguredModel):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
-        if config.bilstm_units:
-            raise ValueError(
-                f"bilstm_units={config.bilstm_units} is for fine-tuning; "
-                "pre-training has no LSTM. Omit the key."
-            )
         self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
         self.masked_lm = heads.MaskedLMHead(
             config, name="masked_lm", dtype=policy
@@ -136,8 +128,8 @@ def _of_logits(loss):
 class _FineTunedModel(encoder.ConfiguredModel):
     """Base class of BERT with one head, which the subclasses add.
 
-    If the config has `bilstm_units`, a BiLSTM precedes the head; if it has
-    `classifier_pooling`, a head of texts reads the pooled hidden states.
+    If the config has `classifier_pooling`, a head of texts reads the pooled
+    hidden states.
 
     Args:
       config: BertConfig.
@@ -159,13 +151,6 @@ class _FineTunedModel(encoder.ConfiguredModel):
         super().__init__(config, **kwargs)
         config, policy = self.config, self.dtype_policy
         self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
-        self.bilstm, self.width = None, config.hidden_size
-        if config.bilstm_units:
-            self.bilstm = layers.BiLSTM(
-                config.bilstm_units, name="bilstm", dtype=policy
-            )
-            self.bilstm.build((None, None, self.width))
-            self.width = 2 * config.bilstm_units
 
     def add_head(self, layer, name: str, *sizes: int):
         """Adds the head, a layer of `heads`, and builds it."""
@@ -175,14 +160,12 @@ class _FineTunedModel(encoder.ConfiguredModel):
         self.build()
 
     def build(self, batch_shape=None):
-        self.head.build((None, self.width))
+        self.head.build((None, self.config.hidden_size))
 
     def head_inputs(self, batch, encoder_outputs=None, **kwargs):
-        """Returns the head's inputs: tokens [B, S, width], text [B, width]."""
+        """Returns the head's inputs: tokens [B, S, H], text [B, H]."""
         outputs = encoder_outputs or self.encoder(batch, **kwargs)
         hidden, mask = outputs.sequence_output, batch["input_mask"]
-        if self.bilstm:
-            return self.bilstm(hidden, mask)
         if mode := self.config.classifier_pooling:
             return hidden, SentenceEmbedding((mode,))(hidden, mask)
         return hidden, outputs.pooled_output

@@ -233,13 +233,6 @@ class FineTuningConfig(
         choices=("float32", "bfloat16", "float16"),
         decides="always",
     )
-    bilstm_units: int | None = option(
-        None,
-        "Units per direction of a newly initialized BiLSTM between encoder "
-        "and head, as in section 5.1 of the paper; 0 for none. Default: as in "
-        "the model's bert_config.json.",
-        at_least=0,
-    )
     records_dir: str | None = option(
         None,
         "Folder for the records. Default: records in --output_dir.",

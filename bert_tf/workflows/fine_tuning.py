@@ -206,7 +206,7 @@ def fine_tune(
         source = initial_model.open_model(
             config, config.output_dir, config.do_train
         )
-        run, config = _prepare(task, config, strategy, source, distills)
+        run, config = prepare(task, config, strategy, source, distills)
         train_and_predict(run, config, strategy, command)
     return config.do_eval and strategies.is_chief(strategy)
 
@@ -220,8 +220,12 @@ def check_request(config: FineTuningConfig) -> None:
         )
 
 
-def _prepare(
-    task, config, strategy, source, distills
+def prepare(
+    task: FineTuningTask,
+    config: FineTuningConfig,
+    strategy: tf.distribute.Strategy,
+    source: Checkpoint | None,
+    distills: bool = True,
 ) -> tuple[Run, FineTuningConfig]:
     """Makes or opens the records, and builds a newly initialized model.
 
@@ -370,12 +374,7 @@ def choose_config(
     given = initial_model.choose_config(config, vocab_size, source)
     # What a head reads is chosen for each task.
     bert_config = dataclasses.replace(given, classifier_pooling="")
-    if config.bilstm_units is not None:
-        bert_config = dataclasses.replace(
-            bert_config, bilstm_units=config.bilstm_units
-        )
-    is_text = task.metadata()["task"] in contents.OF_TEXTS
-    if is_text and not bert_config.bilstm_units:
+    if task.metadata()["task"] in contents.OF_TEXTS:
         # The model's, which a config that was given may not have.
         pooling = source.config.classifier_pooling if source else ""
         if config.do_train:

@@ -235,9 +235,12 @@ def _fine_tuning(
             "learning_rate": settings.fine_tuning_learning_rate,
         }
     flags["num_train_epochs"] = epochs
+    script = task.script
+    if row.has_bilstm:
+        script = f"experiments.bilstm.{script}"
     return Job(
         name,
-        task.script,
+        script,
         flags,
         _fine_tuning_seconds(task, epochs, settings, model, rate),
         needs,

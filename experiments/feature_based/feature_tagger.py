@@ -11,7 +11,8 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from bert_tf.model import encoder, heads, layers
+from bert_tf.model import encoder, heads
+from experiments.bilstm.layer import BiLSTM
 
 # "A randomly initialized two-layer 768-dimensional BiLSTM".
 _NUM_BILSTMS = 2
@@ -140,8 +141,7 @@ class FeatureTagger(encoder.ConfiguredModel):
         else:
             self.width *= num_layers
         self.bilstms = [
-            layers.BiLSTM(lstm_units, name=f"bilstm_{i}")
-            for i in range(_NUM_BILSTMS)
+            BiLSTM(lstm_units, name=f"bilstm_{i}") for i in range(_NUM_BILSTMS)
         ]
         self.tagging = heads.TaggingHead(
             self.config, num_classes, name="tagging"

@@ -150,8 +150,8 @@ def fine_tune(
 
 # Options for an encoder that is trained.
 _FINE_TUNING_OPTIONS = (
-    *("bert_config_file", "bert_config_name", "bilstm_units", "records_dir"),
-    *("precision", "remat", "use_one_hot_embeddings", "bucket_lengths"),
+    *("bert_config_file", "bert_config_name", "records_dir", "precision"),
+    *("remat", "use_one_hot_embeddings", "bucket_lengths"),
     *("layerwise_lr_decay", "lora_rank", "teacher"),
 )
 

@@ -43,7 +43,6 @@ HEADINGS = {
     "Model": (
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
-        "bilstm_units",
         *("lora_rank", "lora_alpha", "lora_targets", "normalize"),
     ),
     "Training": (

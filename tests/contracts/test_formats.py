@@ -434,7 +434,6 @@ def test_a_head_that_a_format_lacks_is_refused(
     [
         ("is_causal", True),
         ("norm_first", True),
-        ("bilstm_units", 3),
         ("classifier_pooling", "mean"),
     ],
 )
@@ -442,7 +441,7 @@ def test_settings_that_a_format_lacks_are_refused(
     tmp_path, tiny_config, form, name, value
 ):
     config = dataclasses.replace(tiny_config, **{name: value})
-    is_of_head = name in ("bilstm_units", "classifier_pooling")
+    is_of_head = name == "classifier_pooling"
     task = "classification" if is_of_head else "pretraining"
     given = Checkpoint.of(contents_of(config, task))
     target = tmp_path / "model"

@@ -169,7 +169,7 @@ _CONFIGS = (
         "is 1000000000000; it should",
     ),
     ("run_glue", "hidden_size", "100000000", "e+16 weights; at most"),
-    ("run_ner", "bilstm_units", "1000000000", "e+18 weights; at most"),
+    ("run_ner", "bilstm_units", "1000000000", "experiments.bilstm.run_glue"),
     ("run_glue", "max_position_embeddings", "9" * 30, "99; it should be an i"),
 )
 CONFIGS = [

@@ -34,11 +34,6 @@ _CALIBRATION_TEXTS = 300
 _COPIED = ("tokenizer.py", "predict.py")
 # Settings that the model card lists.
 _IN_CARD = ("kind", "max_seq_length", "weights")
-# Format -> why it cannot hold a BiLSTM.
-_WITHOUT_LSTM = {
-    "litert": "LiteRT has no LSTM for texts of any length",
-    "onnx": "tf2onnx does not convert the TensorList operations of an LSTM",
-}
 # A conversion in float32 that differs by more is wrong.
 _MAX_DIFFERENCE = 1e-3
 
@@ -81,7 +76,6 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     metadata = export_model.export_metadata(given)
     model = export_model.load_model(given, "float32")
     kind = kinds.choose(config, metadata, model)
-    _check_lstm(config, kind, model.config.bilstm_units)
     words = export_model.load_tokenizer(given, kind.kept_tokens)
     length = export_model.choose_length(config, metadata, model.config)
     answers = kind(model, words, length, metadata, config)
@@ -123,16 +117,6 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
 def _marks(name: str) -> dict[str, str]:
     """Returns `file` and `title` of a format, see `saved_model.check_free`."""
     return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
-
-
-def _check_lstm(
-    config: RuntimeConfig, kind: type[Kind], bilstm_units: int
-) -> None:
-    if config.format in _WITHOUT_LSTM and bilstm_units and kind.task:
-        raise ValueError(
-            f"--format={config.format}: bilstm_units={bilstm_units}, and "
-            f"{_WITHOUT_LSTM[config.format]}. Use --format=openvino."
-        )
 
 
 def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):

@@ -71,12 +71,6 @@ class FewShot(Classification):
 
     def build_model(self, config, dtype=None):
         """Returns a BertClassifier whose head has no gradient."""
-        if self.pooling and config.bilstm_units:
-            raise ValueError(
-                f"--bilstm_units={config.bilstm_units}: the head of "
-                "run_few_shot reads pooled tokens, not a BiLSTM. Give "
-                "--bilstm_units=0."
-            )
         if self.pooling and not config.classifier_pooling:
             config = dataclasses.replace(
                 config, classifier_pooling=self.pooling

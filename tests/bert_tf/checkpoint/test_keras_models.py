@@ -582,16 +582,16 @@ def test_an_inferred_case_is_one_until_a_tokenizer_has_another(tmp_path):
         assert metadata.get("do_lower_case_inferred") is is_inferred
 
 
-def test_an_encoder_is_saved_without_the_lstm_of_its_head(tmp_path):
+def test_an_encoder_is_saved_without_the_pooling_of_its_head(tmp_path):
     exports.save_model(
-        exports.make_model("tagging", bilstm_units=4),
-        "tagging",
-        tmp_path / "tagger",
+        exports.make_model("classification", classifier_pooling="mean"),
+        "classification",
+        tmp_path / "classifier",
     )
-    model, _ = bert_tf.load(tmp_path / "tagger")
+    model, _ = bert_tf.load(tmp_path / "classifier")
     bert_tf.save(model.encoder, tmp_path / "encoder")
     again, _ = bert_tf.load(tmp_path / "encoder")
-    assert not again.config.bilstm_units
+    assert not again.config.classifier_pooling
     checkpoint_folders.assert_same_bits(
         tensors_of(again.encoder), tensors_of(model.encoder)
     )

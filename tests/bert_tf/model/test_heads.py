@@ -1,6 +1,5 @@
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 import reference_bert
@@ -120,38 +119,6 @@ def test_dropout_of_choices_is_the_same_on_any_replica(tiny_config, make_batch):
     )
 
 
-@pytest.mark.parametrize("task", ["classification", "tagging", "spans"])
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_a_bilstm_between_encoder_and_head_matches_the_reference(
-    tiny_config, batch, task, dtype
-):
-    config = dataclasses.replace(tiny_config, bilstm_units=5)
-    keras.utils.set_random_seed(1)
-    model = models.for_task(task, config, 3 * (task != "spans"), dtype=dtype)
-    weights, hidden, _ = reference_outputs(model, batch)
-    kernel, bias = (
-        weights[f"{task}/dense/{part}"] for part in ("kernel", "bias")
-    )
-    assert kernel.shape[0] == 10
-    outputs = model(batch, training=False)
-    for row, length in enumerate(batch["input_mask"].sum(axis=1)):
-        each, last = reference_bert.bilstm(
-            hidden[row, :length], weights, "bilstm", 5
-        )
-        inputs = last if task == "classification" else each
-        expected = inputs @ kernel + bias
-        if task == "spans":
-            logits = np.stack(
-                [outputs[f"{n}_logits"][row, :length] for n in ("start", "end")]
-            ).T
-        else:
-            logits = outputs["logits"][row].numpy()[: len(expected)]
-        tolerance = 1e-5 if dtype == "float32" else 0.02
-        np.testing.assert_allclose(logits, expected, atol=tolerance)
-    restored = type(model).from_config(model.get_config())
-    assert restored.config == config
-
-
 @pytest.mark.parametrize("task", ["classification", "regression"])
 @pytest.mark.parametrize("mode", ["mean", "max", "cls"])
 def test_a_head_reads_the_pooled_hidden_states_of_tokens(
@@ -175,9 +142,3 @@ def test_a_head_reads_the_pooled_hidden_states_of_tokens(
     np.testing.assert_allclose(found, expected.reshape(found.shape), atol=1e-5)
     restored = type(model).from_config(model.get_config())
     assert restored.config == config
-
-
-def test_a_bilstm_in_pretraining_is_rejected(tiny_config):
-    config = dataclasses.replace(tiny_config, bilstm_units=5)
-    with pytest.raises(ValueError, match="bilstm_units=5 is for fine-tuning"):
-        bert_tf.BertPretrainer(config)

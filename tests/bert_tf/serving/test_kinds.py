@@ -128,9 +128,9 @@ def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
         ("tagging", "tagging"),
     ):
         assert find(settings(), task, pooler) == kind
-    # A model with an LSTM does not use the pooler.
-    lstm = dataclasses.replace(CONFIG, bilstm_units=8)
-    found = find(settings(), "classification", pooler, lstm)
+    # A model that reads pooled tokens does not use the pooler.
+    pooled = dataclasses.replace(CONFIG, classifier_pooling="mean")
+    found = find(settings(), "classification", pooler, pooled)
     assert found == "classification"
 
 

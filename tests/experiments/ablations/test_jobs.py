@@ -36,9 +36,11 @@ def test_runs_shared_by_rows_are_run_once(settings):
     assert len(names_of(jobs, "make_pretraining_records")) == 7
     assert len(names_of(jobs, "run_pretraining")) == 13
     # Five rows of table 5; five other sizes and mixes; other checkpoints.
-    assert len(names_of(jobs, "run_glue")) == 5 + 5 + 5 + 2 * 3
+    assert len(names_of(jobs, "run_glue")) == 4 + 5 + 5 + 2 * 3
+    assert len(names_of(jobs, "experiments.bilstm.run_glue")) == 1
     # SQuAD in table 5, NER twice in table 8, as in the paper.
-    assert len(names_of(jobs, "run_squad")) == 5
+    assert len(names_of(jobs, "run_squad")) == 4
+    assert len(names_of(jobs, "experiments.bilstm.run_squad")) == 1
     # Fine-tuned and feature-based.
     features = "experiments.feature_based.run_ner_features"
     assert len(names_of(jobs, "run_ner")) == 6
@@ -142,7 +144,11 @@ def test_checkpoints_of_the_figure_are_kept_and_fine_tuned(settings):
 def test_flags_of_rows_with_a_bilstm_or_without_pre_training(settings):
     jobs = {job.name: job for job in plan(settings, "5")}
     lstm = "fine_tuned/L-4_H-64_A-4_left_to_right/step-100/sst_2_bilstm"
-    assert jobs[f"{lstm}/seed-0"].flags["bilstm_units"] == 64
+    job = jobs[f"{lstm}/seed-0"]
+    assert job.flags["bilstm_units"] == 64
+    assert job.module == "experiments.bilstm.run_glue"
+    # Its records are those of the task.
+    assert set(job.needs) == set(jobs[job.name.replace("_bilstm", "")].needs)
     scratch = jobs["fine_tuned/from_scratch/sst_2/seed-0"].flags
     assert "init_checkpoint" not in scratch
     assert scratch["bert_config_file"].endswith("/configs/L-4_H-64_A-4.json")

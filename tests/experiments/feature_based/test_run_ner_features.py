@@ -172,7 +172,6 @@ def test_only_one_run_at_a_time_uses_a_features_folder(base_flags, tmp_path):
     [
         ("--precision=bfloat16", "--precision: only for fine-tuning"),
         ("--remat", "--remat: only for fine-tuning"),
-        ("--bilstm_units=7", "--bilstm_units: only for fine-tuning"),
         ("--records_dir=x", "--records_dir: only for fine-tuning"),
         ("--bucket_lengths=9", "--bucket_lengths: only for fine-tuning"),
         ("--layerwise_lr_decay=0.9", "--layerwise_lr_decay: only for fine-tu"),

@@ -12,20 +12,6 @@ def onnx(monkeypatch):
     monkeypatch.setitem(config.MODULES, "onnx", ())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "reason"),
-    [("litert", "LiteRT has no"), ("onnx", "tf2onnx does not convert")],
-)
-def test_an_lstm_is_refused(monkeypatch, tmp_path, name, reason):
-    monkeypatch.setitem(config.MODULES, name, ())
-    model = exports.make_model("tagging", bilstm_units=4)
-    exports.save_model(model, "tagging", tmp_path / "model")
-    with pytest.raises(ValueError, match=f"bilstm_units=4, and {reason}"):
-        exports.write(tmp_path / "model", tmp_path / "out", f"--format={name}")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_folder_of_something_else_is_not_replaced(model_of, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     words = ("--format=onnx", "--overwrite")

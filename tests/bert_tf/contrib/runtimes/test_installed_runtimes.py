@@ -121,10 +121,6 @@ def test_a_head_that_reads_pooled_tokens(tmp_path, name):
     export_once(tmp_path, "classification", name, classifier_pooling="mean")
 
 
-def test_openvino_holds_an_lstm(tmp_path):
-    export_once(tmp_path, "tagging", "openvino", bilstm_units=4)
-
-
 @pytest.mark.parametrize("most", [1, 3, 8])
 @pytest.mark.parametrize("threshold", [-1000.0, 0.0, 1000.0])
 def test_questions_without_an_answer(

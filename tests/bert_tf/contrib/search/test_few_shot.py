@@ -234,12 +234,6 @@ def test_other_heads_do_not_have_the_pooling_of_a_model(tiny_config):
     tags = types.SimpleNamespace(metadata=lambda: {"task": "tagging"})
     found = config_of(tiny_config, model_of(pooled), tags, do_train=True)
     assert not found.classifier_pooling
-    plain = glue.task_of(make().table)
-    units = {"do_train": True, "bilstm_units": 3}
-    found = config_of(tiny_config, model_of(pooled), plain, **units)
-    assert (found.bilstm_units, found.classifier_pooling) == (3, "")
-    with pytest.raises(ValueError, match="=3: the head of run_few_shot"):
-        config_of(tiny_config, model_of(pooled), **units)
 
 
 def test_a_grid_of_few_epochs_is_refused():

@@ -5,13 +5,13 @@ import reference_bert
 import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
-from bert_tf.model import layers
+from experiments.bilstm.layer import BiLSTM
 
 
 @pytest.fixture
 def layer():
     keras.utils.set_random_seed(1)
-    layer = layers.BiLSTM(3, name="bilstm")
+    layer = BiLSTM(3, name="bilstm")
     layer.build((None, None, 4), (None, None))
     rng = np.random.default_rng(2)
     for weight in layer.weights:
@@ -40,7 +40,7 @@ def test_it_matches_the_reference_on_rows_with_padding(layer):
 
 def test_directions_have_separate_weights_and_no_other_state():
     keras.utils.set_random_seed(1)
-    layer = layers.BiLSTM(3)
+    layer = BiLSTM(3)
     layer.build((None, None, 4))
     one, two = layer.forward.cell.kernel, layer.backward.cell.kernel
     assert (one.numpy() != two.numpy()).all()
@@ -48,7 +48,7 @@ def test_directions_have_separate_weights_and_no_other_state():
 
 
 def test_it_computes_in_float32_under_bfloat16():
-    layer = layers.BiLSTM(3, dtype="mixed_bfloat16")
+    layer = BiLSTM(3, dtype="mixed_bfloat16")
     states, last = layer(tf.constant(HIDDEN, tf.bfloat16), MASK)
     assert states.dtype == last.dtype == tf.float32
     assert {weight.dtype for weight in layer.weights} == {"float32"}

@@ -1,0 +1,1 @@
+"""Encoder -> models with a BiLSTM before the head, fine-tuned (table 5)."""
