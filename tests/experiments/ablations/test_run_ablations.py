@@ -115,7 +115,7 @@ def test_a_dry_run_prints_commands_and_makes_nothing(words, tmp_path, capsys):
     output_dir = f"--output_dir={tmp_path}/dry"
     run_ablations.main([*words, sizes, output_dir, "--dry_run"])
     lines = capsys.readouterr().out.splitlines()
-    commands = [line for line in lines if line.startswith("python -m run_")]
+    commands = [line for line in lines if line.startswith("python -m ")]
     assert len(commands) == len(set(commands))
     assert any("_causal.json" in command for command in commands)
     assert f"# {len(commands)} commands: " in lines[-1]
