@@ -1,4 +1,4 @@
-"""What is known of a model -> its card, a README.md for people and the Hub.
+"""Model metadata -> model card (README.md), for people and the Hub.
 
 The card is Hugging Face's: YAML that its hub reads, then Markdown. It says only
 what files record, so of a checkpoint from elsewhere little but its sizes.

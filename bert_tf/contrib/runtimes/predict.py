@@ -891,7 +891,7 @@ def parse_table(lines, columns, is_csv):
 
 
 def parse_lines(lines, kind, input_format):
-    """Yields the same of lines of text or of JSON, which may be empty."""
+    """Yields (line number, fields or ValueError) of text or JSON lines."""
     for number, line in enumerate(lines, 1):
         line = line.removesuffix("\n").removesuffix("\r")
         if input_format == "text" or line.strip():

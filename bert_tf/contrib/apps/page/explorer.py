@@ -1,4 +1,4 @@
-"""Model folder -> a page in the browser that asks the model.
+"""Model folder -> web demo, a page in the browser.
 
 Gradio draws the text boxes and calls the functions of `views`. The page loads
 nothing from other hosts, and nothing is sent to them.

@@ -1,4 +1,4 @@
-"""What is known of one or several runs -> a page, one HTML file.
+"""Scores, logs and data of runs -> report.html, one file.
 
 It has no scripts and loads nothing; all text is escaped. It is readable in the
 dark and in print.

@@ -1,4 +1,4 @@
-"""Folder of a fine-tuning run -> what its report shows."""
+"""Folder of a fine-tuning run -> scores, logs and data for its report."""
 
 import dataclasses
 import glob
@@ -22,7 +22,7 @@ ROWS = os.path.join("predictions", "{split}.jsonl")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunData:
-    """What is known of a run.
+    """Scores, logs and data of a run.
 
     Attributes:
       name: name of its folder.

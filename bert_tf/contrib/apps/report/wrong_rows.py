@@ -53,7 +53,7 @@ def most_wrong(
 def mislabelled(
     rows: Sequence[Row], labels: Sequence[str], most: int
 ) -> list[Suspicion]:
-    """Returns the rows whose label is probably wrong, the surest first.
+    """Returns the rows whose label is probably wrong, most confident first.
 
     Confident learning (Northcutt et al. 2021, arXiv 1911.00068, section 3.1):
     the threshold of a class is the mean of its probability over the rows that
