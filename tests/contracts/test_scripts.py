@@ -110,7 +110,10 @@ UNMARKED = {
     ("run_scripts.make_pretraining_records", "output_dir"),
 }
 # Scripts whose inputs are local.
-LOCAL = ("run_scripts.quickstart", "experiments", "tools")
+LOCAL = (
+    *("run_scripts.quickstart", "experiments.ablations"),
+    *("experiments.small_budget", "tools"),
+)
 
 
 @pytest.mark.parametrize(

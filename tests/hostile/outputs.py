@@ -61,7 +61,7 @@ CASES = [
             ),
             (
                 "experiments.feature_based.run_ner_features",
-                "--features_dir",
+                "--data_dir=ner --output_dir=out --features_dir",
                 "gs://b/x",
                 "'gs://b/x",
             ),
