@@ -91,10 +91,11 @@ BERT_TF = (
     (466, "checkpoint", "models on disk", 1),
     (550, "serving", "exports; strings to answers", 1),
     (634, "workflows", "what commands do", 0),
+    (718, "contrib", "search, runtimes, apps, formats: they use the core", 0),
 )
 RUN_SCRIPTS = (
     (
-        768,
+        852,
         "flags recipes quickstart explore",
         "a script is its flags and one call",
         0,
@@ -102,8 +103,8 @@ RUN_SCRIPTS = (
 )
 PANELS = (
     ("tfrecords/", "text to batches", 8, 276, BLUE, TFRECORDS),
-    ("bert_tf/", "batches to a served model", 314, 356, ORANGE, BERT_TF),
-    ("run_scripts/", "flags to runs", 700, 106, GREEN, RUN_SCRIPTS),
+    ("bert_tf/", "batches to a served model", 314, 440, ORANGE, BERT_TF),
+    ("run_scripts/", "flags to runs", 784, 106, GREEN, RUN_SCRIPTS),
 )
 ARTEFACTS = {
     "text files": 112,
@@ -117,7 +118,7 @@ ARTEFACTS = {
 
 def rooms():
     """Draws the packages and the data flow through them."""
-    figure, axes = canvas(812)
+    figure, axes = canvas(896)
     for name, purpose, top, height, color, rows in PANELS:
         box(axes, 176, top, 516, height, fill=color)
         write(axes, 190, top + 22, name, 19, weight="bold", family=MONOSPACE)
@@ -136,7 +137,7 @@ def rooms():
         arrow(axes, (78, begin + 18), (78, end - 18))
     for name, y in ARTEFACTS.items():
         box(axes, 8, y - 18, 140, 36, name, DARK[GREY], size=18)
-    for top in (284, 670):
+    for top in (284, 754):
         arrow(axes, (640, top + 30), (640, top))
         write(axes, 630, top + 15, "imports", 15, ha="right")
     return figure
