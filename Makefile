@@ -104,7 +104,6 @@ parity: $(PARITY_VENV)/.installed
 	  tests/bert_tf/serving/test_serving_goldens.py \
 	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
-	  $(RUNTIMES)/test_compatibility.py \
 	  $(HUGGING_FACE)/test_pickles.py \
 	  tests/bert_tf/contrib/search \
 	  $(ARGS)

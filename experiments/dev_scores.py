@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.checkpoint import run_models
+from tfrecords.io import json_files
 
 RESULTS = "eval_results.json"
 # The official scores of SQuAD are in percent, all others are fractions.
@@ -68,7 +69,7 @@ def of_run(folder: str, kind: str) -> Score | None:
     path = os.path.join(folder, RESULTS)
     if not os.path.exists(path):
         return None
-    results = run_models.read_results(path)
+    results = json_files.read(path)
     dev = next(name for name in results if name.startswith("dev"))
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:

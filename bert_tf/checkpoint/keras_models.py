@@ -44,7 +44,7 @@ def load(
                    `do_lower_case`, `max_seq_length` and so on
       vocabulary   content of its vocab.txt, bytes; None if there is none
       untrained    name -> sha256 of each newly initialized weight, which no
-                   loss has reached; `new_weights` is its older name
+                   loss has reached
       sentence_embedding  steps from hidden states to the vector of a text, a
                    SentenceEmbedding; None unless the folder specifies them, as
                    those of sentence-transformers do

@@ -33,8 +33,6 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-# What `contents.UNTRAINED` was called in older folders.
-_OLDER_UNTRAINED = "not_in_source"
 
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
@@ -65,7 +63,6 @@ _ENTRIES = {
     f"{contents.SIMILARITY}?": str,
     "labels?": [str],
     "tag_scheme?": str,
-    f"{_OLDER_UNTRAINED}?": [str],
     f"{contents.UNTRAINED}?": [str],
     f"{contents.SENTENCE_EMBEDDING}?": sentence_embedding.SETTINGS,
 }
@@ -168,13 +165,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
-    entries = {name: x for name, x in values.items() if x is not None}
-    if older := entries.pop(_OLDER_UNTRAINED, None):
-        entries[contents.UNTRAINED] = [
-            *older,
-            *entries.get(contents.UNTRAINED, ()),
-        ]
-    return entries
+    return {name: x for name, x in values.items() if x is not None}
 
 
 def assign(

@@ -134,20 +134,6 @@ def step_of(folder: str) -> int:
     return checksums.read_state(folder).get("step", 0)
 
 
-def read_results(path: str) -> dict:
-    """Returns the content of eval_results.json.
-
-    `trivial`, as version 0.1 wrote it, is renamed to `majority_baseline`.
-
-    Raises:
-      ValueError: if it is not a JSON object.
-    """
-    results = json_files.read(path)
-    if "trivial" in results:
-        results.setdefault(BASELINE, results.pop("trivial"))
-    return results
-
-
 def read_run(folder: str) -> dict[str, dict]:
     """Returns `run` and `results` of the run that a model folder is in.
 
@@ -172,7 +158,7 @@ def read_run(folder: str) -> dict[str, dict]:
         found["run"] = json_files.read(settings_path)
     results = {}
     if os.path.isfile(path):
-        results = read_results(path)
+        results = json_files.read(path)
         if results.get("step") == step_of(folder):
             found["results"] = results
     _check_results(results, path)

@@ -241,7 +241,6 @@ class ConfiguredModel(keras.Model):
 
     drawn: Mapping[str, np.ndarray] = types.MappingProxyType({})
     metadata = vocabulary = untrained = sentence_embedding = None
-    new_weights = property(lambda self: self.untrained)  # Its older name.
 
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)

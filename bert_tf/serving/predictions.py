@@ -114,8 +114,7 @@ class Model(NamedTuple):
       max_seq_length: longer texts are cut; None if that is unknown, or they are
         read in windows.
       num_tokens: function of the same inputs -> the lengths of texts before
-        they are cut; None if they are read in windows, and in exports of
-        version 0.1.
+        they are cut; None if they are read in windows.
       prompt: what the signature puts before each text.
     """
 
@@ -365,7 +364,7 @@ def _choose_signature(
 
 
 def _tokens_of(loaded, signature: str) -> Callable | None:
-    """Returns `Model.num_tokens` of a SavedModel; version 0.1 has none."""
+    """Returns `Model.num_tokens` of a SavedModel."""
     from bert_tf.serving.answers import vectors
 
     return getattr(loaded, vectors.num_tokens_name(signature), None)

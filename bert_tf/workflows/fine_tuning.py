@@ -57,8 +57,6 @@ from tfrecords.reading import batch_order, batches, static_lengths
 # Compiling the step of another length takes as long as training on this number
 # of tokens, times hidden_size^2; on two cores, for any size of model.
 _COMPILATION = 5e9
-# Entry of run.json; earlier versions had `batch_order.WINDOW_BATCHES`.
-_WINDOW = "window_batches"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,29 +102,21 @@ class RecordSplit:
         return self.bucket_lengths if config.steps_per_loop == 1 else ()
 
     def window_batches(self, config: FineTuningConfig) -> int:
-        """Returns the number of batches that are sorted by length together.
-
-        A run of an earlier version goes on as it began.
-        """
-        usual = batch_order.WINDOW_BATCHES
+        """Returns the number of batches that are sorted by length together."""
         if not self.train_lengths(config):
-            return usual
-        if os.path.isfile(os.path.join(config.output_dir, run_folder.FILE)):
-            begun = run_folder.read_settings(config.output_dir)
-            return begun.get(_WINDOW, usual)
+            return batch_order.WINDOW_BATCHES
         return batch_order.choose_window(
             len(self.records), config.train_batch_size
         )
 
     def identity(self, config: FineTuningConfig) -> dict:
         """Returns settings that identify a run trained on this split."""
-        window = self.window_batches(config)
-        is_usual = window == batch_order.WINDOW_BATCHES
         return {
             "sizes": self.records.manifest.sizes,
             "records": self.records.manifest.digest,
             "bucket_lengths": list(self.train_lengths(config)) or None,
-        } | ({} if is_usual else {_WINDOW: window})
+            "window_batches": self.window_batches(config),
+        }
 
     def evaluation_batches(
         self, batch_size: int, **replicas: int

@@ -3,7 +3,6 @@
 Flags, records and the model on disk must agree.
 """
 
-import hashlib
 import os
 import types
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 import keras
 from absl import logging
 
-from bert_tf.checkpoint import checksums, model_folders, run_models
+from bert_tf.checkpoint import checksums, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
@@ -21,9 +20,6 @@ from tfrecords.io import json_files, stored_folders
 from tfrecords.options import quoted, some
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
-
-# Where earlier versions kept the converted model of a run.
-_CONVERTED = "init_checkpoint"
 
 
 def open_model(
@@ -59,21 +55,13 @@ def open_model(
             return Checkpoint.open(folder)
     if not source.init_checkpoint:
         return None
-    return open_initial(source, output_dir)
+    return open_initial(source)
 
 
-def open_initial(source: ModelSource, output_dir: str) -> Checkpoint:
-    """Returns the model of `init_checkpoint`.
-
-    A run of an earlier version has it in `output_dir`, converted.
-    """
-    path = os.path.join(output_dir, _CONVERTED)
-    if _was_converted(path, os.path.abspath(name_of(source))):
-        logging.info("using %s, which an earlier version converted", path)
-    else:
-        path = source.init_checkpoint
+def open_initial(source: ModelSource) -> Checkpoint:
+    """Returns the model of `init_checkpoint`."""
     return Checkpoint.open(
-        path,
+        source.init_checkpoint,
         accept_tokenizer_differences=source.accept_tokenizer_differences,
     )
 
@@ -82,19 +70,6 @@ def name_of(source: ModelSource) -> str | None:
     """Returns `init_checkpoint` as it was given, also if it is in a store."""
     name = source.init_checkpoint
     return name and stored_folders.address(name)
-
-
-def _was_converted(folder: str, path: str) -> bool:
-    """Returns whether an earlier version converted `path` to `folder`."""
-    if not os.path.isfile(os.path.join(folder, model_folders.METADATA)):
-        return False
-    metadata = model_folders.read_metadata(folder)
-    # The path itself at first, later its sha256.
-    digest = hashlib.sha256(os.fsencode(path)).hexdigest()
-    return (
-        metadata.get("source", "").partition(" ")[2] == path
-        or metadata.get("source_path_sha256") == digest
-    )
 
 
 def load_initial_weights(source: Checkpoint, model: keras.Model) -> None:

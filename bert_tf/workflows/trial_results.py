@@ -82,7 +82,7 @@ def read_evaluation(folder: str) -> dict:
       ValueError: if it is not that of a fine-tuning run.
     """
     path = os.path.join(folder, run_folder.RESULTS)
-    results = run_models.read_results(path)
+    results = json_files.read(path)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "

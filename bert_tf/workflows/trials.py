@@ -283,10 +283,9 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
             return result | trial_results.failed()
         _check_status(status, folder)
     atomic_files.remove_leftovers(folder)  # Of a removal that was killed.
-    for name in ("checkpoints", "init_checkpoint"):  # Only `best/` is needed.
-        path = os.path.join(folder, name)
-        if os.path.exists(path):
-            atomic_files.remove_folder(path)
+    checkpoints = os.path.join(folder, "checkpoints")
+    if os.path.exists(checkpoints):  # Only `best/` is needed.
+        atomic_files.remove_folder(checkpoints)
     return result | trial_results.read(folder)
 
 

@@ -277,7 +277,7 @@ def resolve_choices(
 
 def _open_source(data, config) -> Source:
     """Returns the Source with the encoder of `init_checkpoint`."""
-    given = initial_model.open_initial(config, config.output_dir)
+    given = initial_model.open_initial(config)
     tokenizer, _ = initial_model.make_tokenizer(config, given)
     encoder = given.encoder()
     length = config.max_seq_length or NerFeatures.max_seq_length

@@ -230,8 +230,8 @@ CASES = [
             ),
             ("labels is {}; it should be a list", _with(labels={})),
             (
-                "not_in_source[0] is 3; it should be a string",
-                _with(not_in_source=[3]),
+                "untrained[0] is 3; it should be a string",
+                _with(untrained=[3]),
             ),
             (
                 "score_range [0] should be two numbers",

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files, records
+from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 from tfrecords.tables import hold_out, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
@@ -42,7 +42,6 @@ def find_splits(
     *,
     dev_share: float,
     seed: int,
-    is_stratified: bool = True,
 ) -> list[Split]:
     """Returns the splits whose files exist.
 
@@ -52,8 +51,6 @@ def find_splits(
       dev_share: share of the rows of train to hold out if there is no dev
         file; 0 for none.
       seed: random seed of the rows to hold out.
-      is_stratified: whether each class has its share of them. Earlier versions
-        drew each row by itself.
 
     Raises:
       ValueError: if none of the files exists, or `dev_share` is out of range.
@@ -80,19 +77,19 @@ def find_splits(
         f"{task.name} has no dev file: a share of {dev_share:g} of train is "
         f"held out (seed {seed})"
     )
-    held_out: dict = {"dev_share": dev_share, "seed": seed}
-    if is_stratified:
-        held_out |= {"stratified": True, "groups": task.group_name}
+    held_out = {
+        "dev_share": dev_share,
+        "seed": seed,
+        "stratified": True,
+        "groups": task.group_name,
+    }
     # Only when records are made: it reads the file.
     dev_rows = functools.cache(
         lambda: _held_out_rows(task, paths["train"], dev_share, seed)
     )
 
     def is_dev(number: int) -> bool:
-        if is_stratified:
-            return number in dev_rows()
-        # Seeded by the row's number, so that no list of rows is needed.
-        return np.random.default_rng([seed, number]).random() < dev_share
+        return number in dev_rows()
 
     return [
         Split(
@@ -144,7 +141,6 @@ def read_split(
         data_dir,
         dev_share=dev_share,
         seed=seed,
-        is_stratified=_is_stratified(task, output_dir),
     )
     (split,) = (x for x in splits if x.name == name)
     return _rows(task, split)
@@ -183,7 +179,6 @@ def make_records(
         data_dir,
         dev_share=dev_share,
         seed=seed,
-        is_stratified=_is_stratified(task, output_dir),
     )
     if task.group_column:
         _check_groups(task, splits)
@@ -195,20 +190,6 @@ def make_records(
         split_records.vocabulary_of(tokenizer),
         output_dir,
     )
-
-
-def _is_stratified(task, output_dir: str) -> bool:
-    """Returns whether dev is, or will be, held out from train by strata.
-
-    Not if records of an earlier version, which had no groups, are kept.
-    """
-    folder = os.path.join(output_dir, "train")
-    if task.group_name:
-        return True
-    if not os.path.exists(os.path.join(folder, records.MANIFEST_NAME)):
-        return True
-    held_out = records.Manifest.read(folder).flags.get("held_out")
-    return not held_out or "stratified" in held_out
 
 
 def _check_groups(task, splits: Sequence[Split]) -> None:

@@ -40,7 +40,7 @@ class Settings:
     skip_misplaced_answers: bool = False
 
     def flags(self, is_training: bool) -> dict:
-        """Returns the settings of records; older ones lack the last two."""
+        """Returns the settings of records, but for defaults of the last two."""
         flags = dataclasses.asdict(self)
         for name in ("answer_alignment", "skip_misplaced_answers"):
             if not is_training or flags[name] == getattr(Settings, name):

@@ -48,7 +48,7 @@ class Attribution(NamedTuple):
     Attributes:
       name: the input that it is in: text_a or text_b.
       text: its characters, `input[start:end]`.
-      start, end: where it is; `begin` is an older name of `start`.
+      start, end: where it is.
       value: in units of the output.
     """
 
@@ -57,8 +57,6 @@ class Attribution(NamedTuple):
     start: int
     end: int
     value: float
-
-    begin = property(lambda self: self.start)
 
 
 class Explanation(NamedTuple):

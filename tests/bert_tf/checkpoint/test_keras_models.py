@@ -343,7 +343,6 @@ def test_a_new_head_is_untrained_until_it_changes(tmp_path, classifier):
         ["tagging/dense/kernel", "tagging/dense/bias"],
     )
     assert list(model.untrained) == head
-    assert model.new_weights is model.untrained  # Its older name.
     assert "max_seq_length" not in model.metadata  # Of the old task.
     assert keras_models.metadata_of(model)["untrained"] == head
     bert_tf.save(model, tmp_path / "untrained")
@@ -597,12 +596,11 @@ def test_an_encoder_is_saved_without_the_pooling_of_its_head(tmp_path):
     )
 
 
-@pytest.mark.parametrize("key", ["untrained", "not_in_source"])
 @pytest.mark.parametrize("names", [[contents.POOLER], POOLER])
 def test_an_untrained_pooler_of_a_saved_encoder_stays_untrained(
-    tmp_path, key, names
+    tmp_path, names
 ):
-    model, _ = bert_tf.load(save("spans", tmp_path / "spans", **{key: names}))
+    model, _ = bert_tf.load(save("spans", tmp_path / "spans", untrained=names))
     bert_tf.save(model.encoder, tmp_path / "encoder")
     metadata = model_folders.read_metadata(str(tmp_path / "encoder"))
     assert not contents.is_pooler_trained(metadata, model.config)

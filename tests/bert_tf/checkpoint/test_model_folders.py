@@ -59,26 +59,6 @@ def test_weights_not_in_source_keep_initial_values(tmp_path, tiny_config):
             assert not np.array_equal(weight.numpy(), expected)
 
 
-def test_an_older_name_of_untrained_weights_is_read(tmp_path, tiny_config):
-    pooler, rest = ["encoder/pooler/kernel", "encoder/pooler/bias"], ["x/"]
-    found = []
-    for name, entries in (
-        ("older", {"not_in_source": pooler, "untrained": None}),
-        ("newer", {"untrained": pooler}),
-    ):
-        keras.utils.set_random_seed(1)
-        model = bert_tf.BertPretrainer(tiny_config)
-        save(model, tmp_path / name, "pretraining", **entries)
-        given = Checkpoint.open(str(tmp_path / name))
-        assert given.missing() == pooler
-        assert "not_in_source" not in given.model_json()
-        found += [(given.model_json() | {"source": ""}, given.sha256())]
-    assert found[0] == found[1]
-    both = {"not_in_source": pooler, "untrained": rest}
-    entries = model_folders.checked_entries(both, "model.json")
-    assert entries == {"untrained": [*pooler, *rest]}
-
-
 def test_a_tiny_change_changes_the_digest(model):
     before = model_folders.digest(model)
     bias = model.head.dense.bias

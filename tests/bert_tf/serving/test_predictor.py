@@ -57,9 +57,8 @@ def test_entities_have_the_characters_of_their_words():
     assert found.entities == () and len(found.words) == 4
 
 
-@pytest.mark.parametrize("key", ["untrained", "not_in_source"])
-def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make, key):
-    folder = make("pretraining", **{key: ["masked_lm/bias"]})
+def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make):
+    folder = make("pretraining", untrained=["masked_lm/bias"])
     vectors = bert_tf.Predictor(folder, max_seq_length=8)
     assert (vectors.kind, vectors.max_seq_length) == ("sentence_embedding", 8)
     assert vectors([]).shape == (0, 16) and vectors("a").shape == (16,)

@@ -128,7 +128,7 @@ def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
     assert len(paths) == 2 * 2 * 2 + 2 * len(names)
 
 
-def test_a_run_of_an_earlier_version_keeps_the_order_of_its_batches(tmp_path):
+def test_windows_are_at_most_a_quarter_of_an_epoch(tmp_path):
     config = FineTuningConfig(output_dir=str(tmp_path), train_batch_size=8)
     few = fine_tuning.RecordSplit(range(100), None, 9, (16, 32), "python")
     assert few.window_batches(config) == 3
@@ -136,7 +136,3 @@ def test_a_run_of_an_earlier_version_keeps_the_order_of_its_batches(tmp_path):
     assert many.window_batches(config) == 64
     padded = dataclasses.replace(few, bucket_lengths=())
     assert padded.window_batches(config) == 64
-    (tmp_path / "run.json").write_text("{}")
-    assert few.window_batches(config) == 64
-    (tmp_path / "run.json").write_text('{"window_batches": 3}')
-    assert few.window_batches(config) == 3

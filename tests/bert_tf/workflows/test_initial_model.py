@@ -1,7 +1,6 @@
 """ModelSource -> model to start from, its config and vocabulary."""
 
 import dataclasses
-import hashlib
 import json
 import shutil
 
@@ -138,30 +137,6 @@ def test_a_run_with_checkpoints_reads_its_own(tiny_config, tmp_path, caplog):
     for name, weight in weights.items():
         np.testing.assert_array_equal(model.tensors[name], weight)
     assert initial_model.identity(model, given, str(run)) == began_with
-    # A run of an earlier version has no such entry.
-    (run / "run.json").write_text(json.dumps({"init_checkpoint": str(source)}))
-    assert initial_model.identity(model, given, str(run)) == {}
-
-
-def test_a_model_converted_by_an_earlier_version_is_used(tiny_config, tmp_path):
-    converted = tmp_path / "run" / "init_checkpoint"
-    checkpoint_of_run(tmp_path / "made", tiny_config, b"old\n")
-    shutil.copytree(tmp_path / "made/checkpoints/step-00000001", converted)
-    path, run = str(tmp_path / "gone"), str(tmp_path / "run")
-    digest = hashlib.sha256(path.encode()).hexdigest()
-    for entry in (
-        {"source": f"google {path}"},
-        {"source": "google gone", "source_path_sha256": digest},
-    ):
-        metadata = {"task": "pretraining"} | entry
-        (converted / "model.json").write_text(json.dumps(metadata))
-        source = ModelSource(init_checkpoint=path)
-        model = initial_model.open_model(source, run, True)
-        assert model.vocabulary == b"old\n"
-        # Not of another path.
-        source = ModelSource(init_checkpoint=str(tmp_path / "other"))
-        with pytest.raises(ValueError, match="other"):
-            initial_model.open_model(source, run, True)
 
 
 def test_a_run_that_resumes_does_not_open_its_weights(tiny_config, tmp_path):

@@ -47,7 +47,7 @@ def test_the_first_dev_set_decides(tmp_path):
         (0.0, {}, False),
         # An undefined score.
         (None, {"accuracy": None}, True),
-        (None, {"accuracy": 0.0}, True),  # As of an earlier version.
+        (None, {"accuracy": 0.0}, True),
         (0.2, {"accuracy": None}, False),
         (-0.1, {"accuracy": None}, True),
         (0.0, {"accuracy": None}, True),
@@ -66,16 +66,6 @@ def test_a_run_not_better_than_the_baseline_is_degenerate(
     assert result["is_degenerate"] is is_degenerate
     reason = "all predictions, or all labels, are the same"
     assert result.get("undefined") == (reason if score is None else None)
-
-
-def test_the_baseline_has_another_name_in_files_of_version_0_1(tmp_path):
-    folder = write(tmp_path / "a")
-    expected = trial_results.read(folder)
-    path = tmp_path / "a" / "eval_results.json"
-    text = path.read_text()
-    path.write_text(text.replace("majority_baseline", "trivial"))
-    assert path.read_text() != text
-    assert trial_results.read(folder) == expected
 
 
 def test_a_score_that_is_missing_is_an_error(tmp_path):

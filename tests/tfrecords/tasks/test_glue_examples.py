@@ -177,27 +177,6 @@ def test_dev_has_the_share_of_the_rarest_label_of_each_row(tmp_path):
     assert [n for n in range(70) if not train.takes_row(n)] == taken
 
 
-def test_records_of_an_earlier_version_keep_their_rows(tmp_path, tokenizer):
-    task = own(tmp_path, [("the sea", "bad", 1, n) for n in range(60)])
-    arguments = (task, "", str(tmp_path / "out"), tokenizer)
-    folders = glue_examples.make_records(*arguments)
-    # They were drawn one by one.
-    for folder in folders.values():
-        manifest = records.Manifest.read(folder)
-        for name in ("stratified", "groups"):
-            del manifest.flags["held_out"][name]
-        manifest.write(folder)
-    assert glue_examples.make_records(*arguments) == folders
-    splits = glue_examples.find_splits(
-        task, "", dev_share=0.1, seed=12345, is_stratified=False
-    )
-    assert splits[0].held_out == {"dev_share": 0.1, "seed": 12345}
-    # They had no groups.
-    task = dataclasses.replace(task, group_column="g")
-    with pytest.raises(ValueError, match="holds records of other settings"):
-        glue_examples.make_records(task, *arguments[1:])
-
-
 def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):
     task = own(tmp_path, [("x", "bad", 1, "Ann")], group_column="g")
     (tmp_path / "dev.tsv").write_text("t\ty\tg\nx\tbad\tBo\nx\tbad\tAnn\n")

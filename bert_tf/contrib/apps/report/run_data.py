@@ -89,7 +89,7 @@ def read(run_dir: str) -> RunData:
             f"{run_dir} has no {run_folder.RESULTS}. Give the output folder of "
             "a run that was evaluated."
         )
-    results = run_models.read_results(path)
+    results = json_files.read(path)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is of pre-training. Give a run of run_glue, run_squad, "
