@@ -1,4 +1,4 @@
-"""What files of any format hold of a BERT -> Contents, their common form.
+"""Checkpoint files of any format -> Contents: config, tensors, vocabulary.
 
 Weights missing in a source are missing in its Contents too. A bare encoder is
 read as a pre-training model without heads; Hugging Face's BertForMaskedLM, as

@@ -1,4 +1,4 @@
-"""Checkpoints before and after a conversion -> what differs, and a table."""
+"""Checkpoints before and after a conversion -> differences, a table."""
 
 import collections
 import math

@@ -115,7 +115,7 @@ def _owners(model) -> dict[str, "ConfiguredModel"]:
 
 
 def _loaded_values(model) -> dict:
-    """Returns what `bert_tf.load` has set of a model, as JSON values."""
+    """Returns the values that `bert_tf.load` has set, as JSON values."""
     values: dict = {
         "metadata": dict(model.metadata),
         "untrained": dict(model.untrained),

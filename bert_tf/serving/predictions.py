@@ -371,7 +371,7 @@ def _tokens_of(loaded, signature: str) -> Callable | None:
 
 
 def _read_metadata(export_dir: str) -> Mapping[str, Any]:
-    """Returns what is read of an export's model.json; {} without the file."""
+    """Returns the entries read from an export's model.json, {} without it."""
     from bert_tf.checkpoint import contents
 
     path = os.path.join(export_dir, _METADATA)

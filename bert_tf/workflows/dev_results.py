@@ -202,7 +202,7 @@ def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
 
 
 def advice(results: Mapping, output_dir: str) -> list[str]:
-    """Returns what to try if accuracy hides a rare class, or none is found.
+    """Returns advice if accuracy hides a rare class, or none is found.
 
     Args:
       results: content of eval_results.json.

@@ -184,7 +184,7 @@ def embed(config: EmbeddingConfig) -> int:
 
 
 def choose_prompt(metadata: Mapping, config: EmbeddingConfig) -> str:
-    """Returns what is put before each text: as given, or of the model.
+    """Returns the prompt of each text: as given, or of the model.
 
     Raises:
       ValueError: if the model has no prompt of the name.

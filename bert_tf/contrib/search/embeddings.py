@@ -266,7 +266,7 @@ class Embeddings(FineTuningTask):
         return folders
 
     def prompt_of(self, name: str) -> str:
-        """Returns what is put before texts of "query" or "corpus"."""
+        """Returns the prompt of texts of "query" or "corpus"."""
         return prompts.choose(self.prompts, name)
 
     def open_splits(self, splits):

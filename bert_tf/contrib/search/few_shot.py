@@ -174,7 +174,7 @@ class FewShot(Classification):
 
 
 def _read_vectors(model, batch, training):
-    """Returns what the head reads of each row, [B, H] float32."""
+    """Returns the inputs of the head, [B, H] float32."""
     _, vectors = model.head_inputs(batch, training=training)
     return {"vectors": tf.cast(vectors, tf.float32)}
 

@@ -1,4 +1,4 @@
-"""Rows of this replica -> those of all replicas, and which texts are equal.
+"""All-gather over replicas -> rows of all, and a mask of duplicate texts.
 
 B rows of a replica, R rows of all replicas, S sequence.
 """

@@ -1,4 +1,4 @@
-"""Prompts in a model.json -> what is put before queries and documents."""
+"""Prompts in a model.json -> the prompts of queries and of documents."""
 
 from collections.abc import Mapping
 

@@ -154,7 +154,7 @@ def score(config: RetrievalConfig) -> dict:
 
 
 def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
-    """Returns what is put before each text of "query" or "corpus"."""
+    """Returns the prompt of each text of "query" or "corpus"."""
     prompt = getattr(config, f"{of}_prompt")
     if prompt is None:
         prompt = prompts.choose(metadata, of)

@@ -115,7 +115,7 @@ class SentenceEmbedding(Kind):
 
 
 def choose_prompt(metadata: Mapping, name: str | None = None) -> str:
-    """Returns what is put before each text.
+    """Returns the prompt of each text.
 
     Args:
       metadata: content of model.json.

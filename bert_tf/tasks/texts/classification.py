@@ -57,7 +57,7 @@ class Classification(TextTask):
         return weights * tf.gather(tf.constant(self.class_weights), ids)
 
     def balanced_weights(self, train_labels):
-        """Returns those of scikit-learn's `compute_class_weight`."""
+        """Returns the weights of scikit-learn's `compute_class_weight`."""
         counts = np.bincount(train_labels, minlength=len(self.class_names))
         self.check_counts(counts)
         return len(train_labels) / (len(counts) * counts)

@@ -77,7 +77,7 @@ class RunData:
 
 
 def read(run_dir: str) -> RunData:
-    """Returns what is known of a run.
+    """Returns the scores, logs and data of a run.
 
     Raises:
       ValueError: if the folder has no eval_results.json of a fine-tuning, or a

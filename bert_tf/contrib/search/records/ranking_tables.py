@@ -1,4 +1,4 @@
-"""Tables of queries, passages and grades -> what is learned from them."""
+"""Tables of queries, passages and grades -> examples of rankings."""
 
 import dataclasses
 from collections.abc import Iterator
