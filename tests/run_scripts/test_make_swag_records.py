@@ -88,14 +88,13 @@ def examine(folder, tiny_config, tmp_path, *words):
 def test_the_doctor_checks_choices(
     folder, tiny_config, tiny_vocab_file, tmp_path, capsys
 ):
-    status = examine(
-        folder, tiny_config, tmp_path, f"--vocab_file={tiny_vocab_file}"
-    )
+    words = f"--vocab_file={tiny_vocab_file}", "--num_replicas=2"
+    status = examine(folder, tiny_config, tmp_path, *words)
     text = capsys.readouterr().out
     assert status == 0, text
     assert "5 records, shards: 1; 15 examples checked" in text
     # 32 records a step, each with three rows.
-    assert "per step of 96 rows of " in text
+    assert "of each of 2 replicas, with 48 of 96 rows of " in text
     assert "labels: the classes of" not in text
 
 
