@@ -25,13 +25,13 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 16_780,
+    "tfrecords": 16_760,
     "bert_tf/model": 3200,
     "bert_tf/tasks": 3950,
-    "bert_tf/checkpoint": 6180,
+    "bert_tf/checkpoint": 6150,
     "bert_tf/training": 3910,
     "bert_tf/serving": 4610,
-    "bert_tf/workflows": 4890,
+    "bert_tf/workflows": 4860,
     "bert_tf/contrib/search": 3240,
     "bert_tf/contrib/runtimes": 3060,
     "bert_tf/contrib/apps": 3150,
@@ -39,7 +39,7 @@ MAX_LINES = {
     "bert_tf": 680,
     "run_scripts": 3140,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 28
+LONG_FILE, MAX_LONG_FILES = 400, 27
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
 MAX_OPTIONS, MAX_FLAGS = 295, 31
 MAX_FLAGS_OF = {
