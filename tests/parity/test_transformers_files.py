@@ -4,7 +4,7 @@ import os
 import numpy as np
 import pytest
 import tokenizer_cases
-from checkpoint_folders import assert_same_bits, write
+from checkpoint_folders import assert_same_bits, contents_of, write
 from parity import outputs, transformers_outputs
 
 from bert_tf.checkpoint.formats.hugging_face import pretrained
@@ -29,6 +29,16 @@ CLASSES = {
     "BertForQuestionAnswering": ("spans", ("encoder/pooler",)),
     "BertForMultipleChoice": ("multiple_choice", ()),
 }
+
+
+@pytest.fixture
+def make_checkpoint(tiny_config):
+    """Returns `contents_of` for the tiny config, not that of conftest.py."""
+
+    def make(task, lacking=(), config=tiny_config, **settings):
+        return contents_of(config, task, lacking, **settings)
+
+    return make
 
 
 def peer(name, config, seed=0, **settings):
