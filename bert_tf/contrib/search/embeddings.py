@@ -36,7 +36,6 @@ from tfrecords import schema
 
 _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096
-_OF_SEARCH = f"ndcg@{ranking.NDCG_DEPTH}"
 # Metric of dev -> the flags that it needs. Pairs, whose is mrr, need none.
 
 
@@ -67,7 +66,7 @@ class Embeddings(FineTuningTask):
         dev = tables.get("dev") or tables.get("train")
         self.best_metric = "mrr"
         if data.corpus_file:
-            self.best_metric = _OF_SEARCH
+            self.best_metric = f"ndcg@{ranking.NDCG_DEPTH}"
         elif dev.score_column:
             self.best_metric = "spearman"
         self.labels: dict[str, np.ndarray] = {}  # Dev split -> [N] scores.
