@@ -2,8 +2,8 @@ r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
 
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
-      --input_file=pairs.tsv --text_a_column=sentence1 \
-      --text_b_column=sentence2 --output_file=answers.jsonl
+      --input_file=pairs.tsv --columns=text_a=sentence1,text_b=sentence2 \
+      --output_file=answers.jsonl
     echo "the cat [MASK] on the stone" | \
       python -m run_scripts.predict --export_dir=exports/pretrained
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \

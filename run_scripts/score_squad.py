@@ -39,16 +39,6 @@ class ScoreConfig(Options):
         "to find the best thresholds for SQuAD 2.0.",
         reads=True,
     )
-    na_prob_thresh: float | None = option(
-        None,
-        "With --na_prob_file: questions above this value count as having no "
-        "answer. Default: 1.",
-    )
-    squad_version: str | None = option(
-        None,
-        "Version of SQuAD if --data_file does not contain it.",
-        choices=("1.1", "2.0"),
-    )
     output_file: str = option(
         "-", "JSON file to write, atomically; - is stdout.", writes="file"
     )
@@ -67,15 +57,8 @@ def main(argv: list[str]) -> None:
         config.output_file,
         [(name, getattr(config, name)) for name in inputs],
     )
-    thresh, na_probs = config.na_prob_thresh, None
-    if thresh is not None and not config.na_prob_file:
-        raise ValueError(
-            f"--na_prob_thresh={thresh:g} needs --na_prob_file, whose values "
-            "are compared with it. Add it, or omit the flag."
-        )
-    version, answers = squad_scores.read_answers(
-        config.data_file, config.squad_version
-    )
+    na_probs = None
+    version, answers = squad_scores.read_answers(config.data_file)
     if config.na_prob_file:
         na_probs = json_files.read(config.na_prob_file)
     scores = squad_scores.score(
@@ -83,7 +66,6 @@ def main(argv: list[str]) -> None:
         answers,
         json_files.read(config.predictions_file),
         na_probs,
-        1.0 if thresh is None else thresh,
     )
     json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))

@@ -4,13 +4,13 @@ import tensorflow as tf
 
 from bert_tf.tasks import pretraining
 from bert_tf.training import loop, optimizers, strategies, train_step
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import OptimizerOptions
 
 
 def make(config, *, rate=1e-2, task=pretraining.TASK, **settings):
     """Returns model, optimizer, loss scale and a TrainStep."""
     strategy = strategies.make_strategy("one_device")
-    settings = TrainingConfig(output_dir="unused", **({"seed": 1} | settings))
+    settings = OptimizerOptions(output_dir="unused", **({"seed": 1} | settings))
     model = loop.build_model(task, config, strategy, settings)
     optimizer = optimizers.make_optimizer(
         settings, model.trainable_weights, lambda step: tf.constant(rate)

@@ -21,7 +21,6 @@ from bert_tf.config import POOLING_MODES
 ACTIVATIONS = ("linear", "tanh", "relu", "gelu", "sigmoid", "silu")
 # Of the tensors in a model folder.
 PREFIX = "sentence_embedding/"
-LOG_SCALE = f"{PREFIX}log_scale"  # Of a loss, see BertSentenceEncoder.
 # Kind of `SentenceEmbedding.settings`, see `json_files.check`.
 SETTINGS = {
     "pooling": [str],

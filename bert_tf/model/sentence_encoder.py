@@ -15,8 +15,6 @@ from bert_tf.model.sentence_embedding import (
 )
 from tfrecords import schema
 
-# Of a learned scale (Radford et al. 2021, arXiv 2103.00020, section 2.5).
-MAX_SCALE = 100.0
 # First texts have dropout masks of rows after those of all others.
 _ROW_OF_FIRST_TEXTS = 2**32
 
@@ -29,12 +27,11 @@ class _Steps(keras.Layer):
     Args:
       pooling: see SentenceEmbedding.
       steps: its settings of the steps; those of a dense layer have `units`.
-      scale: initial value of a learned factor of cosines; None for none.
     """
 
-    def __init__(self, pooling, steps, scale=None, **kwargs):
+    def __init__(self, pooling, steps, **kwargs):
         super().__init__(**kwargs)
-        self.pooling, self.scale, self.log_scale = tuple(pooling), scale, None
+        self.pooling = tuple(pooling)
         self.layers = [
             Normalize()
             if step["type"] == "Normalize"
@@ -55,12 +52,6 @@ class _Steps(keras.Layer):
             if isinstance(layer, keras.Layer):
                 layer.build((None, width))
                 width = layer.units
-        if self.scale is not None:
-            self.log_scale = self.add_weight(
-                name="log_scale",
-                initializer=keras.initializers.Constant(np.log(self.scale)),
-                dtype="float32",
-            )
 
     def call(self, hidden, input_mask):
         """Returns [N, E] float32 for [N, S, H] and [N, S]."""
@@ -81,7 +72,6 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
       steps: settings of the steps after it; those of a dense layer have
         `units`, its number of outputs.
       scale: factor of cosines in a loss.
-      learns_scale: whether the factor is a weight.
 
     Attributes:
       first_lengths: length of the first text of a row, at most, with [CLS] and
@@ -99,24 +89,17 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
     """
 
     def __init__(
-        self,
-        config,
-        pooling=("mean",),
-        steps=(),
-        scale=20.0,
-        learns_scale=False,
-        **kwargs,
+        self, config, pooling=("mean",), steps=(), scale=20.0, **kwargs
     ):
         super().__init__(config, **kwargs)
         self.pooling, self.steps = tuple(pooling), [dict(x) for x in steps]
-        self.given_scale, self.learns_scale = scale, learns_scale
+        self.scale = scale
         self.first_lengths: tuple[int | None, int | None] = (None, None)
         self.encoder = encoder.BertEncoder(
             self.config, name="encoder", dtype=self.dtype_policy
         )
         self.embed = _Steps(
             *(self.pooling, self.steps),
-            scale=scale if learns_scale else None,
             name="sentence_embedding",
             dtype="float32",
         )
@@ -144,20 +127,12 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
                     layer.bias.assign(step.bias)
         return model
 
-    def scale(self) -> tf.Tensor:
-        """Returns the factor of cosines, a scalar float32."""
-        if self.embed.log_scale is None:
-            return tf.constant(self.given_scale, tf.float32)
-        limit = tf.constant(np.log(MAX_SCALE), tf.float32)
-        return tf.exp(tf.minimum(self.embed.log_scale.value, limit))
-
     def get_config(self):
         """Returns the dict for `from_config`."""
         return super().get_config() | {
             "pooling": list(self.pooling),
             "steps": self.steps,
-            "scale": self.given_scale,
-            "learns_scale": self.learns_scale,
+            "scale": self.scale,
         }
 
     def call(self, batch, training=None, dropout_key=None):

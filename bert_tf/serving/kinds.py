@@ -48,7 +48,47 @@ TITLES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnswerOptions(Options):
+class PoolingOptions(Options):
+    """How the vectors of tokens become that of a text."""
+
+    max_seq_length: int | None = option(
+        None,
+        "Maximum tokens of a text; longer texts are truncated. Default: as in "
+        "training.",
+        at_least=5,
+        at_most=MAX_SEQ_LENGTH,
+    )
+    pooling: str | None = option(
+        None,
+        "sentence_embedding: cls, the vector at [CLS]; mean, max, "
+        "mean_sqrt_len_tokens (the sum over the root of the length), "
+        "weightedmean (by position) over all tokens except padding; or "
+        "lasttoken. Default: that of a folder of sentence-transformers, whose "
+        "further modules follow in any case; otherwise mean.",
+        choices=POOLING_MODES,
+    )
+    layers: tuple[str, ...] | None = option(
+        None,
+        "sentence_embedding, token_vectors: layers whose vectors are "
+        "concatenated, such as -1,-2. Default: -1, the last.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PromptOptions(Options):
+    """Which prompt a sentence model puts before each text."""
+
+    prompt_name: str | None = option(
+        None,
+        "sentence_embedding: name of the prompt that is put before each text, "
+        "such as query, of those that a folder of sentence-transformers has; "
+        "an empty name for none. Default: as exported, or the folder's "
+        "default, if any.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerOptions(PromptOptions, PoolingOptions):
     """Which answers a model gives, and how.
 
     For fields that are None, the help text gives the default.
@@ -62,13 +102,6 @@ class AnswerOptions(Options):
         "preprocessor: only the inputs of --kind=encoder, from text.",
         choices=("auto", *CLASSES),
     )
-    max_seq_length: int | None = option(
-        None,
-        "Maximum tokens of a text; longer texts are truncated. Default: as in "
-        "training.",
-        at_least=5,
-        at_most=MAX_SEQ_LENGTH,
-    )
     top_k: int | None = option(
         None,
         "fill_mask: number of candidates for each [MASK]. Default: 5.",
@@ -78,26 +111,6 @@ class AnswerOptions(Options):
         None,
         "pseudo_log_likelihood: where a WordPiece is masked, mask those after "
         "it in its word, too (Kauf and Ivanova 2023). Default: false.",
-    )
-    pooling: str | None = option(
-        None,
-        "sentence_embedding: cls, the vector at [CLS]; mean, max, "
-        "mean_sqrt_len_tokens (the sum over the root of the length), "
-        "weightedmean (by position) over all tokens except padding; or "
-        "lasttoken. Default: that of a folder of sentence-transformers, whose "
-        "further modules follow in any case; otherwise mean.",
-        choices=POOLING_MODES,
-    )
-    prompt_name: str | None = option(
-        None,
-        "sentence_embedding: name of the prompt that is put before each text, "
-        "such as query, of those that a folder of sentence-transformers has; "
-        "an empty name for none. Default: the folder's default, if any.",
-    )
-    layers: tuple[str, ...] | None = option(
-        None,
-        "sentence_embedding, token_vectors: layers whose vectors are "
-        "concatenated, such as -1,-2. Default: -1, the last.",
     )
     doc_stride: int | None = option(
         None,

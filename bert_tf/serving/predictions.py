@@ -28,7 +28,9 @@ _METADATA = os.path.join("assets.extra", "model.json")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PredictConfig(text_rows.InputConfig, CheckpointOptions):
+class PredictConfig(
+    text_rows.InputConfig, kinds.PromptOptions, CheckpointOptions
+):
     """Which model to use, what to read, and where to write the answers."""
 
     export_dir: str | None = option(
@@ -46,12 +48,6 @@ class PredictConfig(text_rows.InputConfig, CheckpointOptions):
         "their vectors, and text that is already split into words.",
         # Inputs of other signatures are token ids or serialized examples.
         choices=("text", "words"),
-    )
-    prompt_name: str | None = option(
-        None,
-        "Vectors of sentences: name of the prompt that is put before each "
-        "text, such as query; an empty name for none. Default: as exported, or "
-        "the model's default.",
     )
     output_file: str = option(
         "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
@@ -162,7 +158,6 @@ def predict(
         streams.check_output("explain", config.explain, inputs)
     model = open_model(config)
     ranks = model.ranks
-    check_columns(config, model)
     outputs = choose_outputs(config, model)
     explanations = open_explanations if config.explain else _explain_nothing
     started = time.monotonic()
@@ -382,26 +377,6 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
     )
     contents.check_prompts(values, path)
     return values
-
-
-def check_columns(config: PredictConfig, model: Model) -> None:
-    """Raises ValueError for columns of inputs that the model does not have."""
-    if config.text_b_column and not config.text_a_column:
-        raise ValueError(
-            f"--text_b_column={config.text_b_column} needs --text_a_column, "
-            "the column of the first text."
-        )
-    names = list(model.ranks)
-    if config.text_b_column and len(names) == 1:
-        raise ValueError(
-            f"{model.path} has one input, {names[0]!r}; omit "
-            f"--text_b_column={config.text_b_column}."
-        )
-    if config.text_a_column and names[0] not in ("text", "text_a"):
-        raise ValueError(
-            f"--text_a_column={config.text_a_column}: the inputs of this model "
-            f"are {', '.join(names)}; give their columns with --columns."
-        )
 
 
 def choose_outputs(config: PredictConfig, model: Model) -> set[str]:

@@ -47,17 +47,11 @@ class InputConfig(Options):
     )
     columns: tuple[str, ...] = option(
         (),
-        "Columns of a table for the inputs of the model, such as "
-        "question=1,context=2: names from the header line, or indices from 0 "
-        "in a file without one; of jsonl and parquet, keys. Several columns "
-        "for one input make a list: endings=4,endings=5.",
-    )
-    text_a_column: str | None = option(
-        None,
-        "Column of a table with the text; name or index, as in --columns.",
-    )
-    text_b_column: str | None = option(
-        None, "Column with the second text, for models of text pairs."
+        "Columns of a table for the inputs of the model, such as text=review, "
+        "text_a=query,text_b=passage or question=1,context=2: names from the "
+        "header line, or indices from 0 in a file without one; of jsonl and "
+        "parquet, keys. Several columns for one input make a list: "
+        "endings=4,endings=5.",
     )
     id_column: str | None = option(
         None,
@@ -236,9 +230,7 @@ def read_columns(
       ValueError: if a column is for an unknown input, an input that is one text
         has two columns, or only some of the required inputs have columns.
     """
-    given = (config.text_a_column, config.text_b_column)
-    columns = zip(sorted(ranks), given, strict=False)
-    columns = [(name, column) for name, column in columns if column]
+    columns = []
     for word in config.columns:
         name, equals, column = word.partition("=")
         if not equals or name not in ranks:
@@ -285,15 +277,13 @@ def choose_format(
         input_format, is_table = "tsv", True
     if given == "auto" and is_table and not has_columns:
         raise ValueError(
-            f"--input_file={path} is a table: name its columns with --columns "
-            "or --text_a_column, or give --input_format=text if its lines are "
-            "texts."
+            f"--input_file={path} is a table: name its columns with --columns, "
+            "or give --input_format=text if its lines are texts."
         )
     if is_table != has_columns:
         raise ValueError(
             f"--input_format={input_format} with{'' if has_columns else 'out'} "
-            "columns. tsv and csv need --columns or --text_a_column; text has "
-            "no columns."
+            "columns. tsv and csv need --columns; text has no columns."
         )
     if input_format == "text" and len(needed) > 1:
         raise ValueError(

@@ -120,14 +120,15 @@ def is_address(text: str) -> bool:
     return bool(host) and is_port and not re.search(r"[\s/\x00-\x1f]", host)
 
 
-def wait_for_workers(cluster: Cluster, timeout: float) -> None:
+def wait_for_workers(cluster: Cluster, timeout: float = 300.0) -> None:
     """Waits until all other workers have been started.
 
     TensorFlow would wait for them silently, and ignore signals.
 
     Args:
       cluster: the workers.
-      timeout: seconds after which to give up.
+      timeout: seconds after which to give up: a machine may start minutes
+        after another.
 
     Raises:
       ValueError: if the port of this worker cannot be opened.
@@ -146,8 +147,8 @@ def wait_for_workers(cluster: Cluster, timeout: float) -> None:
             names = ", ".join(missing)
             if now - started >= timeout:
                 raise stopping.Stopped(
-                    f"because {names} has not been started in {timeout:g} s "
-                    "(--worker_timeout); check the addresses in TF_CONFIG, and "
+                    f"because {names} has not been started in {timeout:g} s; "
+                    "check the addresses in TF_CONFIG, and "
                     "start all workers with the same command"
                 )
             if now - said >= _SAY_SECONDS:

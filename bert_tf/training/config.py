@@ -15,28 +15,17 @@ MAX_SEED = 2**32 - 1
 LEARNING_RATE_SCHEDULES = ("linear", "constant", "cosine", "one_cycle")
 
 
-def check_final_learning_rate(peak: float, schedule: str, final: float) -> None:
-    """Checks the final rate of a schedule.
-
-    Raises:
-      ValueError: if it is negative or above the peak, or the schedule is
-        constant.
-    """
-    if not 0 <= final <= peak:
-        raise ValueError(
-            f"final_learning_rate={final} should be between 0 and the peak, "
-            f"learning_rate={peak}. Change one of the two."
-        )
-    if final and schedule == "constant":
-        raise ValueError(
-            f"final_learning_rate={final} does not apply to "
-            "learning_rate_schedule=constant. Omit one of the two."
-        )
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TrainingConfig(Options):
-    """Training settings of all tasks: the flags of every training script."""
+    """Training settings of all tasks: the flags of every training script.
+
+    Attributes:
+      optimizer, muon_learning_rate, adam_beta_2, ema_decay: options of
+        pre-training, see `OptimizerOptions`; fine-tuning has these values.
+    """
+
+    optimizer, muon_learning_rate = "adamw", None
+    adam_beta_2, ema_decay = 0.999, None
 
     output_dir: str = option(
         REQUIRED,
@@ -87,19 +76,6 @@ class TrainingConfig(Options):
         choices=LEARNING_RATE_SCHEDULES,
         decides="unless_default",
     )
-    final_learning_rate: float = option(
-        0.0,
-        "Learning rate at the end of the run; not with the constant schedule. "
-        "--muon_learning_rate ends at the same fraction of its peak.",
-        at_least=0.0,
-        decides="unless_default",
-    )
-    weight_decay_rate: float = option(
-        0.01,
-        "Weight decay, of all weights except biases and LayerNorm.",
-        at_least=0.0,
-        decides="always",
-    )
     clip_norm: float = option(
         1.0,
         "Maximum global norm of the gradients, above 0; larger gradients are "
@@ -107,64 +83,12 @@ class TrainingConfig(Options):
         decides="always",
         above=0.0,
     )
-    optimizer: str = option(
-        "adamw",
-        "adamw, as in the original; lamb, for very large batches; or muon, for "
-        "pre-training in few steps, for instance with "
-        "--muon_learning_rate=5e-3 --learning_rate=1.5e-3.",
-        choices=("adamw", "lamb", "muon"),
-        decides="always",
-    )
-    muon_learning_rate: float | None = option(
-        None,
-        "With --optimizer=muon: peak learning rate of the matrices of the "
-        "layers, above 0, such as 0.005; --learning_rate is that of all other "
-        "weights. Default: --learning_rate.",
-        decides="unless_default",
-        above=0.0,
-    )
-    adam_beta_1: float = option(
-        0.9,
-        "Decay rate of Adam's first moment.",
-        at_least=0.0,
-        at_most=_MAX_DECAY,
-        decides="unless_default",
-    )
-    adam_beta_2: float = option(
-        0.999,
-        "Decay rate of Adam's second moment; 0.98 for short runs.",
-        at_least=0.0,
-        at_most=_MAX_DECAY,
-        decides="unless_default",
-    )
-    adam_epsilon: float = option(
-        1e-6,
-        "Added to the root of Adam's second moment.",
-        at_least=1e-30,
-        decides="unless_default",
-    )
     correct_bias: bool | None = option(
         None,
         "Whether to correct the bias of Adam's moments. Default: as each "
         "optimizer's authors do: false for BERT's adamw and with muon, true "
         "for lamb.",
         decides="always",
-    )
-    layerwise_lr_decay: float = option(
-        1.0,
-        "Factor on the learning rate from each layer to the one below it, "
-        "such as 0.9 in fine-tuning; 1 for the same rate in all layers.",
-        at_most=1.0,
-        decides="always",
-        above=0.0,
-    )
-    ema_decay: float | None = option(
-        None,
-        "Decay of a moving average of the weights, above 0, such as 0.999. "
-        "Evaluations and saved models then have the averages.",
-        at_most=_MAX_DECAY,
-        decides="unless_default",
-        above=0.0,
     )
     seed: int = option(
         12345,
@@ -178,12 +102,6 @@ class TrainingConfig(Options):
         "Number of micro-batches that a replica's share of --train_batch_size "
         "is split into, to save memory; the update is the same.",
         at_least=1,
-        decides="always",
-    )
-    clip_before_reduce: bool = option(
-        False,
-        "Clip the gradients of each replica before they are summed, as the "
-        "original does; results then depend on the number of replicas.",
         decides="always",
     )
     steps_per_loop: int = option(
@@ -261,12 +179,6 @@ class TrainingConfig(Options):
         "are the same. Default: python; stream if a TPU is on other hosts.",
         choices=("python", "stream"),
     )
-    worker_timeout: float = option(
-        300.0,
-        "With --distribution_strategy=multi_worker: seconds to wait until the "
-        "other workers have been started.",
-        at_least=0.0,
-    )
     virtual_devices: int = option(
         0,
         "Split the CPU into this many virtual devices, to try replicas.",
@@ -278,23 +190,6 @@ class TrainingConfig(Options):
         "grpc:// address of a TPU on other hosts, which then read the records "
         "(--input_mode=stream).",
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.learning_rate is not None:
-            check_final_learning_rate(
-                self.learning_rate,
-                self.learning_rate_schedule,
-                self.final_learning_rate,
-            )
-        if self.muon_learning_rate is not None and (
-            self.optimizer != "muon" or self.learning_rate == 0
-        ):
-            raise ValueError(
-                f"--muon_learning_rate={self.muon_learning_rate} needs "
-                "--optimizer=muon and a --learning_rate above 0, whose "
-                "schedule it follows. Change them, or omit it."
-            )
 
     @property
     def corrects_bias(self) -> bool:
@@ -326,3 +221,57 @@ class TrainingConfig(Options):
                 is_list = isinstance(value, tuple)
                 settings[field.name] = list(value) if is_list else value
         return settings | {"correct_bias": self.corrects_bias}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OptimizerOptions(TrainingConfig):
+    """Training settings with rate and optimizers of pre-training."""
+
+    learning_rate: float = option(
+        1e-4,
+        "Peak learning rate.",
+        at_least=0.0,
+        decides="always",
+    )
+    optimizer: str = option(
+        "adamw",
+        "adamw, as in the original; lamb, for very large batches; or muon, for "
+        "pre-training in few steps, for instance with "
+        "--muon_learning_rate=5e-3 --learning_rate=1.5e-3.",
+        choices=("adamw", "lamb", "muon"),
+        decides="always",
+    )
+    muon_learning_rate: float | None = option(
+        None,
+        "With --optimizer=muon: peak learning rate of the matrices of the "
+        "layers, above 0, such as 0.005; --learning_rate is that of all other "
+        "weights. Default: --learning_rate.",
+        decides="unless_default",
+        above=0.0,
+    )
+    adam_beta_2: float = option(
+        0.999,
+        "Decay rate of Adam's second moment; 0.98 for short runs.",
+        at_least=0.0,
+        at_most=_MAX_DECAY,
+        decides="unless_default",
+    )
+    ema_decay: float | None = option(
+        None,
+        "Decay of a moving average of the weights, above 0, such as 0.999. "
+        "Evaluations and saved models then have the averages.",
+        at_most=_MAX_DECAY,
+        decides="unless_default",
+        above=0.0,
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.muon_learning_rate is not None and (
+            self.optimizer != "muon" or self.learning_rate == 0
+        ):
+            raise ValueError(
+                f"--muon_learning_rate={self.muon_learning_rate} needs "
+                "--optimizer=muon and a --learning_rate above 0, whose "
+                "schedule it follows. Change them, or omit it."
+            )

@@ -449,7 +449,6 @@ def open_strategy(
         config.distribution_strategy,
         config.virtual_devices,
         config.tpu,
-        config.worker_timeout,
     )
     if do_train:
         run_checks.check_batch(

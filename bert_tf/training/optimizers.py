@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 
 import keras
@@ -12,7 +11,6 @@ import tensorflow as tf
 from bert_tf.training.config import (
     LEARNING_RATE_SCHEDULES,
     TrainingConfig,
-    check_final_learning_rate,
 )
 
 # Of the reference implementation of Jordan et al. 2024.
@@ -34,10 +32,10 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     Devlin et al. 2018, appendix A.2. With W warmup steps of T steps in all, the
     rate after t updates is peak * t / W in the warmup, and then
 
-      final + (peak - final) * (1 - t / T)          linear
-      peak                                          constant
-      final + (peak - final) * (1 + cos(pi p)) / 2  cosine
-      final + (peak - final) * (1 - p)              one_cycle
+      peak * (1 - t / T)          linear
+      peak                        constant
+      peak * (1 + cos(pi p)) / 2  cosine
+      peak * (1 - p)              one_cycle
 
     where p = (t - W) / (T - W). As in optimization.py of the original, linear
     decay counts from step 0, so that the rate just after the warmup is below
@@ -49,7 +47,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
       num_train_steps: T, optimizer steps at which the decay ends.
       num_warmup_steps: W, optimizer steps, not examples; 0 for no warmup.
       schedule: one of `config.LEARNING_RATE_SCHEDULES`.
-      final_learning_rate: the rate at the end.
 
     Call arguments:
       step: scalar integer, t, the number of updates already applied.
@@ -68,7 +65,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         num_train_steps: int,
         num_warmup_steps: int = 0,
         schedule: str = "linear",
-        final_learning_rate: float = 0.0,
     ):
         if learning_rate < 0:
             raise ValueError(
@@ -91,23 +87,20 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
                 f"learning_rate_schedule={schedule} should be one of "
                 f"{', '.join(LEARNING_RATE_SCHEDULES)}."
             )
-        check_final_learning_rate(learning_rate, schedule, final_learning_rate)
         self.learning_rate = learning_rate
         self.num_train_steps = num_train_steps
         self.num_warmup_steps = num_warmup_steps
         self.schedule = schedule
-        self.final_learning_rate = final_learning_rate
 
     def __call__(self, step):
         """Returns the learning rate of the next update after `step` updates."""
         step = tf.cast(step, tf.float32)
-        final = self.final_learning_rate
-        decayed = final + (self.learning_rate - final) * self._decay(step)
+        decayed = self.learning_rate * self._decay(step)
         warmup = self.learning_rate * (step / max(self.num_warmup_steps, 1))
         return tf.where(step < self.num_warmup_steps, warmup, decayed)
 
     def _decay(self, step):
-        """Returns the part of peak - final that is left after the warmup."""
+        """Returns the part of the peak that is left after the warmup."""
         if self.schedule == "constant":
             return 1.0
         if self.schedule == "linear":
@@ -125,7 +118,6 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "num_train_steps": self.num_train_steps,
             "num_warmup_steps": self.num_warmup_steps,
             "schedule": self.schedule,
-            "final_learning_rate": self.final_learning_rate,
         }
 
 
@@ -138,44 +130,12 @@ def make_schedule(
         num_train_steps,
         num_warmup_steps,
         config.learning_rate_schedule,
-        config.final_learning_rate,
     )
 
 
 def decays(variable: keras.Variable) -> bool:
     """Returns whether weight decay applies: False for LayerNorm and biases."""
     return variable.path.split("/")[-1] not in _UNDECAYED
-
-
-def layerwise_factors(paths: Sequence[str], decay: float) -> list[float]:
-    """Returns a multiplier of the learning rate for each weight.
-
-    It is 1 for heads and pooler, decay^(L - i) for layer i of L, and
-    decay^(L + 1) for embeddings (Howard and Ruder 2018, section 3.2; ELECTRA
-    has one more factor between head and top layer).
-
-    Args:
-      paths: Keras paths of the weights.
-      decay: in (0, 1]; 1 for the same rate everywhere.
-
-    Raises:
-      ValueError: if `decay` is out of its range.
-    """
-    if not 0.0 < decay <= 1.0:
-        raise ValueError(
-            f"layerwise_lr_decay={decay} should be above 0 and at most 1; 1 "
-            "means the same rate for all layers."
-        )
-    layers = [re.search(r"/layer_(\d+)/", path) for path in paths]
-    num_layers = 1 + max((int(m[1]) for m in layers if m), default=-1)
-
-    def depth(path, match):
-        if "/embeddings/" in path:
-            return num_layers + 1
-        return num_layers - int(match[1]) if match else 0
-
-    pairs = zip(paths, layers, strict=True)
-    return [decay ** depth(path, match) for path, match in pairs]
 
 
 def _kernel_factor(beta_2: float) -> float:
@@ -207,7 +167,6 @@ class AdamW(tf.Module):
       epsilon: added to the square root of the second moment.
       correct_bias: whether to divide the moments by 1 - beta^t, as in Kingma
         and Ba 2015.
-      layerwise_lr_decay: see `layerwise_factors`.
       ema_decay: decay of a moving average of each weight; None for none. In
         the first steps t it is at most (1 + t) / (10 + t), as in TensorFlow's
         ExponentialMovingAverage, so that the initial weights are forgotten.
@@ -226,7 +185,6 @@ class AdamW(tf.Module):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,  # optimization.py: create_optimizer.
         correct_bias: bool = False,
-        layerwise_lr_decay: float = 1.0,
         ema_decay: float | None = None,
     ):
         super().__init__(name="optimizer")
@@ -237,7 +195,6 @@ class AdamW(tf.Module):
             for variable in variables
         ]
         self.is_undecayed = [not decays(variable) for variable in variables]
-        self.rate_factors = layerwise_factors(self.paths, layerwise_lr_decay)
         self.learning_rate = learning_rate
         self.beta_1, self.beta_2 = beta_1, beta_2
         self.epsilon = epsilon
@@ -337,8 +294,7 @@ class AdamW(tf.Module):
         gradient_factor = self._kernel_factor * gradient_factor
         for i, gradient in enumerate(gradients):
             if gradient is not None:
-                own_rate = rate * self.rate_factors[i]
-                self._update(i, gradient * gradient_factor, own_rate, adam_op)
+                self._update(i, gradient * gradient_factor, rate, adam_op)
         self._average()
         self.step.assign_add(1)
 
@@ -479,12 +435,7 @@ class Muon(AdamW):
         **kwargs,
     ):
         super().__init__(variables, learning_rate, **kwargs)
-        self.rate_factors = [
-            factor * (matrix_factor if is_hidden_matrix(variable) else 1.0)
-            for factor, variable in zip(
-                self.rate_factors, variables, strict=True
-            )
-        ]
+        self.matrix_factor = matrix_factor
         self.product_dtype = product_dtype
 
     @staticmethod
@@ -502,6 +453,7 @@ class Muon(AdamW):
         update = gradient + MUON_MOMENTUM * momentum
         update = orthogonalized(update, self.product_dtype)
         update *= 0.2 * math.sqrt(max(variable.shape))
+        rate *= self.matrix_factor
         variable.assign_sub(rate * (update + self.decay_rates[i] * variable))
 
 
@@ -537,21 +489,16 @@ def make_optimizer(
     """Returns a new optimizer; must be called in the strategy's scope.
 
     Args:
-      config: reads `optimizer`, `weight_decay_rate`, `adam_beta_1`,
-        `adam_beta_2`, `adam_epsilon`, `corrects_bias`, `layerwise_lr_decay`,
+      config: reads `optimizer`, `adam_beta_2`, `corrects_bias` and
         `ema_decay`; for Muon also `learning_rate`, `muon_learning_rate` and
         `precision`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """
     settings = {
-        "weight_decay_rate": config.weight_decay_rate,
-        "beta_1": config.adam_beta_1,
         "beta_2": config.adam_beta_2,
-        "epsilon": config.adam_epsilon,
         "correct_bias": config.corrects_bias,
         "ema_decay": config.ema_decay,
-        "layerwise_lr_decay": config.layerwise_lr_decay,
     }
     if config.optimizer == "muon":
         if config.precision == "bfloat16":

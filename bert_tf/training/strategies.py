@@ -59,7 +59,6 @@ def make_strategy(
     name: str,
     virtual_devices: int = 0,
     tpu: str | None = None,
-    worker_timeout: float = 300.0,
 ) -> tf.distribute.Strategy:
     """Returns a new strategy.
 
@@ -69,7 +68,6 @@ def make_strategy(
       virtual_devices: if not 0, number of devices to split the CPU into first.
       tpu: name or grpc:// address of a TPU, or "local" for that of this
         machine.
-      worker_timeout: seconds to wait for the other processes in TF_CONFIG.
 
     Raises:
       ValueError: if the name is unknown, or its requirements are missing.
@@ -93,7 +91,7 @@ def make_strategy(
     if name == "tpu":
         return tf.distribute.TPUStrategy(_connect_tpu(tpu))
     if name == "multi_worker":
-        return _multi_worker(worker_timeout)
+        return _multi_worker()
     if virtual_devices:
         split_cpu(virtual_devices)
     if name == "one_device":
@@ -101,7 +99,7 @@ def make_strategy(
     return tf.distribute.MirroredStrategy(local_devices())
 
 
-def _multi_worker(timeout: float) -> tf.distribute.Strategy:
+def _multi_worker() -> tf.distribute.Strategy:
     """Returns the strategy of the workers in TF_CONFIG."""
     cluster = cluster_lib.read(os.environ.get("TF_CONFIG"))
     logging.info(
@@ -111,7 +109,7 @@ def _multi_worker(timeout: float) -> tf.distribute.Strategy:
         cluster.addresses[cluster.own],
     )
     if len(cluster.addresses) > 1:
-        cluster_lib.wait_for_workers(cluster, timeout)
+        cluster_lib.wait_for_workers(cluster)
     try:
         return tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError) as error:

@@ -102,23 +102,6 @@ def sum_and_clip(gradients, clip_norm, loss_scale):
     return gradients, norm, clip_norm / tf.maximum(norm, clip_norm) / loss_scale
 
 
-def clip_and_sum(gradients, clip_norm, loss_scale):
-    """Returns the same, but clips before the sum, as the original does.
-
-    optimization.py: create_optimizer. There each replica clips the gradients of
-    its own mean loss, and the results are averaged. Here each replica
-    contributes a share of the global mean, so the limit is divided by the
-    number of replicas, and the results are summed. The norm returned is the sum
-    of the replicas' norms, which is not finite if one of them is not.
-    """
-    replica = tf.distribute.get_replica_context()
-    own_norm = global_norm(gradients) / loss_scale
-    limit = clip_norm / replica.num_replicas_in_sync
-    clipping = limit / tf.maximum(own_norm, limit)
-    gradients = all_reduce_sum([gradient * clipping for gradient in gradients])
-    return gradients, all_reduce_sum(own_norm), 1.0 / loss_scale
-
-
 class Means(NamedTuple):
     """Losses and accuracies of rows, by name."""
 
@@ -158,7 +141,7 @@ class TrainStep:
       model: maps a batch to logits.
       optimizer: optimizer of the model's trainable weights.
       config: reads `seed` (for dropout), `dropout`, `clip_norm`,
-        `clip_before_reduce`, `gradient_accumulation_steps` and `jit_compile`.
+        `gradient_accumulation_steps` and `jit_compile`.
       strategy: strategy whose replicas share each batch.
       loss_scale: loss scale for float16; None otherwise.
 
@@ -285,8 +268,7 @@ class TrainStep:
                 batch, normalizers, loss_scale
             )
         # 3. Sum over all replicas, clip.
-        clip = clip_and_sum if self.config.clip_before_reduce else sum_and_clip
-        gradients, norm, gradient_factor = clip(
+        gradients, norm, gradient_factor = sum_and_clip(
             gradients, self.config.clip_norm, loss_scale
         )
         # As in the original, weights that no loss reads do not decay.

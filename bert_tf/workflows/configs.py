@@ -151,14 +151,6 @@ class LoraOptions(Options):
         at_least=1,
         decides="unless_default",
     )
-    lora_alpha: float | None = option(
-        None,
-        "With --lora_rank: scale of the adapters' outputs, which are divided "
-        "by the rank. Default: the rank.",
-        needs="lora_rank",
-        decides="always",
-        above=0.0,
-    )
     lora_targets: tuple[str, ...] | None = option(
         None,
         "With --lora_rank: products of each layer that get adapters: "
@@ -253,11 +245,6 @@ class FineTuningConfig(
                 f"--lora_rank={self.lora_rank} keeps the encoder's weights: "
                 "without --init_checkpoint they would be random. Add it, or "
                 "omit --lora_rank."
-            )
-        if self.optimizer == "muon":
-            raise ValueError(
-                f"--optimizer=muon is for the matrices of the encoder, which "
-                f"--lora_rank={self.lora_rank} keeps. Omit one of the two."
             )
 
     def with_defaults(self) -> "FineTuningConfig":

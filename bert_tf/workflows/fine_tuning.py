@@ -326,8 +326,7 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
     with strategy.scope():
         model.encoder.enable_lora(
             config.lora_rank,
-            config.lora_alpha,
-            config.lora_targets or lora.DEFAULT_TARGETS,
+            targets=config.lora_targets or lora.DEFAULT_TARGETS,
         )
     if not contents.reads_pooler(task.metadata()["task"], model.config):
         model.encoder.pooler.trainable = False

@@ -152,7 +152,7 @@ def fine_tune(
 _FINE_TUNING_OPTIONS = (
     *("bert_config_file", "bert_config_name", "records_dir", "precision"),
     *("remat", "use_one_hot_embeddings", "bucket_lengths"),
-    *("layerwise_lr_decay", "lora_rank", "teacher"),
+    *("lora_rank", "teacher"),
 )
 
 
@@ -179,11 +179,6 @@ def _check(config: FeaturesConfig) -> None:
         raise ValueError(
             f"--{', --'.join(unsupported)}: only for fine-tuning; with "
             "--feature_layers the encoder is frozen. Omit these flags."
-        )
-    if config.optimizer == "muon":
-        raise ValueError(
-            "--optimizer=muon: with --feature_layers no matrix of the layers "
-            "is trained. Use another optimizer."
         )
     if config.steps_per_loop > 1:
         raise ValueError(

@@ -251,8 +251,7 @@ def predict(config: TourConfig) -> None:
         "run_scripts.predict",
         export_dir=config.path("exports", "fine_tuned"),
         input_file=config.path("texts.tsv"),
-        text_a_column="text_a",
-        text_b_column="text_b" if is_pair else "",
+        columns="text_a=text_a" + ",text_b=text_b" * is_pair,
         output_file=config.path("predictions.jsonl"),
     )
     quickstart_task.write_masked(config.path("masked.txt"))

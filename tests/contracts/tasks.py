@@ -586,7 +586,7 @@ TASKS = [
         "vectors",
         "run_embeddings",
         [f"--{split}_file={{data}}/STS-B/{split}.tsv" for split in SETS]
-        + ["--text_column=sentence1,sentence2", "--learn_scale"]
+        + ["--text_column=sentence1,sentence2"]
         + ["--dev_score_column=score", "--score_range=0,5"],
         "pretraining",
         "texts",

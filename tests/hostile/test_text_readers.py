@@ -60,7 +60,7 @@ def _read_for_prediction(path, **config):
 
 
 def _read_columns(path):
-    return _read_for_prediction(path, text_a_column="sentence")
+    return _read_for_prediction(path, columns=("text_a=sentence",))
 
 
 def _read_questions(path):

@@ -79,10 +79,10 @@ _EMBEDDED = [
         ),
         ("", "text/one.txt has no rows", b""),
         ("--input_format=jsonl", "one.txt:1: text is missing", b'{"a": "x"}'),
-        ("--text_a_column=b", "no column 'b'", b"a\tc\nx\ty\n"),
+        ("--columns=text=b", "no column 'b'", b"a\tc\nx\ty\n"),
         (
-            "--text_a_column=a --text_b_column=c",
-            "--text_b_column=c: a vector is of one text. Omit the flag",
+            "--columns=text=a,text_b=c",
+            "--columns=text_b=c: expected an input of the model",
             b"a\tc\nx\ty\n",
         ),
         ("--layers=9", "--layers has '9'; expected integers", b"a\n"),
@@ -161,13 +161,13 @@ CASES = [
     ),
     Case(
         "predict",
-        "--input_file=glue/CoLA/train.tsv --text_a_column=3",
+        "--input_file=glue/CoLA/train.tsv --columns=text_a=3",
         f"glue/CoLA/train.tsv:{_OLD_MAC}",
         {"glue/CoLA/train.tsv": _old_mac},
     ),
     Case(
         "predict",
-        "--input_file=a.tsv --text_a_column=text",
+        "--input_file=a.tsv --columns=text_a=text",
         "a.tsv has no rows, so there are no answers",
         {"a.tsv": b"text\tlabel\n"},
         ("out",),
@@ -206,7 +206,7 @@ CASES = [
     ),
     Case(
         "predict",
-        "--input_file=a.tsv --text_a_column=text",
+        "--input_file=a.tsv --columns=text_a=text",
         "a.tsv:1: 2 columns have the name 'text'. Rename all but",
         {"a.tsv": b"text\ttext\none\ttwo\n"},
     ),

@@ -48,7 +48,7 @@ def text_of(line):
 
 
 def test_examples_of_pre_training(show_batch, batch):
-    lines = show_batch("--first=3", "--num_records=2")
+    lines = show_batch("--num_records=5")[15:]
     assert len(lines) == 10
     head, counts, first, second, empty = lines[:5]
     assert head.startswith("record 3: '") and "byte" in head
@@ -159,8 +159,8 @@ def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
     lines = show(tmp_path / "other.tfrecord")
     assert lines[1:] == ["  pixels: 1 2", ""]
     both = f"{tmp_path}/more.tfrecord,{tmp_path}/other.tfrecord"
-    lines = show(both, "--first=1")
-    assert lines[1:] == ["  pixels: 1 2", ""]
+    lines = show(both, "--num_records=2")
+    assert lines[-2:] == ["  pixels: 1 2", ""]
 
 
 def test_histograms_of_a_sample(show_batch, tmp_path, monkeypatch):
@@ -168,8 +168,3 @@ def test_histograms_of_a_sample(show_batch, tmp_path, monkeypatch):
     path = tmp_path / "page.png"
     show_batch("--num_records=0", f"--png={path}")
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_an_index_beyond_the_last_record_is_refused(show_batch):
-    with pytest.raises(ValueError, match="--first=40: .*has 40 records"):
-        show_batch("--first=40")

@@ -12,7 +12,7 @@ from typing import Any
 
 from tfrecords import libraries
 from tfrecords.io import json_files
-from tfrecords.options import quoted, shortened
+from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.text import text_files
 
 FORMATS = ("auto", "tsv", "csv", "jsonl", "parquet")
@@ -38,6 +38,19 @@ _TABLE_OR_FORMAT = (
 
 # Of JSON and Parquet, None is a value that is null or missing.
 Cell = str | list[str] | None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TableOptions(Options):
+    """How tables are read."""
+
+    input_format: str = option(
+        "auto",
+        "Format of tables, which have a header line. auto: a .csv has commas "
+        "and quotes, a .jsonl an object on each line, a .parquet is Parquet; "
+        "any other file has tabs and no quotes.",
+        choices=FORMATS,
+    )
 
 
 @dataclasses.dataclass

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, option
+from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 from tfrecords.text.vocab import VocabularyOptions
 
 
@@ -28,6 +28,27 @@ class RecordsConfig(VocabularyOptions):
         "384 for SQuAD, 128 for other tasks.",
         at_least=5,
         at_most=MAX_SEQ_LENGTH,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskFiles(Options):
+    """Files of a task, one for each split."""
+
+    data_dir: str | None = option(
+        None,
+        "Folder of the task's files, under their official names; any of them "
+        "may be missing.",
+        reads=True,
+    )
+    train_file: str | None = option(
+        None,
+        "File to train on, instead of the official one: in --data_dir or "
+        "elsewhere.",
+        reads=True,
+    )
+    dev_file: str | None = option(
+        None, "File to evaluate on, likewise.", reads=True
     )
 
 

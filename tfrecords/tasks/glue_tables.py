@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 
-from tfrecords.options import Options, option, quoted
+from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 
@@ -362,18 +362,13 @@ def own_task(
     )
 
 
-_OWN = (
-    "Your own {} file, a table with a header line: .csv has commas and quotes, "
-    ".jsonl an object on each line, .parquet is Parquet; any other file has "
-    "tabs and no quotes."
-)
 # Of `GlueData` and `GlueTask`.
 _COLUMNS = ("id_column", "weight_column", "group_column", "input_format")
 _OF_LABELS = ("multi_label", "label_separator", "label_columns")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class GlueData(Options):
+class GlueData(data_files.TaskFiles, table_files.TableOptions):
     """Files, columns and labels to read."""
 
     task_name: str | None = option(
@@ -381,18 +376,8 @@ class GlueData(Options):
         f"A task of GLUE: {', '.join(task.name for task in GLUE_TASKS)}. With "
         "your own files (--train_file and so on): any name.",
     )
-    data_dir: str | None = option(
-        None,
-        "Folder of the task's files, under their official names.",
-        reads=True,
-    )
-    train_file: str | None = option(None, _OWN.format("train"), reads=True)
-    dev_file: str | None = option(None, _OWN.format("dev"), reads=True)
-    test_file: str | None = option(None, _OWN.format("test"), reads=True)
-    input_format: str = option(
-        "auto",
-        "Format of your own files; auto: by their endings.",
-        choices=table_files.FORMATS,
+    test_file: str | None = option(
+        None, "File to predict, likewise.", reads=True
     )
     text_column: tuple[str, ...] | None = option(
         None,

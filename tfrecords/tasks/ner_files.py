@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from tfrecords.options import Options, option, quoted, shortened
+from tfrecords.options import option, quoted, shortened
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -60,27 +60,14 @@ _COLUMNS = (
     "after each sentence"
 )
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
-_OTHER = (
-    "File to read instead of {}, in --data_dir or elsewhere: one word per "
-    "line, by default the word in the first and the tag in the last column."
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class NerData(Options):
+class NerData(data_files.TaskFiles):
     """Column files to read, and the stride of windows over documents."""
 
-    data_dir: str | None = option(
-        None,
-        f"Folder of {', '.join(FILES.values())}; any of them may be missing.",
-        reads=True,
-    )
-    train_file: str | None = option(
-        None, _OTHER.format(FILES["train"]), reads=True
-    )
-    dev_file: str | None = option(None, _OTHER.format(FILES["dev"]), reads=True)
     test_file: str | None = option(
-        None, _OTHER.format(FILES["test"]), reads=True
+        None, "File to predict, likewise.", reads=True
     )
     test_has_tags: bool = option(
         True,

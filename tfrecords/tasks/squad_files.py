@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.io import json_files
-from tfrecords.options import Options, option, quoted
+from tfrecords.options import option, quoted
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -24,25 +24,9 @@ _QUESTION = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadData(Options):
+class SquadData(data_files.TaskFiles):
     """Question files to read, and settings of windows over passages."""
 
-    data_dir: str | None = option(
-        None,
-        "Folder of train-v1.1.json and dev-v1.1.json (v2.0 with "
-        "--version_2_with_negative); either may be missing.",
-        reads=True,
-    )
-    train_file: str | None = option(
-        None,
-        "SQuAD JSON file to train on, in --data_dir or elsewhere.",
-        reads=True,
-    )
-    dev_file: str | None = option(
-        None,
-        "SQuAD JSON file to evaluate on, in --data_dir or elsewhere.",
-        reads=True,
-    )
     predict_file: str | None = option(
         None,
         "SQuAD JSON file with the questions to answer, in --data_dir or "

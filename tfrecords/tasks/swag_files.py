@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.options import Options, option, quoted
+from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 
@@ -18,26 +18,11 @@ FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SwagData(Options):
+class SwagData(data_files.TaskFiles):
     """Files in the layout of SWAG to read."""
 
-    data_dir: str | None = option(
-        None,
-        "Folder of SWAG's train.csv, val.csv and test.csv; any of them may be "
-        "missing.",
-        reads=True,
-    )
-    train_file: str | None = option(
-        None,
-        "File to read instead of train.csv, in the same layout, in --data_dir "
-        "or elsewhere.",
-        reads=True,
-    )
-    dev_file: str | None = option(
-        None, "File to read instead of val.csv, likewise.", reads=True
-    )
     test_file: str | None = option(
-        None, "File to read instead of test.csv, likewise.", reads=True
+        None, "File to predict, likewise.", reads=True
     )
 
     def find_files(self) -> dict[str, str]:

@@ -21,14 +21,12 @@ import numpy as np
 from absl import logging
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.config import POOLING_MODES
 from bert_tf.contrib.search import prompts
-from bert_tf.serving import text_rows
+from bert_tf.serving import kinds, text_rows
 from tfrecords import libraries
 from tfrecords.io import part_files, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
-    MAX_SEQ_LENGTH,
     REQUIRED,
     option,
     quoted,
@@ -40,7 +38,7 @@ _RANKS = {"text": 1}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VectorOptions(CheckpointOptions):
+class VectorOptions(kinds.PoolingOptions, CheckpointOptions):
     """Which model, and how it computes the vector of a text."""
 
     model_dir: str = option(
@@ -48,23 +46,6 @@ class VectorOptions(CheckpointOptions):
         "Folder of a run or model, such as one of sentence-transformers, or a "
         "checkpoint of any format that convert_checkpoint reads.",
         reads=True,
-    )
-    pooling: str | None = option(
-        None,
-        "How the vectors of tokens become one, see export_savedmodel. Default: "
-        "that of a folder of sentence-transformers, otherwise mean.",
-        choices=POOLING_MODES,
-    )
-    layers: tuple[str, ...] | None = option(
-        None,
-        "Layers whose vectors are concatenated. Default: -1, the last.",
-    )
-    max_seq_length: int | None = option(
-        None,
-        "Maximum tokens of a text; longer texts are cut, and counted. Default: "
-        "as in training.",
-        at_least=5,
-        at_most=MAX_SEQ_LENGTH,
     )
     batch_size: int = option(
         64,
@@ -75,7 +56,9 @@ class VectorOptions(CheckpointOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class EmbeddingConfig(text_rows.InputConfig, VectorOptions):
+class EmbeddingConfig(
+    text_rows.InputConfig, kinds.PromptOptions, VectorOptions
+):
     """Which texts, which model, and where to write the vectors."""
 
     output_file: str = option(
@@ -89,12 +72,6 @@ class EmbeddingConfig(text_rows.InputConfig, VectorOptions):
         "Text put before each text, such as 'query: ', for models that were "
         "trained so. Default: by --prompt_name.",
         instead_of="prompt_name",
-    )
-    prompt_name: str | None = option(
-        None,
-        "Name of a prompt of a folder of sentence-transformers, which is put "
-        "before each text; an empty name for none. Default: the folder's "
-        "default, if any.",
     )
     dtype: str = option(
         "float32",
@@ -119,11 +96,6 @@ class EmbeddingConfig(text_rows.InputConfig, VectorOptions):
             raise ValueError(
                 f"--id_column={self.id_column} is also the name of a column "
                 "that is written. Rename the column of the input."
-            )
-        if self.text_b_column:
-            raise ValueError(
-                f"--text_b_column={self.text_b_column}: a vector is of one "
-                "text. Omit the flag."
             )
         if not os.path.isfile(self.input_file):
             raise ValueError(

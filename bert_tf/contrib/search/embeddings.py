@@ -168,7 +168,6 @@ class Embeddings(FineTuningTask):
         model = BertSentenceEncoder.of(
             *(config, self.embedding, dtype),
             scale=self.data.similarity_scale,
-            learns_scale=self.data.learn_scale,
         )
         model.first_lengths = self.first_lengths
         return model
@@ -200,7 +199,7 @@ class Embeddings(FineTuningTask):
                 "be,bte->bt", vectors[:, 0], vectors[:, 1:]
             )
             if self.has_unit_length():
-                similarities *= model.scale()
+                similarities *= model.scale
             margins = similarities[:, :1] - similarities[:, 1:]
             return outputs | {"margins": margins}
         vectors = tf.math.l2_normalize(vectors, axis=-1)
@@ -211,7 +210,7 @@ class Embeddings(FineTuningTask):
             vectors,
             batch["input_word_ids"],
             batch["is_real_example"],
-            model.scale(),
+            model.scale,
             are_copies=ids.shape[1] == 1,
         )
 

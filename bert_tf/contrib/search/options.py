@@ -42,10 +42,6 @@ class VectorTraining(Options):
         above=0.0,
         at_most=100.0,
     )
-    learn_scale: bool = option(
-        False,
-        "Whether the factor is learned, from --similarity_scale, up to 100.",
-    )
 
     def decisive(self) -> dict:
         """Returns the settings that decide the weights."""
@@ -92,12 +88,6 @@ class FewShotConfig(TrialsConfig):
                 "each part of a batch would only have its own pairs",
             ),
             ("teacher", self.teacher, "a teacher trains the head by gradients"),
-            (
-                "ema_decay",
-                self.ema_decay,
-                "the head is solved for the last weights, not for their "
-                "averages",
-            ),
         ):
             if value:
                 raise ValueError(

@@ -20,8 +20,7 @@ from bert_tf.contrib.search import embedding, prompts, ranking
 from bert_tf.contrib.search.records import search_files
 from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, streams
-from tfrecords.options import REQUIRED, option
-from tfrecords.tables import table_files
+from tfrecords.options import option
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")
@@ -31,14 +30,6 @@ _BASELINES = ("tfidf", "bm25")
 class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
     """Which queries, documents and judgements, and which model."""
 
-    corpus_file: str = option(REQUIRED, search_files.CORPUS, reads=True)
-    queries_file: str = option(REQUIRED, search_files.QUERIES, reads=True)
-    judgements_file: str = option(REQUIRED, search_files.JUDGEMENTS, reads=True)
-    input_format: str = option(
-        "auto",
-        "Format of both; auto: by their endings.",
-        choices=table_files.FORMATS,
-    )
     query_prompt: str | None = option(
         None,
         "Text put before each query, for models that were trained so. Default: "
@@ -72,6 +63,11 @@ class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
 
     def __post_init__(self):
         super().__post_init__()
+        if not self.corpus_file:
+            raise ValueError(
+                "--corpus_file, --queries_file and --judgements_file are "
+                "needed. Give all three."
+            )
         for name in self.baselines:
             if name not in _BASELINES:
                 raise ValueError(

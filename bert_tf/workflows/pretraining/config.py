@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import OptimizerOptions
 from bert_tf.workflows.configs import ModelSource, TeacherOptions
 from tfrecords.options import MAX_SEQ_LENGTH, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(TeacherOptions, TrainingConfig, ModelSource):
+class PretrainingConfig(TeacherOptions, OptimizerOptions, ModelSource):
     """Settings of pre-training and its evaluation."""
 
     input_file: str | None = option(
@@ -56,12 +56,6 @@ class PretrainingConfig(TeacherOptions, TrainingConfig, ModelSource):
         "made with --pairs=none --masking_time=dynamic. Default: as in "
         "bert_config.json.",
         choices=("masked_lm", "left_to_right"),
-    )
-    learning_rate: float = option(
-        1e-4,
-        "Peak learning rate.",
-        at_least=0.0,
-        decides="always",
     )
     num_train_steps: int | None = option(
         None,

@@ -71,28 +71,6 @@ def model_of(ranks, outputs=()):
     return predictions.Model("served", Kind, None, ranks, outputs, None)
 
 
-@pytest.mark.parametrize(
-    ("columns", "ranks", "message"),
-    [
-        ({"text_b_column": "b"}, ("text_a", "text_b"), "needs --text_a_column"),
-        (
-            {"text_a_column": "0", "text_b_column": "1"},
-            ("text",),
-            "has one input, 'text'; omit --text_b_column=1",
-        ),
-        (
-            {"text_a_column": "0"},
-            ("context", "question"),
-            "are context, question; give their columns with --columns",
-        ),
-    ],
-)
-def test_columns_of_other_inputs_are_refused(columns, ranks, message):
-    config = predictions.PredictConfig(export_dir="served", **columns)
-    with pytest.raises(ValueError, match=message):
-        predictions.check_columns(config, model_of(dict.fromkeys(ranks, 1)))
-
-
 def test_outputs_are_those_that_are_named_or_all_without_values_per_token():
     outputs = ("encoder_outputs_0", "input_mask", "label", "sequence_output")
     model = model_of({"text_a": 1}, outputs)

@@ -311,18 +311,18 @@ def parse(*words):
         (PAIR, ["--input_file=rows.jsonl"], "jsonl"),
         (PAIR, ["--input_file=rows.jsonl", "--input_format=text"], "text"),
         (PAIR, ["--input_file=rows.JSON"], "jsonl"),
-        (PAIR, ["--input_file=rows.ndjson", "--text_a_column=x"], "jsonl"),
-        (PAIR, ["--text_a_column=0"], "tsv"),
-        (PAIR, ["--text_a_column=0", "--input_file=rows.CSV"], "csv"),
-        (PAIR, ["--text_a_column=0", "--input_file=rows.txt"], "tsv"),
-        (PAIR, ["--text_a_column=0", "--input_format=csv"], "csv"),
+        (PAIR, ["--input_file=rows.ndjson", "--columns=text_a=x"], "jsonl"),
+        (PAIR, ["--columns=text_a=0"], "tsv"),
+        (PAIR, ["--columns=text_a=0", "--input_file=rows.CSV"], "csv"),
+        (PAIR, ["--columns=text_a=0", "--input_file=rows.txt"], "tsv"),
+        (PAIR, ["--columns=text_a=0", "--input_format=csv"], "csv"),
         (PAIR, ["--input_file=rows.csv", "--input_format=text"], "text"),
         (CHOICE, ["--input_file=rows.txt"], "jsonl"),
         (CHOICE, [], "jsonl"),
         (CHOICE, ["--columns=context=0,endings=1"], "tsv"),
         ({"words": 2}, [], "text"),
-        (PAIR, ["--input_file=a.jsonl", "--text_a_column=x"], "jsonl"),
-        (PAIR, ["--input_format=jsonl", "--text_a_column=x"], "jsonl"),
+        (PAIR, ["--input_file=a.jsonl", "--columns=text_a=x"], "jsonl"),
+        (PAIR, ["--input_format=jsonl", "--columns=text_a=x"], "jsonl"),
         (PAIR, ["--input_file=a.parquet"], "parquet"),
     ],
 )
@@ -339,7 +339,7 @@ def test_the_format_is_inferred(ranks, words, expected):
     ("words", "ranks", "expected"),
     [
         (
-            ["--text_a_column=first", "--columns=text_b=second"],
+            ["--columns=text_a=first,text_b=second"],
             PAIR,
             [("text_a", "first"), ("text_b", "second")],
         ),
@@ -350,7 +350,7 @@ def test_the_format_is_inferred(ranks, words, expected):
         ),
     ],
 )
-def test_both_kinds_of_column_flags_can_be_combined(words, ranks, expected):
+def test_inputs_have_columns(words, ranks, expected):
     assert text_rows.read_columns(parse(*words), ranks) == expected
 
 

@@ -148,7 +148,7 @@ def test_a_worker_names_those_that_it_waits_for(monkeypatch, caplog):
     monkeypatch.setattr(cluster_lib, "_SAY_SECONDS", 0.5)
     monkeypatch.setattr(cluster_lib, "_POLL_SECONDS", 0.05)
     cluster = cluster_lib.Cluster(addresses, 0)
-    message = f"{addresses[1]} has not been started in 2.5 s .--worker_timeout"
+    message = f"{addresses[1]} has not been started in 2.5 s; check the addr"
     with pytest.raises(stopping.Stopped, match=message) as info:
         cluster_lib.wait_for_workers(cluster, 2.5)
     assert info.value.exit_code == 75

@@ -36,15 +36,10 @@ def batch(tiny_config, make_batch):
     return as_tensors(make_batch(tiny_config))
 
 
-@pytest.mark.parametrize("clip_before_reduce", [False, True])
 @pytest.mark.usefixtures("eagerly")
-def test_a_step_clips_gradients_by_their_global_norm(
-    tiny_config, make_batch, clip_before_reduce
-):
+def test_a_step_clips_gradients_by_their_global_norm(tiny_config, make_batch):
     config = without_dropout(tiny_config)
-    model, optimizer, _, step = make(
-        config, clip_norm=0.5, clip_before_reduce=clip_before_reduce
-    )
+    model, optimizer, _, step = make(config, clip_norm=0.5)
     batch = as_tensors(make_batch(config))
     with tf.GradientTape() as tape:
         outputs = model(batch, training=False)
@@ -55,8 +50,7 @@ def test_a_step_clips_gradients_by_their_global_norm(
     norm = np.sqrt(sum((g.astype(np.float64) ** 2).sum() for g in expected))
     values = step(batch)
     np.testing.assert_allclose(values["loss"], [total], rtol=1e-5)
-    if not clip_before_reduce:
-        np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
+    np.testing.assert_allclose(values["gradient_norm"], [norm], rtol=1e-5)
     # The first moment after one update is a tenth of the clipped gradient.
     for moment, gradient in zip(optimizer.first_moments, expected, strict=True):
         np.testing.assert_allclose(
@@ -223,24 +217,6 @@ def test_all_masks_are_from_the_generator_of_the_config(
     make(tiny_config, dropout=name, remat=remat)[3](batch)
     # One in the embeddings; three in the layer, drawn again with remat.
     assert drawn == [dropout.GENERATORS[name]] * (7 if remat else 4)
-
-
-class TwoEqualReplicas:
-    """The context of a replica, of two with the same gradients."""
-
-    num_replicas_in_sync = 2
-
-    def all_reduce(self, op, tensors):
-        return tf.nest.map_structure(lambda tensor: 2 * tensor, tensors)
-
-
-def test_replicas_that_clip_before_the_sum_share_the_norm(monkeypatch):
-    monkeypatch.setattr(tf.distribute, "get_replica_context", TwoEqualReplicas)
-    (gradient,), norm, factor = train_step.clip_and_sum(
-        [tf.constant([6.0, 8.0])], clip_norm=1.0, loss_scale=2.0
-    )
-    np.testing.assert_allclose(gradient * factor, [0.6, 0.8], rtol=1e-6)
-    assert float(norm) == 10.0  # The sum of both, without the loss scale.
 
 
 def test_the_global_norm_is_that_of_the_concatenated_values():

@@ -265,15 +265,6 @@ def test_a_folder_of_other_runs_is_rejected(
         ),
         # Also an explicit value that equals the default.
         ("--grid=paper --learning_rate=5e-5", "values for --learning_rate. Om"),
-        # Above 2e-5, a rate of the grid: found before the first run.
-        (
-            "--grid=paper --final_learning_rate=3e-5",
-            "final_learning_rate=3e-05 should be",
-        ),
-        (
-            "--num_restarts=2 --final_learning_rate=0.1",
-            "final_learning_rate=0.1 should be",
-        ),
     ],
 )
 def test_invalid_flags_are_rejected(without_grid, tmp_path, more, message):

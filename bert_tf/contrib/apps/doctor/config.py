@@ -2,13 +2,13 @@
 
 import dataclasses
 
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import OptimizerOptions
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.options import REQUIRED, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DoctorConfig(TrainingConfig, ModelSource):
+class DoctorConfig(OptimizerOptions, ModelSource):
     """Records to diagnose, and settings of the planned run."""
 
     records: str = option(
@@ -23,7 +23,6 @@ class DoctorConfig(TrainingConfig, ModelSource):
         "Output folder of the planned run; nothing is written to it.",
         on_disk=True,
     )
-    learning_rate: float = option(1e-4, "Peak learning rate.", at_least=0.0)
     max_seq_length: int | None = option(
         None,
         "Value of the planned run, to compare with the records. Default: not "

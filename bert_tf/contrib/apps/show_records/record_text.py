@@ -59,9 +59,6 @@ class ShowOptions(Options):
         reads=True,
     )
     num_records: int = option(5, "Number of records to show.", at_least=0)
-    first: int = option(
-        0, "Index of the first record to show, from 0.", at_least=0
-    )
     png: str | None = option(
         None, "PNG file to write the histograms to.", writes="file"
     )
@@ -216,8 +213,7 @@ def show(options: ShowOptions) -> None:
     """Prints examples, in color on a terminal, and draws `options.png`, if set.
 
     Raises:
-      ValueError: if records or vocabulary cannot be read, or `first` is not
-        less than the number of records.
+      ValueError: if records or vocabulary cannot be read.
     """
     records = records_lib.Records.open(options.records)
     if options.png:
@@ -226,15 +222,9 @@ def show(options: ShowOptions) -> None:
             "png", options.png, [*inputs, ("vocab_file", options.vocab_file)]
         )
     entries = vocab.read(options.vocab_file) if options.vocab_file else None
-    if options.first >= len(records):
-        raise ValueError(
-            f"--first={options.first}: {options.records} has {len(records)} "
-            "records, numbered from 0."
-        )
     # NO_COLOR: see no-color.org.
     has_color = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    end = min(options.first + options.num_records, len(records))
-    for index in range(options.first, end):
+    for index in range(min(options.num_records, len(records))):
         for line in _record_lines(records, index, entries, has_color):
             print(line)
         print()

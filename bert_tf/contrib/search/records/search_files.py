@@ -5,16 +5,9 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
-from tfrecords.options import Options, option, quoted
+from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 
-CORPUS = "Documents: a table (TSV, CSV, JSON lines, Parquet) with ids."
-QUERIES = "Queries: a table with ids."
-JUDGEMENTS = (
-    "Grades of documents for queries, relevant from 1: lines of query, an "
-    "unused column, document and grade, as of TREC; or a TSV with the "
-    "header query-id, corpus-id, score."
-)
 # Columns of a judgements file with a header; without one, those of TREC, in
 # this order, with an unused one after the first.
 _JUDGEMENTS = (
@@ -25,18 +18,24 @@ _JUDGEMENTS = (
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SearchOptions(Options):
-    """Queries, the corpus that they search, and what is relevant in it.
+class SearchOptions(table_files.TableOptions):
+    """Queries, the corpus that they search, and what is relevant in it."""
 
-    A subclass has `input_format`, that of queries and corpus.
-    """
-
-    corpus_file: str | None = option(None, CORPUS, reads=True)
+    corpus_file: str | None = option(
+        None,
+        "Documents: a table (TSV, CSV, JSON lines, Parquet) with ids.",
+        reads=True,
+    )
     queries_file: str | None = option(
-        None, QUERIES, reads=True, needs="corpus_file"
+        None, "Queries: a table with ids.", reads=True, needs="corpus_file"
     )
     judgements_file: str | None = option(
-        None, JUDGEMENTS, reads=True, needs="queries_file"
+        None,
+        "Grades of documents for queries, relevant from 1: lines of query, an "
+        "unused column, document and grade, as of TREC; or a TSV with the "
+        "header query-id, corpus-id, score.",
+        reads=True,
+        needs="queries_file",
     )
     corpus_columns: tuple[str, ...] = option(
         ("text",),

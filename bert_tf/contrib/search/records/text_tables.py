@@ -6,14 +6,14 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.options import Options, option, quoted
+from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 
 _FIX = "Name other columns with --text_column and --score_column."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SimilarityData(Options):
+class SimilarityData(table_files.TableOptions):
     """Tables of similar texts."""
 
     train_file: str | None = option(
@@ -25,11 +25,6 @@ class SimilarityData(Options):
     )
     dev_file: str | None = option(
         None, "Table to evaluate on, of pairs.", reads=True
-    )
-    input_format: str = option(
-        "auto",
-        "Format of the tables; auto: by their endings.",
-        choices=table_files.FORMATS,
     )
     text_column: tuple[str, ...] = option(
         ("text",),

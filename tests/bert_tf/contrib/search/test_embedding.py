@@ -28,7 +28,7 @@ def config(tmp_path, model_dir, monkeypatch):
     return embedding.EmbeddingConfig(
         model_dir=str(model_dir),
         input_file=str(tmp_path / "a.jsonl"),
-        text_a_column="body",
+        columns=("text=body",),
         output_file=str(tmp_path / "a.npy"),
         batch_size=2,
     )
@@ -138,7 +138,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
     config = dataclasses.replace(
         config,
         input_file=str(path),
-        text_a_column="1",
+        columns=("text=1",),
         id_column="0",
         output_file=str(tmp_path / "a.parquet"),
     )
@@ -240,7 +240,6 @@ def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
         ({"id_column": "body"}, "is also the name of the text, which is read"),
         ({"id_column": "text"}, "is also the name of the text, which is read"),
         ({"id_column": "line"}, "also the name of a column that is written"),
-        ({"text_b_column": "x"}, "a vector is of one text. Omit the flag"),
     ],
 )
 def test_other_columns_are_refused(config, tmp_path, changes, message):

@@ -14,7 +14,7 @@ def train(folder, name, *words):
     """Returns the lines of the log of a run."""
     command = [sys.executable, "-m", "run_scripts.run_embeddings", "--do_train"]
     command += [f"--train_file={folder / 'rows.tsv'}", "--dev_share=0"]
-    command += ["--text_column=a,b,c", "--learn_scale"]
+    command += ["--text_column=a,b,c"]
     command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
     command += [f"--bert_config_file={folder / 'bert_config.json'}"]
     command += ["--max_seq_length=16", "--train_batch_size=8"]

@@ -12,7 +12,7 @@ from bert_tf.config import BertConfig
 from bert_tf.contrib.search import embeddings
 from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.model import sentence_embedding
-from bert_tf.model.sentence_encoder import MAX_SCALE, BertSentenceEncoder
+from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -205,21 +205,6 @@ def test_first_texts_have_dropout_masks_of_their_own():
     key = tf.constant([1, 2, 0], tf.int64)
     vectors = model(same, training=True, dropout_key=key)["embedding"].numpy()
     assert np.abs(vectors[:, 0] - vectors[:, 1]).max(axis=1).min() > 1e-3
-
-
-def test_a_learned_scale_has_a_gradient_and_a_limit(table):
-    own = task(table, "a", "b", learn_scale=True, similarity_scale=30.0)
-    model = own.build_model(CONFIG)
-    weight = model.embed.log_scale
-    assert float(model.scale()) == pytest.approx(30)
-    assert any(x is weight for x in model.trainable_weights)
-    with tf.GradientTape() as tape:
-        outputs = own.outputs(model, batch_of(2), None)
-        (mean,) = own.losses(outputs, batch_of(2)).values()
-        loss = mean.value()
-    assert float(tape.gradient(loss, weight.value)) != 0
-    weight.assign(9.0)
-    assert float(model.scale()) == pytest.approx(MAX_SCALE)
 
 
 def test_a_trained_model_gives_the_vectors_that_are_served():

@@ -147,7 +147,6 @@ def test_a_class_without_a_row_is_refused():
             {"teacher": "runs/a"},
             "--teacher=runs/a with run_few_shot: a teacher",
         ),
-        ({"ema_decay": 0.9}, "--ema_decay=0.9 with run_few_shot: the head is"),
     ],
 )
 def test_settings_that_pairs_or_head_cannot_have_are_refused(words, message):
