@@ -29,10 +29,84 @@ def rank(score: float | None) -> float:
     return -sys.float_info.max if score is None else score
 
 
+class RunFolder:
+    """What a run's folder holds; `open_run` yields it, and it is handed down.
+
+    Args:
+      path: folder of the run.
+      is_chief: whether this process writes; the others only read.
+
+    Attributes:
+      best: folder of the best model, if there is one.
+    """
+
+    def __init__(self, path: str, is_chief: bool = True):
+        self.path, self.is_chief = path, is_chief
+        self.best = os.path.join(path, run_models.BEST)
+
+    def newest_step(self) -> int:
+        """Returns the step of the newest checkpoint, 0 for a new run.
+
+        It is read anew: checkpoints are written, and damaged ones renamed.
+        """
+        return run_models.newest_step(self.path)
+
+    def newest_model(self) -> str:
+        """Returns the newest checkpoint, see `run_models.find_newest`."""
+        return run_models.find_newest(self.path)
+
+    def model(self) -> str:
+        """Returns the best model or newest checkpoint: `run_models.find`."""
+        return run_models.find(self.path)
+
+    def settings(self) -> dict:
+        """Returns the content of `run.json`; {} if there is none."""
+        path = os.path.join(self.path, FILE)
+        return json_files.read(path) if os.path.isfile(path) else {}
+
+    def check(self, settings: dict) -> None:
+        """Writes `run.json` of a new run, or checks it if the run resumes.
+
+        Without a checkpoint there is nothing to resume: an existing run.json is
+        from a run that failed early, or whose checkpoints were removed, and is
+        replaced; its evaluation results are deleted.
+
+        Args:
+          settings: settings that identify the run.
+
+        Raises:
+          ValueError: if the folder contains a run with other settings, or an
+            incomplete run.
+        """
+        has_begun = self.newest_step() > 0
+        if not has_begun and os.path.isdir(self.best):
+            # It would be used as the best model of the new run.
+            raise ValueError(
+                f"{self.best} belongs to a run whose checkpoints are missing. "
+                "Move it, or choose another --output_dir."
+            )
+        if self.is_chief and not has_begun:
+            for name in EVALUATED:
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(self.path, name))
+        if has_begun or self.is_chief:
+            write_or_check(self.path, settings, has_begun=has_begun)
+
+    def check_setting(self, name: str, value) -> None:
+        """Checks one setting of a run that resumes, before all are known.
+
+        Raises:
+          ValueError: if the folder contains a run with a different value.
+        """
+        before = self.settings()
+        if before and self.newest_step():
+            self.check(before | {name: value})
+
+
 @contextlib.contextmanager
 def open_run(
     output_dir: str, strategy=None, settings: dict | None = None
-) -> Iterator[None]:
+) -> Iterator[RunFolder]:
     """Locks a run's folder; translates signals and lost workers to Stopped.
 
     Everything that writes to a run's folder runs in this context. A SIGTERM
@@ -44,7 +118,11 @@ def open_run(
       output_dir: folder of the run; created if missing.
       strategy: strategy of the worker processes, whose chief acquires the
         lock; None for a single process.
-      settings: settings that identify the run, if known yet; see `check`.
+      settings: settings that identify the run, if known yet; see
+        `RunFolder.check`.
+
+    Yields:
+      The folder.
 
     Raises:
       ValueError: if another process has locked the folder, or it contains a
@@ -61,9 +139,10 @@ def open_run(
             stack.enter_context(strategies.linger(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
+        folder = RunFolder(output_dir, is_chief)
         if settings is not None:
-            check(output_dir, settings, is_chief=is_chief)
-        yield
+            folder.check(settings)
+        yield folder
 
 
 @contextlib.contextmanager
@@ -196,46 +275,19 @@ def _remove_if_empty(output_dir: str) -> None:
             os.rmdir(output_dir)
 
 
-def check(output_dir: str, settings: dict, *, is_chief: bool = True) -> None:
-    """Writes `run.json` of a new run, or checks that of a run that resumes.
-
-    Without a checkpoint there is nothing to resume: an existing run.json is
-    from a run that failed early, or whose checkpoints were removed, and is
-    replaced; its evaluation results are deleted.
-
-    Args:
-      output_dir: folder of the run.
-      settings: settings that identify the run.
-      is_chief: whether this process writes; the others only check.
-
-    Raises:
-      ValueError: if the folder contains a run with other settings, or an
-        incomplete run.
-    """
-    has_begun = run_models.newest_step(output_dir) > 0
-    best = os.path.join(output_dir, run_models.BEST)
-    if not has_begun and os.path.isdir(best):
-        # It would be used as the best model of the new run.
-        raise ValueError(
-            f"{best} belongs to a run whose checkpoints are missing. Move it, "
-            "or choose another --output_dir."
-        )
-    if is_chief and not has_begun:
-        for name in EVALUATED:
-            with contextlib.suppress(FileNotFoundError):
-                os.remove(os.path.join(output_dir, name))
-    if has_begun or is_chief:
-        write_or_check(output_dir, settings, has_begun=has_begun)
-
-
 def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
-    """Writes `run.json`, or checks it if the run has begun; see `check`."""
+    """Writes `run.json`, or checks it if the run has begun."""
     path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
         json_files.write(path, settings)
         return
-    before = read_settings(output_dir)
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{output_dir} contains a run without {FILE}. Choose another "
+            "--output_dir."
+        )
+    before = json_files.read(path)
     kept = {name: before[name] for name in _ORIGINS if name in before}
     changed = differences(before, kept | settings)
     if changed:
@@ -246,21 +298,6 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
         )
 
 
-def read_settings(output_dir: str) -> dict:
-    """Returns the content of `run.json` of a run that has begun.
-
-    Raises:
-      ValueError: if it is missing.
-    """
-    path = os.path.join(output_dir, FILE)
-    if not os.path.exists(path):
-        raise ValueError(
-            f"{output_dir} contains a run without {FILE}. Choose another "
-            "--output_dir."
-        )
-    return json_files.read(path)
-
-
 def differences(before: Mapping, now: Mapping) -> list[str]:
     """Returns a text for each name whose value differs or is only in one."""
     return [
@@ -268,14 +305,3 @@ def differences(before: Mapping, now: Mapping) -> list[str]:
         for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     ]
-
-
-def check_setting(output_dir: str, name: str, value) -> None:
-    """Checks one setting of a run that resumes, before all are known.
-
-    Raises:
-      ValueError: if the folder contains a run with a different value.
-    """
-    path = os.path.join(output_dir, FILE)
-    if run_models.newest_step(output_dir) and os.path.exists(path):
-        check(output_dir, json_files.read(path) | {name: value})

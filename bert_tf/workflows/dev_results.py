@@ -22,12 +22,11 @@ _RARE = 0.1
 def make_keep_best(
     model: keras.Model,
     evaluate: Callable[[], Scores],
-    output_dir: str,
+    folder: run_folder.RunFolder,
     *,
     best_metric: str,
     metadata_of: Callable[[Scores], dict],
     vocabulary: bytes | None,
-    is_chief: bool = True,
 ) -> Callable[[int], None]:
     """Returns step -> None, which evaluates and saves the best to `best/`.
 
@@ -35,33 +34,32 @@ def make_keep_best(
       model: model that is being trained.
       evaluate: () -> scores of all dev sets. The first dev set decides: for
         MNLI that is the matched one.
-      output_dir: folder of the run, for `best/` and `logs/` of each dev set.
+      folder: folder of the run, for `best/` and `logs/` of each dev set. Only
+        the chief writes to it; the others only evaluate.
       best_metric: metric of the first dev set that selects the best model.
       metadata_of: scores -> content of model.json.
       vocabulary: content of vocab.txt, to save with the model, if any.
-      is_chief: whether this process writes; the others only evaluate.
     """
-    best_dir = os.path.join(output_dir, run_models.BEST)
     writers: dict[str, reporting.Writer] = {}
 
     def keep_best(step: int) -> None:
         results = evaluate()
-        if not is_chief:
+        if not folder.is_chief:
             return
         # Read here, after the run has been restored from a checkpoint.
-        start_step = run_models.newest_step(output_dir)
+        start_step = folder.newest_step()
         for split, values in results.items():
             if split not in writers:
-                folder = os.path.join(output_dir, "logs", split)
-                writers[split] = reporting.Writer(folder, start_step)
+                logs = os.path.join(folder.path, "logs", split)
+                writers[split] = reporting.Writer(logs, start_step)
             writers[split].write(step, values)
         _log(results, step)
         value = next(iter(results.values()))[best_metric]
         if run_folder.rank(value) > run_folder.rank(
-            read_best(best_dir)["value"]
+            read_best(folder.best)["value"]
         ):
             save_best(
-                best_dir,
+                folder.best,
                 model,
                 {"step": step, "metric": best_metric, "value": value},
                 metadata=metadata_of(results),
@@ -87,35 +85,36 @@ def save_best(
         checksums.write_checksums(folder, state)
 
 
-def check_updated(output_dir: str, num_train_steps: int, flag: str) -> None:
+def check_updated(
+    folder: run_folder.RunFolder, num_train_steps: int, flag: str
+) -> None:
     """Raises ValueError if training without `flag` would leave an old `best/`.
 
     Other commands take the model from there.
     """
-    best = os.path.join(output_dir, run_models.BEST)
-    is_done = run_models.newest_step(output_dir) >= num_train_steps
-    if os.path.isdir(best) and not is_done:
+    is_done = folder.newest_step() >= num_train_steps
+    if os.path.isdir(folder.best) and not is_done:
         raise ValueError(
-            f"{best} has the best model so far of a run with {flag}, and is "
-            "not updated without it. Give the flag, or move that folder away."
+            f"{folder.best} has the best model so far of a run with {flag}, "
+            "and is not updated without it. Give the flag, or move that folder "
+            "away."
         )
 
 
-def check_metric(output_dir: str, metric: str) -> None:
+def check_metric(folder: run_folder.RunFolder, metric: str) -> None:
     """Raises ValueError if `best/` was chosen by another metric.
 
     Args:
-      output_dir: folder of the run.
+      folder: folder of the run.
       metric: metric of the first dev set that is to select the best model.
     """
-    best_dir = os.path.join(output_dir, run_models.BEST)
-    before = read_best(best_dir).get("metric", metric)
+    before = read_best(folder.best).get("metric", metric)
     if before != metric:
         raise ValueError(
-            f"{best_dir} has the best model of this run by {before} of dev, "
+            f"{folder.best} has the best model of this run by {before} of dev, "
             f"and now {metric} would decide: the two cannot be compared. To "
             "resume, give the dev files and columns of that run, which are in "
-            f"{os.path.join(output_dir, 'run.flags')}; or choose another "
+            f"{os.path.join(folder.path, 'run.flags')}; or choose another "
             "--output_dir."
         )
 

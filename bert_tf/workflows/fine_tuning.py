@@ -148,6 +148,7 @@ class Run:
       teacher: `teachers.Teacher` of the student, if any.
     """
 
+    folder: run_folder.RunFolder
     task: FineTuningTask
     model: keras.Model
     splits: Mapping[str, RecordSplit]
@@ -192,13 +193,11 @@ def fine_tune(
     config = config.with_defaults()
     check_request(config)
     strategy = loop.open_strategy(config, config.do_train)
-    with run_folder.open_run(config.output_dir, strategy):
-        source = initial_model.open_model(
-            config, config.output_dir, config.do_train
-        )
-        run, config = prepare(task, config, strategy, source, distills)
+    with run_folder.open_run(config.output_dir, strategy) as folder:
+        source = initial_model.open_model(config, folder, config.do_train)
+        run, config = prepare(task, config, folder, strategy, source, distills)
         train_and_predict(run, config, strategy, command)
-    return config.do_eval and strategies.is_chief(strategy)
+    return config.do_eval and folder.is_chief
 
 
 def check_request(config: FineTuningConfig) -> None:
@@ -213,6 +212,7 @@ def check_request(config: FineTuningConfig) -> None:
 def prepare(
     task: FineTuningTask,
     config: FineTuningConfig,
+    folder: run_folder.RunFolder,
     strategy: tf.distribute.Strategy,
     source: Checkpoint | None,
     distills: bool = True,
@@ -228,7 +228,7 @@ def prepare(
         if not source.sentence_embedding:
             # Of its rows; evaluated texts have the length of those to train on.
             metadata.pop("max_seq_length", None)
-            _check_not_pretraining(config.output_dir)
+            _check_not_pretraining(folder)
     config = dataclasses.replace(
         config,
         max_seq_length=config.max_seq_length
@@ -249,7 +249,9 @@ def prepare(
         strategy, lambda: _open_records(task, config, tokenizer)
     )
     if config.do_train:
-        _check_records(records["train"], config, bert_config, vocabulary)
+        _check_records(
+            *(config, folder, records["train"], bert_config, vocabulary)
+        )
     model = _build_model(task, bert_config, strategy, config)
     if lengths is None:
         lengths = choose_bucket_lengths(
@@ -257,6 +259,7 @@ def prepare(
         )
     task.open_splits(records)
     run = Run(
+        folder=folder,
         task=task,
         model=model,
         splits={
@@ -286,14 +289,11 @@ def prepare(
     return run, config
 
 
-def _check_not_pretraining(output_dir: str) -> None:
+def _check_not_pretraining(folder: run_folder.RunFolder) -> None:
     """Raises ValueError if the folder has the results of a pre-training run."""
-    path = os.path.join(output_dir, run_folder.FILE)
-    if not os.path.isfile(path):
-        return
-    if run_folder.read_settings(output_dir).get("task") == "pretraining":
+    if folder.settings().get("task") == "pretraining":
         raise ValueError(
-            f"--output_dir={output_dir} is the folder of a pre-training run, "
+            f"--output_dir={folder.path} is the folder of a pre-training run, "
             "whose results an evaluation would replace. Give it as "
             "--init_checkpoint, and another --output_dir."
         )
@@ -341,11 +341,13 @@ def _build_model(task, bert_config, strategy, config) -> keras.Model:
     return model
 
 
-def _check_records(records, config, bert_config, vocabulary) -> None:
+def _check_records(config, folder, records, bert_config, vocabulary) -> None:
     """Raises ValueError if a sample of the records has errors."""
     from bert_tf.workflows import record_checks
 
-    record_checks.refuse_bad_records(config, [records], bert_config, vocabulary)
+    record_checks.refuse_bad_records(
+        config, folder, [records], bert_config, vocabulary
+    )
 
 
 def choose_config(
@@ -465,17 +467,16 @@ def train_and_predict(
     Returns:
       Scores of the best model on each dev split; empty without `do_eval`.
     """
-    is_chief = strategies.is_chief(strategy)
     predict = _make_predict(run, run.model, config.eval_batch_size, strategy)
     baseline = {}
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.
         baseline = run.task.majority_baseline()
     if config.do_train:
-        source, output_dir = run.source, config.output_dir
-        started_from = initial_model.identity(source, config, output_dir)
+        source, folder = run.source, run.folder
+        started_from = initial_model.identity(source, config, folder)
         # A run that resumes restores its weights with the optimizer's state.
-        if source and not run_models.newest_step(output_dir):
+        if source and not folder.newest_step():
             initial_model.load_initial_weights(source, run.model.encoder)
         if run.teacher:
             run.teacher.copy_layers(run.model)
@@ -484,23 +485,20 @@ def train_and_predict(
             on_checkpoint = dev_results.make_keep_best(
                 run.model,
                 functools.partial(_evaluate, run, predict),
-                config.output_dir,
+                folder,
                 best_metric=run.task.best_metric,
                 metadata_of=lambda scores: (
                     run.metadata | run.task.metadata(scores)
                 ),
                 vocabulary=run.vocabulary,
-                is_chief=is_chief,
             )
-        with reporting.session(config.output_dir, is_chief):
+        with reporting.session(folder.path, folder.is_chief):
             _train(run, config, strategy, on_checkpoint, command, started_from)
-        folder = strategies.chief_first(
-            strategy, lambda: run_models.find(config.output_dir)
-        )
-        model_folders.load_weights(run.model, folder)
+        trained = strategies.chief_first(strategy, folder.model)
+        model_folders.load_weights(run.model, trained)
         if not config.do_eval:
-            run.task.use_tuned(model_folders.read_metadata(folder))
-        step = run_models.step_of(folder)
+            run.task.use_tuned(model_folders.read_metadata(trained))
+        step = run_models.step_of(trained)
     else:
         load_trained(run, run.source)
         step = run.source.step
@@ -509,43 +507,43 @@ def train_and_predict(
     scores = {}
     if config.do_eval:
         scores = _evaluate(run, predict)
-        if is_chief:
-            _write_results(run, config, scores, baseline, step, predict)
+        if run.folder.is_chief:
+            _write_results(run, scores, baseline, step, predict)
     if config.do_predict:
-        with _predictions_folder(config.output_dir, is_chief) as folder:
+        with _predictions_folder(run.folder) as folder:
             run.task.write_predictions(predict, folder)
     return scores
 
 
-def _write_results(run, config, scores, baseline, step, predict) -> None:
+def _write_results(run, scores, baseline, step, predict) -> None:
     """Writes eval_results.json, and the rows of each dev split."""
     results = dev_results.write(
         scores,
         baseline,
         step,
-        config.output_dir,
+        run.folder.path,
         task_name=run.task.name,
         best_metric=run.task.best_metric,
         details={
             split: run.task.details(split, predict(split)) for split in scores
         },
     )
-    for text in dev_results.advice(results, config.output_dir):
+    for text in dev_results.advice(results, run.folder.path):
         logging.warning("%s", text)
     for split in scores:
         rows = run.task.evaluated_rows(split, predict(split))
-        dev_results.write_rows(rows, config.output_dir, split)
+        dev_results.write_rows(rows, run.folder.path, split)
 
 
 @contextlib.contextmanager
-def _predictions_folder(output_dir: str, is_chief: bool) -> Iterator[str]:
+def _predictions_folder(run: run_folder.RunFolder) -> Iterator[str]:
     """Yields the folder to write prediction files to.
 
     The task decides which splits to predict. So other workers, which have to
     predict the same splits, write the same files, to a folder to be removed.
     """
-    if is_chief:
-        yield os.path.join(output_dir, dev_results.PREDICTIONS)
+    if run.is_chief:
+        yield os.path.join(run.path, dev_results.PREDICTIONS)
         return
     with atomic_files.temporary_folder() as folder:
         yield folder
@@ -657,18 +655,15 @@ def _train(
         if config.init_checkpoint
         else "from scratch: no --init_checkpoint",
     )
-    is_chief = strategies.is_chief(strategy)
-    run_folder.check(config.output_dir, settings, is_chief=is_chief)
+    run.folder.check(settings)
     if config.do_eval:
-        dev_results.check_metric(config.output_dir, run.task.best_metric)
+        dev_results.check_metric(run.folder, run.task.best_metric)
     else:
         dev_results.check_updated(
-            config.output_dir, steps.num_train_steps, "--do_eval"
+            run.folder, steps.num_train_steps, "--do_eval"
         )
-    if is_chief and command:
-        run_history.write_flags(
-            command, config.output_dir, run.task.data, config
-        )
+    if run.folder.is_chief and command:
+        run_history.write_flags(command, run.folder.path, run.task.data, config)
     loop.train(
         task,
         run.model,

@@ -3,56 +3,54 @@
 Flags, records and the model on disk must agree.
 """
 
-import os
 import types
 from collections.abc import Mapping
 
 import keras
 from absl import logging
 
-from bert_tf.checkpoint import checksums, run_models
+from bert_tf.checkpoint import checksums
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from bert_tf.workflows.configs import ModelSource
-from tfrecords.io import json_files, stored_folders
+from tfrecords.io import stored_folders
 from tfrecords.options import quoted, some
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
 
 def open_model(
-    source: ModelSource, output_dir: str, do_train: bool
+    source: ModelSource, folder: run_folder.RunFolder, do_train: bool
 ) -> Checkpoint | None:
     """Returns the model that a run starts from, or evaluates, if any.
 
     To train, it is that of `init_checkpoint`; for a run that resumes, its own
     newest checkpoint, whose config and vocabulary count. Otherwise it is the
-    model trained in `output_dir`, or `init_checkpoint` if there is none.
+    model trained in `folder`, or `init_checkpoint` if there is none.
 
     Raises:
-      ValueError: as in `Checkpoint.open`; if `output_dir` contains a run that
+      ValueError: as in `Checkpoint.open`; if `folder` contains a run that
         started from another one; or if there is no model to evaluate.
     """
     if do_train:
         # Check before writing anything: the folder may contain another run.
-        run_folder.check_setting(output_dir, "init_checkpoint", name_of(source))
-        if run_models.newest_step(output_dir):
+        folder.check_setting("init_checkpoint", name_of(source))
+        if folder.newest_step():
             # Not best/, which is replaced if it is damaged.
-            folder = run_models.find_newest(output_dir)
-            return Checkpoint.open(folder, check_weights=False)
+            return Checkpoint.open(folder.newest_model(), check_weights=False)
     else:
         # A damaged model must not be silently replaced by another.
         try:
-            folder = run_models.find(output_dir)
+            trained = folder.model()
         except checksums.DamagedError:
             raise
         except ValueError:
             if not source.init_checkpoint:
                 raise
         else:
-            return Checkpoint.open(folder)
+            return Checkpoint.open(trained)
     if not source.init_checkpoint:
         return None
     return open_initial(source)
@@ -88,7 +86,7 @@ def load_initial_weights(source: Checkpoint, model: keras.Model) -> None:
 
 
 def identity(
-    model: Checkpoint | None, source: ModelSource, output_dir: str
+    model: Checkpoint | None, source: ModelSource, folder: run_folder.RunFolder
 ) -> dict[str, str]:
     """Returns the entry of run.json on the weights that a run begins with.
 
@@ -97,10 +95,8 @@ def identity(
     """
     if not source.init_checkpoint or model is None:
         return {}
-    path = os.path.join(output_dir, run_folder.FILE)
-    before = json_files.read(path) if os.path.isfile(path) else {}
-    before = before.get("init_checkpoint_sha256")
-    if run_models.newest_step(output_dir):
+    before = folder.settings().get("init_checkpoint_sha256")
+    if folder.newest_step():
         return {"init_checkpoint_sha256": before} if before else {}
     sha256 = model.sha256()
     if before not in (None, sha256):

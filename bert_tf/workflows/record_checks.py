@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf.checkpoint import run_models
 from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import BertConfig
+from bert_tf.training import run_folder
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
@@ -203,6 +203,7 @@ def check_memory(step: estimates.Step) -> list[Diagnostic]:
 
 def refuse_bad_records(
     config: TrainingConfig,
+    folder: run_folder.RunFolder,
     all_records: Sequence[records_lib.Records],
     bert_config: BertConfig,
     vocabulary: vocab_lib.Vocabulary | None,
@@ -214,6 +215,7 @@ def refuse_bad_records(
 
     Args:
       config: config of the run, with the field `doctor`.
+      folder: folder of the run.
       all_records: records of all phases.
       bert_config: config of the model.
       vocabulary: the vocabulary; None if unknown.
@@ -221,7 +223,7 @@ def refuse_bad_records(
     Raises:
       ValueError: if there are errors, with a line for each.
     """
-    if not config.doctor or run_models.newest_step(config.output_dir):
+    if not config.doctor or folder.newest_step():
         return
     lines = []
     for records in all_records:
@@ -237,13 +239,13 @@ def refuse_bad_records(
                     step, batch_size=1, accumulation_steps=1
                 )
             diagnostics += check_memory(step)
-        folder = os.path.dirname(records.paths[0])
+        name = os.path.dirname(records.paths[0])
         fatal = errors(diagnostics)
-        lines += [f"{folder}: {d.check}: {d.text}" for d in fatal]
+        lines += [f"{name}: {d.check}: {d.text}" for d in fatal]
         for diagnostic in diagnostics:
             if diagnostic not in fatal:
                 logging.warning(
-                    "%s: %s: %s", folder, diagnostic.check, diagnostic.text
+                    "%s: %s: %s", name, diagnostic.check, diagnostic.text
                 )
     if lines:
         raise ValueError(

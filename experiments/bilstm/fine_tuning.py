@@ -32,9 +32,9 @@ def fine_tune(task, config: BiLSTMFineTuningConfig, command: str) -> None:
         )
     task.build_model = make_build_model(task, config.bilstm_units)
     strategy = loop.open_strategy(config, config.do_train)
-    with run_folder.open_run(config.output_dir, strategy):
+    with run_folder.open_run(config.output_dir, strategy) as folder:
         name = initial_model.name_of(config)
-        run_folder.check_setting(config.output_dir, "init_checkpoint", name)
+        folder.check_setting("init_checkpoint", name)
         source = None
         if config.init_checkpoint:
             source = Checkpoint.open(
@@ -43,7 +43,9 @@ def fine_tune(task, config: BiLSTMFineTuningConfig, command: str) -> None:
                     config.accept_tokenizer_differences
                 ),
             )
-        run, filled = fine_tuning.prepare(task, config, strategy, source)
+        run, filled = fine_tuning.prepare(
+            *(task, config, folder, strategy, source)
+        )
         fine_tuning.train_and_predict(run, filled, strategy, command)
 
 

@@ -231,6 +231,9 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
         )
         model = loop.build_model(task, bert_config, strategy, own)
         run = fine_tuning.Run(
+            folder=run_folder.RunFolder(
+                own.output_dir, strategies.is_chief(strategy)
+            ),
             task=task,
             model=model,
             splits=splits,

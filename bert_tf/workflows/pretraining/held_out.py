@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import run_models
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     evaluation,
@@ -36,6 +35,7 @@ class HeldOutEvaluation:
       model: model to evaluate.
       data: held-out records.
       strategy: strategy of the model, whose replicas share the batches.
+      folder: folder of the run.
 
     Call arguments:
       step: optimizer steps of the model.
@@ -47,8 +47,10 @@ class HeldOutEvaluation:
         model: keras.Model,
         data: PretrainingData,
         strategy: tf.distribute.Strategy,
+        folder: run_folder.RunFolder,
     ):
         self.config = config
+        self.folder = folder
         self.model = model
         self.data = data
         self.strategy = strategy
@@ -82,12 +84,11 @@ class HeldOutEvaluation:
         )
         metrics["perplexity"] = pretraining.perplexity(metrics)
         metrics["unigram_accuracy"] = self.unigram_accuracy
-        if strategies.is_chief(self.strategy):
+        if self.folder.is_chief:
             self._write(step, metrics)
         return metrics
 
     def _write(self, step: int, metrics: dict[str, float | None]) -> None:
-        output_dir = self.config.output_dir
         logging.info(
             "held out, step %d  %s", step, reporting.format_values(metrics)
         )
@@ -102,19 +103,19 @@ class HeldOutEvaluation:
         if not self.writer:
             # Created here, after the run was restored from a checkpoint.
             self.writer = reporting.Writer(
-                self._log_folder(), run_models.newest_step(output_dir)
+                self._log_folder(), self.folder.newest_step()
             )
         # `best/` is older than the end of the log, which is kept.
-        if step >= run_models.newest_step(output_dir):
+        if step >= self.folder.newest_step():
             self.writer.write(step, metrics)
         json_files.write(
-            os.path.join(output_dir, run_folder.RESULTS),
+            os.path.join(self.folder.path, run_folder.RESULTS),
             {"step": step, **self.source(), **metrics},
         )
 
     def _log_folder(self) -> str:
         """Returns the folder of the log, which has one set of records."""
-        folder = os.path.join(self.config.output_dir, "logs", "eval")
+        folder = os.path.join(self.folder.path, "logs", "eval")
         path = os.path.join(folder, "evaluated_on.json")
         source = self.source()
         if not os.path.exists(path):
@@ -134,7 +135,7 @@ class HeldOutEvaluation:
 
     def is_done(self, step: int) -> bool:
         """Returns whether there are results of this step and these records."""
-        path = os.path.join(self.config.output_dir, run_folder.RESULTS)
+        path = os.path.join(self.folder.path, run_folder.RESULTS)
         if not os.path.exists(path):
             return False
         results = json_files.read(path)
@@ -179,9 +180,8 @@ class EarlyStopping:
         self.evaluate = evaluate
         self.metadata = metadata
         self.vocabulary = vocabulary
-        output_dir = evaluate.config.output_dir
-        self.folder = os.path.join(output_dir, run_models.BEST)
-        newest = run_models.newest_step(output_dir)
+        self.folder = evaluate.folder.best
+        newest = evaluate.folder.newest_step()
         best, source = self._best(), evaluate.source()
         other = {name: best.get(name, x) for name, x in source.items()}
         if newest < evaluate.config.num_train_steps and other != source:
@@ -196,7 +196,7 @@ class EarlyStopping:
         """Evaluates; saves the model or raises."""
         config, strategy = self.evaluate.config, self.evaluate.strategy
         value = -math.log(self.evaluate(step)["perplexity"])
-        if strategies.is_chief(strategy) and value > self._best()["value"]:
+        if self.evaluate.folder.is_chief and value > self._best()["value"]:
             dev_results.save_best(
                 self.folder,
                 self.evaluate.model,

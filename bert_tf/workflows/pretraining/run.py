@@ -8,7 +8,6 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
@@ -65,15 +64,16 @@ def pretrain(config: PretrainingConfig) -> None:
         input_mode=strategies.choose_input_mode(strategy, config.input_mode),
     )
     # Locked until the end: a second run would truncate the logs of this one.
-    with run_folder.open_run(config.output_dir, strategy):
-        source = initial_model.open_model(
-            config, config.output_dir, config.do_train
-        )
-        _train_and_evaluate(config, strategy, source)
+    with run_folder.open_run(config.output_dir, strategy) as folder:
+        source = initial_model.open_model(config, folder, config.do_train)
+        _train_and_evaluate(config, folder, strategy, source)
 
 
 def _train_and_evaluate(
-    given: PretrainingConfig, strategy, source: Checkpoint | None
+    given: PretrainingConfig,
+    folder: run_folder.RunFolder,
+    strategy: tf.distribute.Strategy,
+    source: Checkpoint | None,
 ) -> None:
     """Trains from a model or from scratch, or only evaluates a model."""
     made_with = data_lib.read_vocabulary_of_records(given)
@@ -86,9 +86,9 @@ def _train_and_evaluate(
     config = given.with_steps(_ENOUGH_TO_TIME if given.train_hours else None)
     phases, held_out = _open_records(config, bert_config, sha256, strategy)
     if not config.do_train:
-        _evaluate(config, bert_config, strategy, held_out, source)
+        _evaluate(config, bert_config, strategy, held_out, source, folder)
         return
-    _refuse_bad_records(config, phases, bert_config, vocabulary)
+    _refuse_bad_records(config, folder, phases, bert_config, vocabulary)
     teacher = None
     if config.teacher:
         from bert_tf.workflows import teachers
@@ -106,26 +106,27 @@ def _train_and_evaluate(
             rules=rules,
         )
     if given.train_hours is not None:
-        config = _fit_steps(given, phases, bert_config, teacher, strategy)
+        config = _fit_steps(
+            *(given, folder, phases, bert_config, teacher, strategy)
+        )
         phases = data_lib.open_phases(config, bert_config, sha256)
     settings = _run_settings(
         config, bert_config, phases, teacher, given.train_hours
-    ) | initial_model.identity(source, config, config.output_dir)
-    is_chief = strategies.is_chief(strategy)
-    _check_folder(config, settings, is_chief)
-    if is_chief:
+    ) | initial_model.identity(source, config, folder)
+    _check_folder(config, settings, folder)
+    if folder.is_chief:
         # With the number of steps instead of hours, to repeat the run.
         flags = given if given.train_hours is None else config
-        run_history.write_flags("run_pretraining", config.output_dir, flags)
+        run_history.write_flags("run_pretraining", folder.path, flags)
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     # A run that resumes restores its weights with the optimizer's state.
-    if source and not run_models.newest_step(config.output_dir):
+    if source and not folder.newest_step():
         _load_weights(model, source)
     if teacher:
         teacher.copy_layers(model)
     evaluate = None
     if held_out:
-        evaluate = HeldOutEvaluation(config, model, held_out, strategy)
+        evaluate = HeldOutEvaluation(config, model, held_out, strategy, folder)
     _train(
         config,
         model,
@@ -151,6 +152,7 @@ def _evaluate(
     strategy: tf.distribute.Strategy,
     held_out: PretrainingData,
     source: Checkpoint,
+    folder: run_folder.RunFolder,
 ) -> None:
     """Evaluates a model that was trained before.
 
@@ -171,7 +173,7 @@ def _evaluate(
     )
     model = loop.build_model(pretraining.TASK, bert_config, strategy, config)
     source.assign_to(model)
-    evaluate = HeldOutEvaluation(config, model, held_out, strategy)
+    evaluate = HeldOutEvaluation(config, model, held_out, strategy, folder)
     evaluate(source.step)
 
 
@@ -200,6 +202,7 @@ def _open_records(
 
 def _refuse_bad_records(
     config: PretrainingConfig,
+    folder: run_folder.RunFolder,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     vocabulary: vocab.Vocabulary | None,
@@ -210,12 +213,13 @@ def _refuse_bad_records(
     # The phases of a batch-size ramp share their records.
     opened = {id(phase.records): phase.records for phase in phases}
     record_checks.refuse_bad_records(
-        config, list(opened.values()), bert_config, vocabulary
+        config, folder, list(opened.values()), bert_config, vocabulary
     )
 
 
 def _fit_steps(
     given: PretrainingConfig,
+    folder: run_folder.RunFolder,
     phases: Sequence[PretrainingData],
     bert_config: BertConfig,
     teacher: Any,
@@ -227,13 +231,15 @@ def _fit_steps(
 
     Args:
       given: config with `train_hours`.
+      folder: folder of the run.
       phases: data of the run, with enough steps to time.
       bert_config: config of the model.
       teacher: `teachers.Teacher` of the run, if any.
       strategy: strategy of the run.
     """
     task = phases[0].task
-    steps = time_budget.steps_of_begun_run(given) or time_budget.measure_steps(
+    steps = time_budget.steps_of_begun_run(given, folder)
+    steps = steps or time_budget.measure_steps(
         teacher.with_losses(task) if teacher else task,
         _loop_phases(phases, bert_config, given),
         bert_config,
@@ -325,14 +331,14 @@ def _run_settings(
 
 
 def _check_folder(
-    config: PretrainingConfig, settings: dict, is_chief: bool
+    config: PretrainingConfig, settings: dict, folder: run_folder.RunFolder
 ) -> None:
     """Checks a run before it writes anything but its run.json.
 
     Args:
       config: config of the run.
       settings: settings that identify the run.
-      is_chief: whether this process writes.
+      folder: folder of the run.
 
     Raises:
       ValueError: if the warmup is longer than the run, the folder contains
@@ -342,12 +348,10 @@ def _check_folder(
     optimizers.make_schedule(
         config, config.num_train_steps, config.num_warmup_steps
     )
-    run_folder.check(config.output_dir, settings, is_chief=is_chief)
+    folder.check(settings)
     if not config.early_stopping_evaluations:
         dev_results.check_updated(
-            config.output_dir,
-            config.num_train_steps,
-            "--early_stopping_evaluations",
+            folder, config.num_train_steps, "--early_stopping_evaluations"
         )
 
 

@@ -6,7 +6,6 @@ import time
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import run_models
 from bert_tf.config import BertConfig
 from bert_tf.training import loop, optimizers, run_folder, strategies
 from bert_tf.workflows.pretraining.config import PretrainingConfig
@@ -16,18 +15,19 @@ _UNTIMED_CALLS = 3
 _TIMED_SECONDS = 15.0
 
 
-def steps_of_begun_run(config: PretrainingConfig) -> int | None:
+def steps_of_begun_run(
+    config: PretrainingConfig, folder: run_folder.RunFolder
+) -> int | None:
     """Returns the number of steps of a run that has a checkpoint, else None.
 
     Raises:
       ValueError: if the run was begun for other hours.
     """
-    if not run_models.newest_step(config.output_dir):
+    if not folder.newest_step():
         return None
-    run_folder.check_setting(
-        config.output_dir, "train_hours", config.train_hours
-    )
-    return run_folder.read_settings(config.output_dir)["num_train_steps"]
+    before = folder.settings()
+    folder.check(before | {"train_hours": config.train_hours})
+    return before["num_train_steps"]
 
 
 def measure_steps(

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.training import run_folder, stopping, strategies
+from bert_tf.training.run_folder import RunFolder
 
 # A process, without TensorFlow, that holds the lock until it is killed.
 _HOLDER = """
@@ -137,42 +138,55 @@ def test_an_open_run_translates_a_lost_worker(tmp_path, monkeypatch):
 @pytest.fixture
 def begun(tmp_path):
     """A run's folder with run.json and a checkpoint."""
-    run_folder.check(str(tmp_path), {"task": "glue", "seed": 1})
+    folder = RunFolder(str(tmp_path))
+    folder.check({"task": "glue", "seed": 1})
     (tmp_path / "checkpoints" / "step-00000010").mkdir(parents=True)
-    return str(tmp_path)
+    return folder
 
 
 def test_a_run_with_other_settings_is_rejected(begun):
     same = {"task": "glue", "seed": 1}
-    run_folder.check(begun, same)
+    begun.check(same)
     match = "other settings:\n  optimizer: was None, is now 'lamb'\nChoose"
     with pytest.raises(ValueError, match=match):
-        run_folder.check(begun, same | {"optimizer": "lamb"})
-    run_folder.check_setting(begun, "seed", 1)
+        begun.check(same | {"optimizer": "lamb"})
+    begun.check_setting("seed", 1)
     with pytest.raises(ValueError, match="seed: was 1, is now 2"):
-        run_folder.check_setting(begun, "seed", 2)
+        begun.check_setting("seed", 2)
+
+
+def test_an_open_folder_says_what_it_holds(begun, tmp_path):
+    with run_folder.open_run(begun.path) as folder:
+        assert (folder.path, folder.is_chief) == (str(tmp_path), True)
+        assert folder.newest_step() == 10
+        assert folder.settings() == {"task": "glue", "seed": 1}
+        assert folder.best == str(tmp_path / "best")
+        # As it is now, not as it was when the run was opened.
+        (tmp_path / "checkpoints" / "step-00000020").mkdir()
+        assert folder.newest_step() == 20
+    assert RunFolder(str(tmp_path / "none")).settings() == {}
 
 
 def test_a_folder_without_checkpoints_accepts_other_settings(tmp_path):
-    run_folder.check(str(tmp_path), {"seed": 1})
-    run_folder.check(str(tmp_path), {"seed": 2})
-    run_folder.check_setting(str(tmp_path), "seed", 3)
+    folder = RunFolder(str(tmp_path))
+    folder.check({"seed": 1})
+    folder.check({"seed": 2})
+    folder.check_setting("seed", 3)
 
 
 def test_only_the_chief_writes_run_json(tmp_path):
-    run_folder.check(str(tmp_path), {"seed": 1}, is_chief=False)
+    RunFolder(str(tmp_path), is_chief=False).check({"seed": 1})
     assert not os.listdir(tmp_path)
 
 
 def test_a_run_without_run_json_is_rejected(begun):
-    os.remove(os.path.join(begun, run_folder.FILE))
-    for read in (run_folder.read_settings, lambda x: run_folder.check(x, {})):
-        with pytest.raises(ValueError, match="a run without run.json"):
-            read(begun)
+    os.remove(os.path.join(begun.path, run_folder.FILE))
+    with pytest.raises(ValueError, match="a run without run.json"):
+        begun.check({})
 
 
 def test_a_best_model_without_checkpoints_is_rejected(tmp_path):
     (tmp_path / "best").mkdir()
     with pytest.raises(ValueError, match="best belongs to a run whose check"):
-        run_folder.check(str(tmp_path), {"seed": 1})
+        RunFolder(str(tmp_path)).check({"seed": 1})
     assert os.listdir(tmp_path) == ["best"]

@@ -6,10 +6,11 @@ import math
 import pytest
 
 from bert_tf.checkpoint import checksums
+from bert_tf.training import run_folder
 from bert_tf.workflows import dev_results
 
 
-def make_keep_best(folder, evaluate, **changes):
+def make_keep_best(folder, evaluate, is_chief=True, **changes):
     """Returns a function that evaluates a step and keeps the best model."""
     settings = {
         "best_metric": "accuracy",
@@ -17,7 +18,10 @@ def make_keep_best(folder, evaluate, **changes):
         "vocabulary": None,
     }
     return dev_results.make_keep_best(
-        None, evaluate, str(folder), **settings | changes
+        None,
+        evaluate,
+        run_folder.RunFolder(str(folder), is_chief),
+        **settings | changes,
     )
 
 
@@ -103,14 +107,15 @@ def test_an_undefined_score_is_null_with_the_reason(tmp_path, caplog):
 def test_a_run_that_resumes_chooses_its_best_model_by_the_same_metric(
     tmp_path,
 ):
-    dev_results.check_metric(str(tmp_path), "mrr")  # A new run.
+    folder = run_folder.RunFolder(str(tmp_path))
+    dev_results.check_metric(folder, "mrr")  # A new run.
     best = tmp_path / "best"
     best.mkdir()
     state = {"step": 3, "metric": "mrr", "value": 0.5}
     checksums.write_checksums(str(best), state)
-    dev_results.check_metric(str(tmp_path), "mrr")
+    dev_results.check_metric(folder, "mrr")
     with pytest.raises(ValueError) as raised:
-        dev_results.check_metric(str(tmp_path), "ndcg@10")
+        dev_results.check_metric(folder, "ndcg@10")
     message = str(raised.value)
     assert "by mrr of dev, and now ndcg@10 would decide" in message
     assert f"are in {tmp_path / 'run.flags'}; or choose another" in message

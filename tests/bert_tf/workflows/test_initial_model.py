@@ -12,6 +12,7 @@ from bert_tf.checkpoint import contents, model_folders
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.formats.google import tf1_checkpoint
 from bert_tf.model import models
+from bert_tf.training.run_folder import RunFolder
 from bert_tf.workflows import initial_model
 from bert_tf.workflows.configs import ModelSource
 from tfrecords.io import atomic_files
@@ -48,7 +49,7 @@ def open_google(tiny_config, tmp_path):
         write_google(tmp_path / "google", tiny_config, vocabulary)
         source = ModelSource(init_checkpoint=str(tmp_path / "google"))
         run = str(tmp_path / "run")
-        return source, initial_model.open_model(source, run, True)
+        return source, initial_model.open_model(source, RunFolder(run), True)
 
     return opened
 
@@ -114,29 +115,36 @@ def checkpoint_of_run(output, sizes, vocabulary):
 def test_a_run_with_checkpoints_reads_its_own(tiny_config, tmp_path, caplog):
     source, run = tmp_path / "google", tmp_path / "run"
     write_google(source, tiny_config)
-    given = ModelSource(init_checkpoint=str(source))
-    model = initial_model.open_model(given, str(run), True)
-    began_with = initial_model.identity(model, given, str(run))
+    given, folder = (
+        ModelSource(init_checkpoint=str(source)),
+        RunFolder(str(run)),
+    )
+    model = initial_model.open_model(given, folder, True)
+    began_with = initial_model.identity(model, given, folder)
     assert began_with == {"init_checkpoint_sha256": model.sha256()}
     run.mkdir()
     run_json = began_with | {"init_checkpoint": str(source)}
     (run / "run.json").write_text(json.dumps(run_json))
-    assert initial_model.identity(model, given, str(run)) == began_with
+    assert (
+        initial_model.identity(model, given, RunFolder(str(run))) == began_with
+    )
     assert "has changed" not in caplog.text
     # Before its first checkpoint, the run begins again with new weights.
     write_google(source, tiny_config)
-    model = initial_model.open_model(given, str(run), True)
-    changed = initial_model.identity(model, given, str(run))
+    model = initial_model.open_model(given, folder, True)
+    changed = initial_model.identity(model, given, folder)
     assert changed == {"init_checkpoint_sha256": model.sha256()} != began_with
     assert f"{source} has changed since this run was started" in caplog.text
     # Afterwards, its own files count, and the source may be gone.
     weights = checkpoint_of_run(run, tiny_config, b"its own\n")
     shutil.rmtree(source)
-    model = initial_model.open_model(given, str(run), True)
+    model = initial_model.open_model(given, RunFolder(str(run)), True)
     assert model.config == tiny_config and model.vocabulary == b"its own\n"
     for name, weight in weights.items():
         np.testing.assert_array_equal(model.tensors[name], weight)
-    assert initial_model.identity(model, given, str(run)) == began_with
+    assert (
+        initial_model.identity(model, given, RunFolder(str(run))) == began_with
+    )
 
 
 def test_a_run_that_resumes_does_not_open_its_weights(tiny_config, tmp_path):
@@ -147,7 +155,7 @@ def test_a_run_that_resumes_does_not_open_its_weights(tiny_config, tmp_path):
     (folder / "model.safetensors").write_bytes(b"damaged")
     (folder / "model.json").write_text('{"task": "mine", "labels": ["a"]}')
     source = ModelSource(init_checkpoint=str(tmp_path / "gone"))
-    model = initial_model.open_model(source, str(tmp_path), True)
+    model = initial_model.open_model(source, RunFolder(str(tmp_path)), True)
     assert (model.task, model.labels) == ("mine", ("a",))
     assert model.vocabulary == b"its own\n"
     with pytest.raises(ValueError, match="model.safetensors is missing or dam"):
@@ -164,7 +172,7 @@ def test_a_faulty_model_of_the_run_is_not_replaced_by_another(
     metadata.write_text('{"task": "other"}')
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     with pytest.raises(ValueError, match="model.json has task 'other'"):
-        initial_model.open_model(source, str(run), False)
+        initial_model.open_model(source, RunFolder(str(run)), False)
 
 
 def test_missing_heads_are_newly_initialized_with_a_warning(
@@ -177,7 +185,9 @@ def test_missing_heads_are_newly_initialized_with_a_warning(
     model = models.BertPretrainer(tiny_config)
     before = model.masked_lm.transform.kernel.numpy()
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
-    given = initial_model.open_model(source, str(tmp_path / "run"), True)
+    given = initial_model.open_model(
+        source, RunFolder(str(tmp_path / "run")), True
+    )
     initial_model.load_initial_weights(given, model)
     assert "google has no masked_lm/bias" in caplog.text
     np.testing.assert_array_equal(model.masked_lm.transform.kernel, before)
@@ -221,7 +231,7 @@ def test_the_folder_of_another_run_is_not_changed(tiny_config, tmp_path):
     source = ModelSource(init_checkpoint=str(tmp_path / "google"))
     message = "settings:\n  init_checkpoint: was 'ot"
     with pytest.raises(ValueError, match=message):
-        initial_model.open_model(source, str(output), True)
+        initial_model.open_model(source, RunFolder(str(output)), True)
     assert sorted(output.rglob("*")) == before
 
 

@@ -7,7 +7,7 @@ import planted_records as planted
 import pytest
 
 from bert_tf import config
-from bert_tf.checkpoint import run_models
+from bert_tf.training import run_folder
 from bert_tf.workflows import estimates, record_checks
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 from tfrecords.io import records
@@ -159,13 +159,14 @@ def refuse(folder_and_vocabulary, output_dir, **fields):
     folder, vocab_file = folder_and_vocabulary
     record_checks.refuse_bad_records(
         training_of(output_dir, **fields),
+        run_folder.RunFolder(str(output_dir)),
         [records.Records.open(folder)],
         SIZES,
         vocab.Vocabulary.open(vocab_file),
     )
 
 
-def test_bad_records_are_rejected_with_all_errors(tmp_path, monkeypatch):
+def test_bad_records_are_rejected_with_all_errors(tmp_path):
     batch = planted.make_batch(unk_share=0.05, random_next_share=0.0)
     bad = planted.write(tmp_path / "train", batch)
     with pytest.raises(ValueError) as caught:
@@ -176,7 +177,7 @@ def test_bad_records_are_rejected_with_all_errors(tmp_path, monkeypatch):
     assert lines[-1].endswith("--nodoctor skips this check.")
     refuse(bad, tmp_path, doctor=False)
     # A run that resumes is not checked.
-    monkeypatch.setattr(run_models, "newest_step", lambda folder: 7)
+    (tmp_path / "checkpoints/step-00000007").mkdir(parents=True)
     refuse(bad, tmp_path)
 
 
@@ -199,6 +200,10 @@ def test_only_a_sample_is_read_before_training(sound, tmp_path, monkeypatch):
 
     monkeypatch.setattr(record_checks, "check_examples", spy)
     record_checks.refuse_bad_records(
-        training_of(tmp_path), [sound[0]], SIZES, sound[1]
+        training_of(tmp_path),
+        run_folder.RunFolder(str(tmp_path)),
+        [sound[0]],
+        SIZES,
+        sound[1],
     )
     assert counts == [64]

@@ -11,7 +11,7 @@ import pytest
 from contracts import tasks
 
 from bert_tf.model import models
-from bert_tf.training import strategies
+from bert_tf.training import run_folder, strategies
 from bert_tf.workflows import fine_tuning
 from experiments.feature_based import ner_features, word_features
 from experiments.feature_based.config import FeaturesConfig
@@ -126,6 +126,7 @@ def prepare(folder, tiny_config, lstm_units=4, **made_of):
     task.open_splits({s: split.sentences for s, split in splits.items()})
     keras.utils.set_random_seed(12345)
     return fine_tuning.Run(
+        folder=run_folder.RunFolder(str(folder.parent / "last")),
         task=task,
         model=task.build_model(tiny_config),
         splits=splits,

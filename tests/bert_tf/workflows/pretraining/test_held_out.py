@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from bert_tf.checkpoint import run_models
+from bert_tf.training import run_folder
 from bert_tf.workflows.pretraining import held_out
 
 
@@ -16,7 +16,7 @@ def no_constants(name):
 
 def write(folder, metrics, step=3):
     evaluation = types.SimpleNamespace(
-        config=types.SimpleNamespace(output_dir=str(folder)),
+        folder=run_folder.RunFolder(str(folder)),
         writer=None,
         source=dict,
         _log_folder=lambda: str(folder / "eval"),
@@ -26,9 +26,9 @@ def write(folder, metrics, step=3):
 
 @pytest.mark.parametrize(("newest", "is_logged"), [(3, True), (4, False)])
 def test_only_evaluations_of_the_newest_step_are_in_the_log(
-    tmp_path, monkeypatch, newest, is_logged
+    tmp_path, newest, is_logged
 ):
-    monkeypatch.setattr(run_models, "newest_step", lambda folder: newest)
+    (tmp_path / f"checkpoints/step-0000000{newest}").mkdir(parents=True)
     write(tmp_path, {"masked_lm_loss": 1.0})
     assert (tmp_path / "eval_results.json").exists()
     assert (tmp_path / "eval" / "steps.jsonl").exists() is is_logged
