@@ -41,6 +41,9 @@ POLICIES = {
     "float16": "mixed_float16",
 }
 
+# Environment variable of TensorFlow, for processes in which no weights change.
+FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
+
 # Products of a layer that can have adapters, see `model.lora`.
 LORA_TARGETS = (
     "query",

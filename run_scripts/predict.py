@@ -21,8 +21,8 @@ is 1.
 
 import os
 
+from bert_tf import config
 from bert_tf.serving import predictions
-from bert_tf.training import config
 from run_scripts.flags import common_flags
 
 FLAGS = common_flags.flags_of(predictions.PredictConfig)

@@ -13,7 +13,7 @@ from bert_tf.checkpoint import (
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.options import OURS
-from bert_tf.config import POLICIES, BertConfig, inference_policy
+from bert_tf.config import POLICIES, inference_policy
 from bert_tf.model import dropout, layers
 from bert_tf.serving import kinds, saved_model
 from bert_tf.serving.answers.encoder import Encoder
@@ -52,7 +52,7 @@ def export(config: kinds.ExportConfig) -> None:
             config.model_dir,
         )
     tokenizer = load_tokenizer(given, kind.kept_tokens)
-    length = choose_length(config, metadata, model.config)
+    length = kinds.choose_length(config, metadata, model.config)
     answers = kind(model, tokenizer, length, metadata, config)
     signatures, parts = answers.make_signatures()
     settings = {
@@ -111,7 +111,7 @@ def _export_preprocessor(
                 "flag."
             )
     tokenizer = load_tokenizer(given)
-    length = choose_length(config, metadata, given.config)
+    length = kinds.choose_length(config, metadata, given.config)
     settings = {
         "kind": kind.name,
         **tokenizer.rules,
@@ -217,15 +217,3 @@ def load_tokenizer(
             "there."
         )
     return tokenizer
-
-
-def choose_length(config, metadata: Mapping, model_config: BertConfig) -> int:
-    """Returns the configured sequence length; by default, that of training."""
-    limit = model_config.max_position_embeddings
-    length = config.max_seq_length or metadata.get("max_seq_length", limit)
-    if length > limit:
-        raise ValueError(
-            f"--max_seq_length={length} exceeds the model's "
-            f"max_position_embeddings={limit}."
-        )
-    return length

@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.config import POOLING_MODES
+from bert_tf.config import POOLING_MODES, BertConfig
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
 # Name -> module and class of bert_tf. Of those without a task of their own, and
@@ -277,6 +277,20 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
         kind = fitting.get("ranking", kind)
     check_options(options, kind)
     return kind
+
+
+def choose_length(
+    options: AnswerOptions, metadata: Mapping, config: BertConfig
+) -> int:
+    """Returns the configured sequence length; by default, that of training."""
+    limit = config.max_position_embeddings
+    length = options.max_seq_length or metadata.get("max_seq_length", limit)
+    if length > limit:
+        raise ValueError(
+            f"--max_seq_length={length} exceeds the model's "
+            f"max_position_embeddings={limit}."
+        )
+    return length
 
 
 def check_options(options: AnswerOptions, kind: type) -> None:

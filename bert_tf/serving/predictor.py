@@ -13,7 +13,7 @@ import keras
 
 from bert_tf.checkpoint import keras_models
 from bert_tf.checkpoint.checkpoint import check_vocabulary
-from bert_tf.serving import export_model, kinds, row_outputs, text_rows
+from bert_tf.serving import kinds, row_outputs, text_rows
 from bert_tf.serving.answers.kind import Kind, parse
 from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords.options import quoted
@@ -113,7 +113,7 @@ class Predictor:
         options = _options(settings, max_seq_length)
         kind = _choose(options, metadata, model)
         self.model, self.kind, self.batch_size = model, kind.name, batch_size
-        self.max_seq_length = export_model.choose_length(
+        self.max_seq_length = kinds.choose_length(
             options, metadata, model.config
         )
         self.tokenizer = _choose_tokenizer(model, tokenizer, kind, source)

@@ -5,8 +5,6 @@ import dataclasses
 from bert_tf.config import POLICIES
 from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, Options, option
 
-# Environment variable of TensorFlow, for processes in which no weights change.
-FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 # Largest decay rate of a moving average; closer to 1, float32 loses digits.
 _MAX_DECAY = 0.999999
 # The largest seed that keras.utils.set_random_seed accepts.

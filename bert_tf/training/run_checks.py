@@ -6,8 +6,9 @@ import zlib
 
 import tensorflow as tf
 
+from bert_tf.config import FROZEN_WEIGHTS
 from bert_tf.training import stopping, strategies
-from bert_tf.training.config import FROZEN_WEIGHTS, TrainingConfig
+from bert_tf.training.config import TrainingConfig
 
 
 def check_preemption(config: TrainingConfig) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.training import cluster as cluster_lib
 from bert_tf.training import stopping
 
 NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
@@ -101,6 +100,8 @@ def make_strategy(
 
 def _multi_worker() -> tf.distribute.Strategy:
     """Returns the strategy of the workers in TF_CONFIG."""
+    from bert_tf.training import cluster as cluster_lib  # Of several machines.
+
     cluster = cluster_lib.read(os.environ.get("TF_CONFIG"))
     logging.info(
         "worker %d of %d, %s",
@@ -164,6 +165,8 @@ def _has_tpu_kernels() -> bool:
 
 def _check_addresses(name: str) -> None:
     """Raises ValueError if nothing answers; TensorFlow would wait silently."""
+    from bert_tf.training import cluster as cluster_lib
+
     for part in name.split(","):
         address = part.removeprefix("grpc://")
         if not cluster_lib.is_address(address):

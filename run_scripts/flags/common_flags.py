@@ -20,7 +20,6 @@ from absl import flags, logging
 
 import run_scripts
 from bert_tf.training import stopping
-from run_scripts.flags import headings
 from tfrecords import options
 from tfrecords.io import streams
 
@@ -175,6 +174,8 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
       flags.Error: if a flag is unknown, missing or malformed.
     """
     if any(word in ("--help", "-h", "-help", "--helpfull") for word in argv):
+        from run_scripts.flags import headings  # For the help alone.
+
         print(headings.help_text(values, doc))
         raise SystemExit(0)
     values.unparse_flags()

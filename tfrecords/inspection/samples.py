@@ -9,7 +9,6 @@ import numpy as np
 
 from tfrecords import schema
 from tfrecords.io import records as records_lib
-from tfrecords.pretraining import packing
 
 # Consecutive records that are read together, for fewer seeks.
 _RUN_LENGTH = 64
@@ -133,6 +132,8 @@ def unpack(
     """
     if batch["input_mask"].ndim == 3:
         return _unpack_choices(batch)
+    from tfrecords.pretraining import packing  # Of packed rows alone.
+
     return packing.separate(batch)
 
 

@@ -4,14 +4,13 @@ import atexit
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.reading import streaming
 
 # The dimension that is cut if static lengths are given.
 SEQUENCE = "max_seq_length"
@@ -72,7 +71,7 @@ class Source(NamedTuple):
     # (rows, positions) -> rows with masks, for records without masks.
     mask: Callable | None = None
     # To read them by TensorFlow ops alone; None to read them in Python.
-    streamed: streaming.StreamedRecords | None = None
+    streamed: Any = None  # A streaming.StreamedRecords.
 
 
 def needs_masks(

@@ -15,7 +15,6 @@ from tfrecords.reading import (
     batch_features,
     batch_order,
     static_lengths,
-    streaming,
 )
 
 INPUT_MODES = ("python", "stream")
@@ -237,6 +236,8 @@ def _source(records, schema, sizes, *, vocab_size, is_cut, seed, input_mode):
     check_input_mode(records, schema, input_mode)
     mask, streamed = None, None
     if input_mode == "stream":
+        from tfrecords.reading import streaming
+
         streamed = streaming.StreamedRecords(records)
     if batch_features.needs_masks(records, schema):
         from tfrecords.reading import dynamic_masking

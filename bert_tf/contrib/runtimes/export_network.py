@@ -10,22 +10,19 @@ from absl import logging
 
 from bert_tf.checkpoint import model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.contrib.runtimes import (
-    litert,
-    networks,
-    onnx,
-    openvino,
-    report,
-    rows,
-    tokenizer,
-)
+from bert_tf.contrib.runtimes import networks, report, rows, tokenizer
 from bert_tf.contrib.runtimes.config import RuntimeConfig
 from bert_tf.serving import export_model, kinds, saved_model
 from bert_tf.serving.answers.kind import Kind
 from tfrecords.io import atomic_files, json_files, stored_folders
 from tfrecords.text import vocab
 
-_MODULES = {"litert": litert, "onnx": onnx, "openvino": openvino}
+# Format -> file of the model. The module of this name writes it.
+_FILES = {
+    "litert": "model.tflite",
+    "onnx": "model.onnx",
+    "openvino": "model.xml",  # And model.bin, the weights.
+}
 METADATA = "model.json"
 REPORT = "report.json"
 # Rows that static quantization reads, as NNCF does by default.
@@ -77,7 +74,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     model = export_model.load_model(given, "float32")
     kind = kinds.choose(config, metadata, model)
     words = export_model.load_tokenizer(given, kind.kept_tokens)
-    length = export_model.choose_length(config, metadata, model.config)
+    length = kinds.choose_length(config, metadata, model.config)
     answers = kind(model, words, length, metadata, config)
     settings = make_settings(config, answers)
     calibration, texts = _read_texts(config, kind, settings)
@@ -116,7 +113,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
 
 def _marks(name: str) -> dict[str, str]:
     """Returns `file` and `title` of a format, see `saved_model.check_free`."""
-    return {"file": _MODULES[name].FILE, "title": f"a model for {name}"}
+    return {"file": _FILES[name], "title": f"a model for {name}"}
 
 
 def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):
@@ -144,7 +141,7 @@ def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
     settings = {
         "kind": answers.name,
         "format": config.format,
-        "file": _MODULES[config.format].FILE,
+        "file": _FILES[config.format],
         "inputs": list(networks.inputs(answers.name)),
         "do_lower_case": True,
         **vocab.rules_of(answers.metadata),
@@ -177,11 +174,17 @@ def _convert(
     }
     path = os.path.join(target, settings["file"])
     if config.format == "litert":
+        from bert_tf.contrib.runtimes import litert
+
         length = settings["max_seq_length"]
         litert.convert(source, path, max_seq_length=length, **options)
     elif config.format == "onnx":
+        from bert_tf.contrib.runtimes import onnx
+
         onnx.convert(network, path, **options)
     else:
+        from bert_tf.contrib.runtimes import openvino
+
         openvino.convert(source, path, **options)
 
 

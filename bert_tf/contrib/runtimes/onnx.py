@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
-FILE = "model.onnx"
 _OPSET = 17  # Of 2022; the default of tf2onnx is 15.
 # Smaller tensors, such as biases, are constants and stay float32.
 _LEAST_HALF = 1024

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-FILE = "model.xml"  # And model.bin, the weights.
-
 
 def convert(
     saved_model: str,
