@@ -297,13 +297,15 @@ def _check_weights(
 
 def _task_of(model: keras.Model) -> str:
     """Returns the task of a model by its class."""
-    for task, kind in models.TASK_MODELS.items():
-        if isinstance(model, kind):
+    for task, model_class in models.TASK_MODELS.items():
+        if isinstance(model, model_class):
             return task
-    kinds = ", ".join(kind.__name__ for kind in models.TASK_MODELS.values())
+    names = ", ".join(
+        model_class.__name__ for model_class in models.TASK_MODELS.values()
+    )
     raise ValueError(
         f"model is a {type(model).__name__}; expected a BertEncoder or one of "
-        f"{kinds}."
+        f"{names}."
     )
 
 

@@ -240,18 +240,20 @@ def write_tensors(
 
 def _header(tensors: Mapping, path: str) -> dict[str, dict]:
     """Returns name -> dtype, shape and offsets, in the order of the file."""
-    kinds = {}
+    dtypes = {}
     for name, tensor in tensors.items():
-        kinds[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
-        if kinds[name] not in _TYPES:
+        dtypes[name] = str(getattr(tensor.dtype, "name", tensor.dtype))
+        if dtypes[name] not in _TYPES:
             raise ValueError(
-                f"{name} is {kinds[name]}, which {path} cannot store. Expected "
-                f"one of {', '.join(_TYPES)}."
+                f"{name} is {dtypes[name]}, which {path} cannot store. "
+                f"Expected one of {', '.join(_TYPES)}."
             )
     # Wide types first, so that each tensor is aligned to the size of its type.
     header, end = {}, 0
-    for name in sorted(kinds, key=lambda name: (-_TYPES[kinds[name]][1], name)):
-        letters, size = _TYPES[kinds[name]]
+    for name in sorted(
+        dtypes, key=lambda name: (-_TYPES[dtypes[name]][1], name)
+    ):
+        letters, size = _TYPES[dtypes[name]]
         shape = [int(length) for length in tensors[name].shape]
         begin, end = end, end + math.prod(shape) * size
         header[name] = {

@@ -171,8 +171,8 @@ def _complete(inputs) -> dict[str, tf.Tensor]:
         "bert_tf.TextPreprocessor makes it from texts"
     )
     if not isinstance(inputs, Mapping):
-        kind = type(inputs).__name__
-        raise ValueError(f"The input is a {kind}. Give {ours}.")
+        given = type(inputs).__name__
+        raise ValueError(f"The input is a {given}. Give {ours}.")
     renamed = {
         name: _TRANSLATIONS[name]
         for name in inputs

@@ -125,8 +125,8 @@ def of_pairs(
     """Returns the mean squared error of similarities, balanced in each row.
 
     A similarity should be 1 for a pair of the same class, 0 for one of two
-    classes. Both kinds have half of a row's loss, as if as many of each were
-    drawn (Tunstall et al. 2022, arXiv 2209.11055, section 3.1).
+    classes. Both labels, 0 and 1, have half of a row's loss, as if as many of
+    each were drawn (Tunstall et al. 2022, arXiv 2209.11055, section 3.1).
 
     Args:
       similarities: [B, R] float32, cosines of B rows and R others.
@@ -135,11 +135,11 @@ def of_pairs(
       epsilon: epsilon of the `WeightedMean`.
     """
     each = 0.0
-    for kind in (0, 1):
-        is_kind = tf.cast(pairs == kind, tf.float32)
-        errors = is_kind * tf.square(similarities - float(kind))
+    for label in (0, 1):
+        is_label = tf.cast(pairs == label, tf.float32)
+        errors = is_label * tf.square(similarities - float(label))
         each += 0.5 * tf.math.divide_no_nan(
-            tf.reduce_sum(errors, axis=-1), tf.reduce_sum(is_kind, axis=-1)
+            tf.reduce_sum(errors, axis=-1), tf.reduce_sum(is_label, axis=-1)
         )
     return weighted_mean(each, weights, epsilon)
 

@@ -160,12 +160,12 @@ def wait_for_workers(cluster: Cluster, timeout: float = 300.0) -> None:
 def _open_port(address: str, num_workers: int) -> socket.socket:
     """Returns a socket that answers all workers at the port of an address."""
     port = int(address.rpartition(":")[2])
-    kind = {}
+    family = {}
     if address.startswith("["):
-        kind = {"family": socket.AF_INET6, "dualstack_ipv6": True}
+        family = {"family": socket.AF_INET6, "dualstack_ipv6": True}
     try:
         # All interfaces, as TensorFlow does.
-        return socket.create_server(("", port), backlog=num_workers, **kind)
+        return socket.create_server(("", port), backlog=num_workers, **family)
     except OSError as error:
         raise ValueError(port_error(address, error.strerror)) from error
 

@@ -233,13 +233,13 @@ class AdamW(tf.Module):
         With moving averages also `average/`, and `weight/`: a checkpoint's
         model has the averages, so that the weights are saved here.
         """
-        kinds = {"m": self.first_moments, "v": self.second_moments}
+        slots_of = {"m": self.first_moments, "v": self.second_moments}
         if self.averages:
-            kinds["average"] = self.averages
-            kinds["weight"] = self.variables_to_train
+            slots_of["average"] = self.averages
+            slots_of["weight"] = self.variables_to_train
         return {
-            f"{kind}/{path}": slot
-            for kind, slots in kinds.items()
+            f"{slot_name}/{path}": slot
+            for slot_name, slots in slots_of.items()
             for path, slot in zip(self.paths, slots, strict=True)
             if slot is not None
         }

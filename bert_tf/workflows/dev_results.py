@@ -131,8 +131,8 @@ def read_best(best_dir: str) -> dict:
         checksums.check_quickly(best_dir)
         state = checksums.read_state(best_dir)
         path = os.path.join(best_dir, checksums.STATE)
-        kinds = {"step": int, "value?": float, "metric?": str}
-        json_files.check(state, kinds, path)
+        entries = {"step": int, "value?": float, "metric?": str}
+        json_files.check(state, entries, path)
         if "value" not in state:
             json_files.check(None, float, path, "value")
         return state

@@ -62,8 +62,13 @@ def _docstrings(path: str) -> list[str]:
             tree = ast.parse(file.read())
     except (SyntaxError, UnicodeDecodeError, ValueError):
         return []
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    nodes = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    node_types = (
+        ast.Module,
+        ast.ClassDef,
+        ast.FunctionDef,
+        ast.AsyncFunctionDef,
+    )
+    nodes = [node for node in ast.walk(tree) if isinstance(node, node_types)]
     # ast.walk goes level by level; this is the order in the file.
     nodes.sort(key=lambda node: getattr(node, "lineno", 0))
     return [text for node in nodes if (text := ast.get_docstring(node))]

@@ -92,7 +92,7 @@ class Manifest:
 
 
 def shard_info(row: Mapping) -> ShardInfo:
-    """Returns the shard that an object of kind `SHARD` describes."""
+    """Returns the shard that an object of the form `SHARD` describes."""
     return ShardInfo(**{name: row[name] for name in SHARD})
 
 
@@ -347,10 +347,10 @@ class Records:
             ) from error
         features = {}
         for name, feature in example.features.feature.items():
-            kind = feature.WhichOneof("kind")
-            values = getattr(feature, kind).value if kind else []
+            oneof = feature.WhichOneof("kind")
+            values = getattr(feature, oneof).value if oneof else []
             # NumPy's bytes dtype drops trailing zeros.
-            dtype = object if kind == "bytes_list" else None
+            dtype = object if oneof == "bytes_list" else None
             features[name] = np.array(list(values), dtype)
         return features
 

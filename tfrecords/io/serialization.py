@@ -65,18 +65,18 @@ def _entry(name, array, is_integer):
             )
         values = _varints(array)
         packed = np.count_nonzero(values[1], axis=1)
-        kind = _FIELD_3  # int64_list
+        field = _FIELD_3  # int64_list
     else:
         data = np.ascontiguousarray(array, "<f4").view(np.uint8)
         values = data, np.ones(data.shape, bool)
         packed = np.full(num_rows, data.shape[1])
-        kind = _FIELD_2  # float_list
+        field = _FIELD_2  # float_list
     # Each message is a tag, the length of its content, and the content.
     as_list = 1 + _varint_lengths(packed) + packed
     feature = 1 + _varint_lengths(as_list) + as_list
     entry = 2 + len(name) + 1 + _varint_lengths(feature) + feature
     head = [_FIELD_1, entry, _FIELD_1, len(name), name]
-    head += [_FIELD_2, feature, kind, as_list, _FIELD_1, packed]
+    head += [_FIELD_2, feature, field, as_list, _FIELD_1, packed]
     return [_varints(_columns(num_rows, *head)), values]
 
 

@@ -108,15 +108,19 @@ def _check_kind(path: str) -> None:
     """Raises ValueError if a file is text or another kind that is known."""
     with open(path, "rb") as file:
         head = file.read(_HEAD)
-    kinds = [kind for begin, kind in _OTHERS.items() if head.startswith(begin)]
+    file_types = [
+        file_type
+        for begin, file_type in _OTHERS.items()
+        if head.startswith(begin)
+    ]
     if b"\0" not in head:  # A record begins with its length, in 8 bytes.
         with contextlib.suppress(UnicodeDecodeError):
             codecs.getincrementaldecoder("utf-8")().decode(head)
-            kinds.append("JSON" if head.startswith(b'{"') else "text")
-    if kinds:
+            file_types.append("JSON" if head.startswith(b'{"') else "text")
+    if file_types:
         raise ValueError(
-            f"{path!r} is {kinds[0]}, not a TFRecord file. Give records, such "
-            "as make_pretraining_records makes from text."
+            f"{path!r} is {file_types[0]}, not a TFRecord file. Give records, "
+            "such as make_pretraining_records makes from text."
         )
 
 

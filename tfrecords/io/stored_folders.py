@@ -59,9 +59,9 @@ def cache_dir() -> str:
     return os.path.abspath(given or default)
 
 
-def _copy_path(kind: str, address: str) -> str:
+def _copy_path(what: str, address: str) -> str:
     scheme, _, rest = address.partition("://")
-    return _inside(os.path.join(cache_dir(), kind, scheme), rest.strip("/"))
+    return _inside(os.path.join(cache_dir(), what, scheme), rest.strip("/"))
 
 
 def _inside(folder: str, name: str) -> str:
@@ -435,12 +435,12 @@ def outputs() -> Iterator[Outputs]:
         found.close()
 
 
-def open_output(path: str, kind: str) -> str:
+def open_output(path: str, what: str) -> str:
     """Returns the local path to write to; `path` itself if it is local.
 
     Args:
       path: path or address of an output.
-      kind: "file" or "folder".
+      what: "file" or "folder".
 
     Raises:
       ValueError, OSError: as the methods of `Outputs`.
@@ -449,7 +449,7 @@ def open_output(path: str, kind: str) -> str:
         return path
     if _current is None:
         raise RuntimeError(f"{path} can be written only within `outputs`.")
-    if kind == "file":
+    if what == "file":
         return _current.open_file(path)
     return _current.open_folder(path)
 

@@ -160,8 +160,8 @@ def with_slots(
     """
     table = list(table)
     return table + [
-        row._replace(ours=f"{kind}/{row.ours}", theirs=row.theirs + suffix)
-        for kind, suffix in suffixes.items()
+        row._replace(ours=f"{slot}/{row.ours}", theirs=row.theirs + suffix)
+        for slot, suffix in suffixes.items()
         for row in table
     ]
 

@@ -38,11 +38,11 @@ class FewShot(Classification):
     reads_train = True
 
     def __init__(self, table, data=None):
-        kind = type(glue.task_of(table)).task
-        if kind != self.task:
+        other = type(glue.task_of(table)).task
+        if other != self.task:
             raise ValueError(
                 "run_few_shot is for one of several classes of a row; "
-                f"{table.name} is a task of {kind}. Use run_glue."
+                f"{table.name} is a task of {other}. Use run_glue."
             )
         super().__init__(table, data)
         self.pooling = ""  # Of a head that is trained and has none.

@@ -31,7 +31,7 @@ _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 _DATA = re.compile(r"\.data-\d{5}-of-(\d{5})$")
 
 
-def _kind(index: str) -> str | None:
+def _version(index: str) -> str | None:
     """Returns "TF1" or "TF2"; None if the file is not a checkpoint's index.
 
     A TF1 index lists variables by name, a TF2 index lists them by attribute
@@ -48,12 +48,12 @@ def _kind(index: str) -> str | None:
     return "TF1" if is_tf1 else None
 
 
-def prefixes(path: str, kind: str) -> list[str]:
+def prefixes(path: str, version: str) -> list[str]:
     """Returns the prefixes of the checkpoints at `path`, sorted.
 
     Args:
       path: a folder, a prefix, or one of the files.
-      kind: "TF1" or "TF2".
+      version: "TF1" or "TF2".
     """
     if os.path.isdir(path):
         indices = glob.glob(os.path.join(glob.escape(path), "*.index"))
@@ -62,7 +62,7 @@ def prefixes(path: str, kind: str) -> list[str]:
     return [
         index.removesuffix(".index")
         for index in sorted(filter(os.path.isfile, indices))
-        if _kind(index) == kind
+        if _version(index) == version
     ]
 
 
@@ -72,7 +72,7 @@ def data_files(prefix: str) -> list[str]:
     return list(filter(_DATA.search, paths))
 
 
-def find(path: str, kind: str) -> str:
+def find(path: str, version: str) -> str:
     """Returns the prefix of the checkpoint at `path`.
 
     If a folder has several, it is the one that the `checkpoint` file points to.
@@ -81,11 +81,11 @@ def find(path: str, kind: str) -> str:
     Raises:
       ValueError: if there is none, or it is ambiguous.
     """
-    choices = prefixes(path, kind)
+    choices = prefixes(path, version)
     if not choices:
         raise ValueError(
-            f"{path} contains no {kind} checkpoint; expected {NAME}.index and "
-            f"{NAME}.data-00000-of-00001, or the same with another prefix."
+            f"{path} contains no {version} checkpoint; expected {NAME}.index "
+            f"and {NAME}.data-00000-of-00001, or the same with another prefix."
         )
     if len(choices) == 1:
         return choices[0]

@@ -87,10 +87,10 @@ def _named_class(values: dict, path: str) -> str | None:
     return first
 
 
-def read_object(folder: str, name: str, kind=dict) -> dict:
+def read_object(folder: str, name: str, layout=dict) -> dict:
     """Returns the JSON object in a file, empty if the file is missing."""
     path = os.path.join(folder, name)
-    return json_files.read(path, kind) if os.path.isfile(path) else {}
+    return json_files.read(path, layout) if os.path.isfile(path) else {}
 
 
 def read_values(folder: str) -> dict:
@@ -106,15 +106,16 @@ def read_values(folder: str) -> dict:
             "Copy it from the source of the weights."
         )
     values = read_object(folder, CONFIG)
-    kind = values.get("model_type")
-    if kind is None:
+    model_type = values.get("model_type")
+    if model_type is None:
         # Files from old versions have at most the class.
         named = _named_class(values, path) or "Bert"
-        kind = "bert" if named.startswith("Bert") else named
-    if kind != "bert":
+        model_type = "bert" if named.startswith("Bert") else named
+    if model_type != "bert":
         raise ValueError(
-            f"{folder} is not a BERT: {CONFIG} has model_type {quoted(kind)}. "
-            "Only folders with model_type 'bert' can be read."
+            f"{folder} is not a BERT: {CONFIG} has model_type "
+            f"{quoted(model_type)}. Only folders with model_type 'bert' can be "
+            "read."
         )
     return values
 

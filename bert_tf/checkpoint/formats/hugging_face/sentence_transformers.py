@@ -89,7 +89,7 @@ class Modules(NamedTuple):
 
 
 def _listed(path: str) -> list[tuple[str, str]]:
-    """Returns the kind and the folder of each module, in order."""
+    """Returns the type and the folder of each module, in order."""
     file = os.path.join(path, MODULES)
     listed = json_files.read(file, [{"type": str, "path?": str}])
     modules = []
@@ -100,10 +100,14 @@ def _listed(path: str) -> list[tuple[str, str]]:
                 f"{file}: path {module['path']!r} is outside the folder; it "
                 "should be the name of a subfolder."
             )
-        kind = module["type"]
-        if kind.startswith("sentence_transformers."):  # Not another's class.
-            kind = kind.rpartition(".")[2]
-        modules.append((kind, os.path.normpath(os.path.join(path, relative))))
+        module_type = module["type"]
+        if module_type.startswith(
+            "sentence_transformers."
+        ):  # Not another's class.
+            module_type = module_type.rpartition(".")[2]
+        modules.append(
+            (module_type, os.path.normpath(os.path.join(path, relative)))
+        )
     return modules
 
 
@@ -118,17 +122,21 @@ def read(path: str) -> Modules:
     if not os.path.lexists(file):
         return Modules(path)
     modules = _listed(path)
-    kinds = [kind for kind, _ in modules]
-    if kinds == ["Transformer"]:  # With a head of its own: a cross-encoder.
+    module_types = [module_type for module_type, _ in modules]
+    if module_types == [
+        "Transformer"
+    ]:  # With a head of its own: a cross-encoder.
         return Modules(modules[0][1])
-    if kinds[:2] != ["Transformer", "Pooling"]:
+    if module_types[:2] != ["Transformer", "Pooling"]:
         raise ValueError(
-            f"{file} lists {', '.join(kinds) or 'nothing'}; the first two "
-            "should be a Transformer (the BERT) and a Pooling. Give the folder "
-            "of a model that starts with them."
+            f"{file} lists {', '.join(module_types) or 'nothing'}; the first "
+            "two should be a Transformer (the BERT) and a Pooling. Give the "
+            "folder of a model that starts with them."
         )
     folder = modules[0][1]
-    steps = [_step(kind, inside, file) for kind, inside in modules[2:]]
+    steps = [
+        _step(module_type, inside, file) for module_type, inside in modules[2:]
+    ]
     settings = config_json.read_object(
         folder,
         _TRANSFORMER_FILE,
@@ -148,12 +156,12 @@ def read(path: str) -> Modules:
     )
 
 
-def _read_config(folder: str, kind: dict) -> tuple[str, dict]:
+def _read_config(folder: str, entries: dict) -> tuple[str, dict]:
     """Returns the path and the content of a module's config."""
     file = os.path.join(folder, config_json.CONFIG)
     if not os.path.isfile(file):
         raise ValueError(f"{file} is missing. Copy the whole folder again.")
-    return file, json_files.read(file, kind)
+    return file, json_files.read(file, entries)
 
 
 def _read_pooling(folder: str) -> tuple[str, ...]:
@@ -187,23 +195,23 @@ def _read_pooling(folder: str) -> tuple[str, ...]:
     return tuple(modes)
 
 
-def _step(kind: str, folder: str, file: str) -> Dense | Normalize | None:
+def _step(module_type: str, folder: str, file: str) -> Dense | Normalize | None:
     """Returns a module after the Pooling; None if it has no effect."""
     values = config_json.read_object(folder, config_json.CONFIG)
     names = ("module_input_name", "module_output_name")
     others = [n for n in names if values.get(n) not in (None, _VECTOR)]
-    if kind == "Dense" and not others:
+    if module_type == "Dense" and not others:
         return _read_dense(folder)
-    if kind == "Normalize" and not others:
+    if module_type == "Normalize" and not others:
         return Normalize()
-    if kind == "Dropout":
+    if module_type == "Dropout":
         return None  # Only in training.
     what = f", with {others[0]}={quoted(values[others[0]])}" if others else ""
     raise ValueError(
-        f"{file} lists a module {kind}{what}, which is not supported: without "
-        "it the vectors would be others. Supported after a Pooling are Dense, "
-        "Normalize and Dropout of the sentence embedding. To read the BERT "
-        f"alone, copy its folder without {MODULES}."
+        f"{file} lists a module {module_type}{what}, which is not supported: "
+        "without it the vectors would be others. Supported after a Pooling "
+        "are Dense, Normalize and Dropout of the sentence embedding. To read "
+        f"the BERT alone, copy its folder without {MODULES}."
     )
 
 
@@ -293,13 +301,18 @@ def write(
     values["word_embedding_dimension"] = config.hidden_size
     _write_config(os.path.join(folder, _POOLING), values)
     for i, step in enumerate(embedding.steps, 2):
-        kind = step.settings()["type"]
-        listed.append((f"{i}_{kind}", kind))
+        module_type = step.settings()["type"]
+        listed.append((f"{i}_{module_type}", module_type))
         if isinstance(step, Dense):
             _write_dense(step, os.path.join(folder, listed[-1][0]))
     modules = [
-        {"idx": i, "name": str(i), "path": path, "type": f"{_TYPE}{kind}"}
-        for i, (path, kind) in enumerate(listed)
+        {
+            "idx": i,
+            "name": str(i),
+            "path": path,
+            "type": f"{_TYPE}{module_type}",
+        }
+        for i, (path, module_type) in enumerate(listed)
     ]
     json_files.write(os.path.join(folder, MODULES), modules)
     json_files.write(

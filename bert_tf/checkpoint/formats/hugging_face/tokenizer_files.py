@@ -74,10 +74,10 @@ class Metadata(NamedTuple):
 def _entries(tokenizer: dict, path: str) -> list[str]:
     """Returns a tokenizer.json's vocabulary in the order of its ids."""
     model = tokenizer["model"]
-    kind, prefix = model.get("type"), model.get("continuing_subword_prefix")
-    if kind != "WordPiece" or prefix not in (None, "##"):
+    name, prefix = model.get("type"), model.get("continuing_subword_prefix")
+    if name != "WordPiece" or prefix not in (None, "##"):
         raise ValueError(
-            f"{path} has a model of type {quoted(kind)} with the prefix "
+            f"{path} has a model of type {quoted(name)} with the prefix "
             f"{quoted(prefix)}; BERT's is WordPiece with '##'. Its "
             "tokenization differs, so it cannot be read."
         )
@@ -193,10 +193,12 @@ def _differences(
 ) -> tuple[str, ...]:
     """Returns settings in the files that our tokenizer does not follow."""
     found = []
-    for part, kind in _PARTS.items():
+    for part, expected in _PARTS.items():
         own = (tokenizer.get(part) or {}).get("type")
-        if tokenizer and own != kind:
-            found.append(f"{TOKENIZER} has the {part} {own}; BERT's is {kind}")
+        if tokenizer and own != expected:
+            found.append(
+                f"{TOKENIZER} has the {part} {own}; BERT's is {expected}"
+            )
     if _normalizer(tokenizer).get("clean_text") is False:
         found.append(f"clean_text is false in {TOKENIZER}; BERT drops controls")
     if settings.get("do_basic_tokenize") is False:

@@ -168,17 +168,17 @@ def with_float32(
     """
     converted, counts = {}, {}
     for name, tensor in tensors.items():
-        kind = tensor.dtype
-        is_float = kind.kind == "f" or kind == ml_dtypes.bfloat16
-        if is_float and kind != np.float32:
-            counts[kind.name] = counts.get(kind.name, 0) + 1
+        dtype = tensor.dtype
+        is_float = dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+        if is_float and dtype != np.float32:
+            counts[dtype.name] = counts.get(dtype.name, 0) + 1
             read = functools.partial(np.asarray, tensor, np.float32)
             tensor = tensor_files.StoredTensor(tensor.shape, np.float32, read)
         converted[name] = tensor
     notes = [
-        f"{count} tensors converted from {kind} to float32, "
-        + ("rounded" if kind == "float64" else "with the same values")
-        for kind, count in counts.items()
+        f"{count} tensors converted from {dtype} to float32, "
+        + ("rounded" if dtype == "float64" else "with the same values")
+        for dtype, count in counts.items()
     ]
     return converted, notes
 

@@ -60,15 +60,15 @@ class Metadata(NamedTuple):
     tokenizer_differences: tuple[str, ...]
 
 
-def _read(folder: str, file: str, kinds=dict) -> dict | None:
+def _read(folder: str, file: str, entries=dict) -> dict | None:
     """Returns the serialized object in a file, or None if missing.
 
-    `kinds` are those of its config, see `json_files.check`.
+    `entries` are those of its config, see `json_files.check`.
     """
     path = os.path.join(folder, file)
     if not os.path.isfile(path):
         return None
-    return json_files.read(path, {"class_name?": str, "config": kinds})
+    return json_files.read(path, {"class_name?": str, "config": entries})
 
 
 def _read_config(folder: str) -> bert_config.BertConfig:
@@ -122,8 +122,8 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
         note = f"task.json has the class {name}, whose head is not read"
         return "pretraining", 0, [note]
     path = os.path.join(folder, TASK)
-    kind = {"num_classes": range(1, 10**6 + 1)}
-    json_files.check(values["config"], kind, path, "config")
+    entries = {"num_classes": range(1, 10**6 + 1)}
+    json_files.check(values["config"], entries, path, "config")
     classes = values["config"]["num_classes"]
     task = "regression" if classes == 1 else "classification"
     activation = _activation(values)
@@ -175,8 +175,8 @@ def read(folder: str) -> Metadata:
             for name, value in _BERT_TOKENIZER.items()
             if given.get(name) not in (None, value)
         ]
-    kinds = {"sequence_length?": range(1, 2**31)}
-    preprocessor = _read(folder, PREPROCESSOR, kinds) or {"config": {}}
+    entries = {"sequence_length?": range(1, 2**31)}
+    preprocessor = _read(folder, PREPROCESSOR, entries) or {"config": {}}
     length = preprocessor["config"].get("sequence_length")
     # Otherwise it is no limit of the training.
     is_limit = length and length < config.max_position_embeddings

@@ -249,12 +249,12 @@ def to_save(tensors: Mapping[str, np.ndarray]) -> dict[str, tf.Module]:
         trained = {POOLER: "next_sentence/dense"}
     slots = {}
     for name, moment in moments.items():
-        weight, _, kind = name.rpartition(".")
+        weight, _, slot = name.rpartition(".")
         layer, _, part = weight.rpartition("/")
         owner = tree
         for attribute in trained.get(layer, layer).split("/"):
             owner = getattr(owner, attribute)
-        slots[getattr(owner, part).ref(), kind] = moment
+        slots[getattr(owner, part).ref(), slot] = moment
     if slots:
         roots["optimizer"] = _adam(slots)
     return roots

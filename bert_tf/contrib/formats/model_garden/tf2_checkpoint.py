@@ -119,9 +119,9 @@ def _numbers(
         if number is not None:
             numbers[f"{object_graph.POOLER}/{part}"] = number
     names = {number: name for name, number in numbers.items()}
-    for weight, kind, moment in objects.slots:
-        if weight in names and kind in object_graph.SLOTS:
-            numbers[names[weight] + object_graph.SLOTS[kind]] = moment
+    for weight, slot, moment in objects.slots:
+        if weight in names and slot in object_graph.SLOTS:
+            numbers[names[weight] + object_graph.SLOTS[slot]] = moment
     return numbers
 
 
