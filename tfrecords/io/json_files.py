@@ -5,7 +5,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 
 _FIX = "Correct it, or copy or make the file again."
@@ -22,6 +21,8 @@ _NAMES = {
 
 def write(path: str, content: Mapping) -> None:
     """Writes a JSON file atomically; "-" is stdout."""
+    from tfrecords.io import atomic_files  # Who reads a config writes nothing.
+
     with atomic_files.atomic_file(path) as file:
         json.dump(content, file, indent=2)
         file.write("\n")
