@@ -25,7 +25,7 @@ from bert_tf.training import (
     strategies,
     train_step,
 )
-from bert_tf.training.config import TrainingConfig
+from bert_tf.training.config import OptimizerOptions
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def run(tiny_config, batches):
             "log_every_steps": 2,
             "seed": 1,
         }
-        settings = TrainingConfig(**settings | changes)
+        settings = OptimizerOptions(**settings | changes)
         model = loop.build_model(
             pretraining.TASK, tiny_config, strategy, settings
         )
