@@ -1,4 +1,4 @@
-"""Model metadata -> model card (README.md), for people and the Hub.
+"""Model metadata -> model card (README.md).
 
 The card is Hugging Face's: YAML that its hub reads, then Markdown. It says only
 what files record, so of a checkpoint from elsewhere little but its sizes.
@@ -31,20 +31,11 @@ _TASKS = {
     "pretraining": ("pre-trained", "fill-mask"),
     "left_to_right": ("left-to-right language model", "text-generation"),
 }
-_IN_WINDOWS = ("spans", "tagging")  # Tasks whose texts are.
 # Format of files -> the library that reads them, by its name on the hub.
 _LIBRARIES = {"hugging_face": "transformers", "keras_hub": "keras-hub"}
-_SIZES = (
-    "num_hidden_layers",
-    "hidden_size",
-    "num_attention_heads",
-    "intermediate_size",
-    "vocab_size",
-    "max_position_embeddings",
-    "hidden_act",
-    "classifier_pooling",
-)
 _MAX_LABELS = 30
+# Of run.json; the digest of the records has a row of its own.
+_NOT_SETTINGS = ("config", "task", "init_checkpoint_sha256", "records")
 
 # The text of a card, a `string.Template`.
 _CARD = f"""\
@@ -56,7 +47,7 @@ $yaml
 
 {MARK}
 
-BERT ($kind) in files of the format $files.
+BERT in files of the format $files.
 
 $properties
 
@@ -70,33 +61,18 @@ $scores
 
 ## Limits
 
-$limits
-
-## Licence
-
-$licence
+- A text is cut after max_seq_length tokens, special tokens included. Passages
+  and texts of words are read in windows of it: no token sees beyond its own.
+- The language is not recorded, nor is what the first table lacks. The model was
+  not evaluated on other languages or domains, nor for bias or safety.
+- The licence is $licence.
 """
-_UNKNOWN_LICENCE = (
-    "Unknown: none was given when these files were written. Ask the authors of "
-    "the weights and of the data before you pass them on."
-)
-_UNKNOWN_TRAINING = (
-    "Data and settings are not known: these files are not from the folder of a "
-    "training run."
-)
-_ON_DEV_SETS = (
-    "On the dev sets. The best checkpoint may have been selected on the first "
-    "of them, so its scores can be too good. The baseline is the best constant "
-    "answer; of a tagger, each word's most frequent tag."
-)
-_ON_HELD_OUT = (
-    "On held-out records. The baseline always predicts the most frequent token."
-)
-_LANGUAGE = (
-    "The language is that of the vocabulary and of the data, and not recorded. "
-    "It was not evaluated on other languages or domains, nor for bias or "
-    "safety."
-)
+_EVALUATED = f"""\
+The best checkpoint may have been selected on the first dev set, so its scores
+can be too good. They are of the model with its head, in the precision of its
+training. The baseline is the best constant answer, such as the most frequent
+token; of a tagger, each word's most frequent tag. A score is missing where
+{run_models.UNDEFINED}."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,16 +82,11 @@ class Facts:
     Attributes:
       config: sizes of the model.
       metadata: content of model.json, at least `task`.
-      files: format of the files, such as "SavedModel" or a key of
-        `formats.CONVERTERS`.
-      kind: class of what the files compute, `serving.answers.kind.Kind`; None
-        for the task.
-      names: what they compute, here and on Hugging Face's hub; None for the
-        task.
+      files: format of the files, such as "SavedModel" or "hugging_face".
+      kind: class of what the files compute, a `Kind`; None for the task.
+      names: what they compute, here and on the hub; None for the task.
       settings: further settings of the files, such as `precision`.
-      run: content of run.json of the run that trained it; empty if unknown.
-      results: content of eval_results.json of its step; empty if unknown. Both
-        are of `run_models.read_run`.
+      run, results: of `run_models.read_run`; empty if unknown.
       license: as for `check_license`.
     """
 
@@ -129,19 +100,17 @@ class Facts:
     results: Mapping = dataclasses.field(default_factory=dict)
     license: str | None = None
 
+    def kind_names(self) -> tuple[str, str | None]:
+        """Returns the name of what it computes, here and on the hub."""
+        task = self.metadata["task"]
+        if self.config.is_causal and task == "pretraining":
+            task = "left_to_right"
+        return self.names or _TASKS[task]
+
     def title(self) -> str:
         """Returns the headline."""
         name = self.metadata.get("task_name")
         return f"BERT, {self.kind_names()[0]}" + (f": {name}" if name else "")
-
-    def kind_names(self) -> tuple[str, str | None]:
-        """Returns the name of what it computes, here and on the hub."""
-        if self.names:
-            return self.names
-        task = self.metadata["task"]
-        if self.config.is_causal and task == "pretraining":
-            task = "left_to_right"
-        return _TASKS[task]
 
     def has_weights(self) -> bool:
         """Returns whether the files have weights."""
@@ -152,26 +121,18 @@ class Facts:
         return self.kind is None or self.kind.task is not None
 
     def num_parameters(self) -> int:
-        """Returns the number of weights in the files."""
-        if not self.has_weights():
-            return 0
-        labels = self.metadata.get("labels") or ()
-        shapes = contents.shapes(
-            self.config, self.metadata["task"], len(labels)
-        )
+        """Returns the number of weights, of files that have some."""
+        num_labels = len(self.metadata.get("labels") or ())
         only = "" if self.has_head() else "encoder/"
-        return sum(
-            math.prod(shape)
-            for name, shape in shapes.items()
-            if name.startswith(only)
-        )
+        shapes = contents.shapes(self.config, self.metadata["task"], num_labels)
+        found = (x for name, x in shapes.items() if name.startswith(only))
+        return sum(map(math.prod, found))
 
 
 def check_license(license: str | None) -> None:
     """Raises ValueError if it is not of the form of the hub's identifiers."""
-    if license is not None and not re.fullmatch(
-        r"[a-z0-9][a-z0-9.-]*", license
-    ):
+    form = r"[a-z0-9][a-z0-9.-]*"
+    if license is not None and not re.fullmatch(form, license):
         raise ValueError(
             f"--license={quoted(license)} should be an identifier of Hugging "
             "Face's list, such as apache-2.0, mit or other, in small letters. "
@@ -185,24 +146,14 @@ def of_checkpoint(
     license: str | None = None,
     run: Mapping[str, Mapping] | None = None,
 ) -> str:
-    """Returns the card of a Checkpoint that is written in a format.
-
-    Args:
-      given: what is written.
-      files: the format.
-      license: as for `check_license`.
-      run: of the folder that it was read from, from `run_models.read_run`.
-    """
-    found = dict(run or {})
-    trained, own = found.get("run", {}).get("config", {}), given.config
+    """Returns the card of a Checkpoint, of a run if `read_run` found one."""
+    found, own = dict(run or {}), given.config
+    trained = found.get("run", {}).get("config", {})
     if trained.get("hidden_act", own.hidden_act) != own.hidden_act:
         found.pop("results", None)  # Of the model with the other activation.
+    metadata = given.model_json()
     facts = Facts(
-        config=own,
-        metadata=given.model_json(),
-        files=files,
-        license=license,
-        **found,
+        config=own, metadata=metadata, files=files, license=license, **found
     )
     return text(facts)
 
@@ -230,13 +181,11 @@ def text(facts: Facts) -> str:
     return string.Template(template).substitute(
         yaml=_yaml(facts),
         title=_escaped(facts.title()),
-        kind=facts.kind_names()[0],
         files=facts.files,
-        properties=_table(("Property", "Value"), _properties(facts)),
+        properties=_table(("Property", "Value"), _properties(facts).items()),
         training=_training(facts),
         scores=_scores(facts),
-        limits="\n".join(f"- {x}" for x in _limits(facts)),
-        licence=f"`{facts.license}`" if facts.license else _UNKNOWN_LICENCE,
+        licence=facts.license or "unknown: ask the authors of weights and data",
     )
 
 
@@ -244,21 +193,13 @@ def _yaml(facts: Facts) -> str:
     # Imported here, as it takes longer than everything else in this module.
     from huggingface_hub import EvalResult, ModelCardData
 
-    pipeline, results = facts.kind_names()[1], []
-    if facts.has_head():
-        name = facts.metadata.get("task_name") or "held-out records"
-        results = [
-            EvalResult(
-                task_type=pipeline,
-                dataset_type=name,
-                dataset_name=name,
-                dataset_split=split,
-                metric_type=metric,
-                metric_value=value,
-            )
-            for split, metric, value, _ in run_models.scores(facts.results)
-            if value is not None and math.isfinite(value)
-        ]
+    pipeline = facts.kind_names()[1]
+    name = facts.metadata.get("task_name") or "held-out records"
+    results = [
+        EvalResult(pipeline, name, name, metric, value, dataset_split=split)
+        for split, metric, value, _ in run_models.scores(facts.results)
+        if facts.has_head() and value is not None and math.isfinite(value)
+    ]
     return ModelCardData(
         model_name=facts.title() if results else None,
         eval_results=results or None,
@@ -269,156 +210,71 @@ def _yaml(facts: Facts) -> str:
     ).to_yaml()
 
 
-def _properties(facts: Facts) -> list[tuple[str, object]]:
-    """Returns names and values of what the files are."""
-    metadata, config = facts.metadata, facts.config.to_dict()
-    labels = list(metadata.get("labels") or ())
-    shown = ", ".join(labels[:_MAX_LABELS])
-    if len(labels) > _MAX_LABELS:
-        shown += f" and {len(labels) - _MAX_LABELS} more"
-    rows = [
-        ("task", metadata["task"]),
-        ("labels", shown),
-        ("parameters", f"{facts.num_parameters():,}"),
-        *((name, config.get(name)) for name in _SIZES),
-        *((name, metadata.get(name)) for name in vocab.RULES),
-        ("max_seq_length", metadata.get("max_seq_length")),
-        (contents.PROMPTS, _named(metadata.get(contents.PROMPTS) or {})),
-        ("converted from", _without_folders(metadata.get("source"))),
-    ]
-    values = dict(rows) | dict(facts.settings)
+def _properties(facts: Facts) -> dict[str, object]:
+    """Returns name -> value of what the files are."""
+    metadata, config = facts.metadata, facts.config
+    labels = metadata.get("labels") or ()
+    found: dict[str, object] = {"vocab_size": config.vocab_size}
+    if facts.has_weights():
+        found = {"task": metadata["task"], "num_labels": len(labels) or None}
+        found["labels"] = list(labels[:_MAX_LABELS])
+        found["parameters"] = f"{facts.num_parameters():,}"
+        found |= config.to_dict()
+        found["newly initialized"] = contents.pop_untrained(dict(metadata))
+    found |= {name: metadata.get(name) for name in vocab.RULES}
+    length = metadata.get("max_seq_length") or config.max_position_embeddings
+    prompts = metadata.get(contents.PROMPTS) or {}
+    found["max_seq_length"] = length
+    found[contents.PROMPTS] = [f"{n} {quoted(x)}" for n, x in prompts.items()]
+    files, _, path = (metadata.get("source") or "").partition(" ")
+    if path and files != "bert_tf":  # The folders above it are private.
+        found["converted from"] = contents.without_folders(metadata["source"])
     name = contents.SENTENCE_EMBEDDING
-    if embedding := values.get(name) or (
-        metadata.get(name) if facts.kind is None else None
-    ):
-        values[name] = sentence_embedding.describe(embedding)
-    if not facts.has_weights():
-        for name, _ in rows[:3]:  # Of a model.
-            del values[name]
-        for name in set(_SIZES) - {"vocab_size"}:
-            del values[name]
-    return [(n, x) for n, x in values.items() if x not in (None, "", [])]
-
-
-def _named(prompts: Mapping[str, str]) -> str:
-    """Returns names and texts of prompts."""
-    return ", ".join(f"{name} {quoted(x)}" for name, x in prompts.items())
-
-
-def _without_folders(source: str | None) -> str | None:
-    """Returns "format name" of a path; the folders above it are private."""
-    files, _, path = (source or "").partition(" ")
-    if not path or files == "bert_tf":
-        return None
-    return contents.without_folders(source)
+    found |= {name: None if facts.kind else metadata.get(name)} | facts.settings
+    if embedding := found[name]:
+        found[name] = sentence_embedding.describe(embedding)
+    return found
 
 
 def _training(facts: Facts) -> str:
-    """Returns the paragraphs on data and settings of the training."""
+    """Returns data and settings of the training."""
     if not facts.run:
-        return _UNKNOWN_TRAINING
-    left_out = ("config", "task", "init_checkpoint_sha256")
-    run = {n: x for n, x in facts.run.items() if n not in left_out}
-    if path := run.get("init_checkpoint"):
-        run["init_checkpoint"] = os.path.basename(os.path.normpath(path))
-    digest = run.pop("records", None)
-    rows = [("sha256 of the records", x) for x in _as_list(digest)]
-    evaluated = facts.results.get("records")
-    rows += [("sha256 of the held-out records", x) for x in _as_list(evaluated)]
-    step = facts.results.get("step")
-    rows += [("step of these weights", step)] if step else []
-    rows += [(n, x) for n, x in run.items() if x is not None]
-    start = "Trained from newly initialized weights."
-    if path:
-        start = "Fine-tuned, or trained further, from another checkpoint."
-    return f"{start}\n\n{_table(('Setting', 'Value'), rows)}"
-
-
-def _as_list(value) -> list:
-    return value if isinstance(value, list) else [value] if value else []
+        return "Data and settings are not known: these files are not of a run."
+    found = {
+        "sha256 of the records": facts.run.get("records"),
+        "sha256 of the held-out records": facts.results.get("records"),
+        "step of these weights": facts.results.get("step"),
+        **{n: x for n, x in facts.run.items() if n not in _NOT_SETTINGS},
+    }
+    path = facts.run.get("init_checkpoint") or "none"  # Its folder is private.
+    found["init_checkpoint"] = os.path.basename(os.path.normpath(path))
+    return _table(("Setting", "Value"), found.items())
 
 
 def _scores(facts: Facts) -> str:
-    """Returns the paragraphs on scores and baselines."""
+    """Returns scores and baselines."""
     rows = run_models.scores(facts.results)
     if not rows:
         return "Not evaluated, as far as these files record."
-    paragraphs = [
-        _ON_DEV_SETS if "task_name" in facts.results else _ON_HELD_OUT,
-        _table(
-            ("Split", "Metric", "Score", "Baseline"),
-            [
-                (split, name, _score(value), "" if x is None else _score(x))
-                for split, name, value, x in rows
-            ],
-        ),
-    ]
-    if any(value is None for _, _, value, _ in rows):
-        paragraphs.append(f"A score is undefined where {run_models.UNDEFINED}.")
-    if not facts.has_head():
-        paragraphs.append(
-            "They are of the model with its head, which is not in these files."
-        )
-    return "\n\n".join(paragraphs)
-
-
-def _score(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.4g}"
-
-
-def _limits(facts: Facts) -> list[str]:
-    """Returns the limits of the files, and of how they were tested."""
-    metadata, settings = facts.metadata, facts.settings
-    length = settings.get("max_seq_length") or metadata.get("max_seq_length")
-    length = length or facts.config.max_position_embeddings
-    lines = [f"A text is cut after {length} tokens, special tokens included."]
-    in_windows = metadata["task"] in _IN_WINDOWS
-    if facts.kind:
-        in_windows = facts.kind.in_windows
-    if in_windows:
-        lines = [
-            f"A long text is read in windows of {length} tokens: no token sees "
-            "beyond its window."
-        ]
-    case = metadata.get("do_lower_case")
-    if case is None:
-        lines.append("Whether its text was lower-cased is not recorded.")
-    elif case and metadata.get("strip_accents") is not False:
-        lines.append("Capitals and accents are removed from every text.")
-    elif case:
-        lines.append("Capitals are removed from every text.")
-    elif metadata.get("strip_accents"):
-        lines.append("Accents are removed from every text.")
-    lines.append(_LANGUAGE)
-    trained = facts.run.get("precision") or metadata.get("precision")
-    others = [
-        f"{name} {settings[name]}"
-        for name in ("precision", "weights_dtype", "weights")
-        if trained and settings.get(name, trained) != trained
-    ]
-    if others:
-        lines.append(
-            f"Trained with precision {_escaped(trained)}; these files have "
-            f"{' and '.join(others)}, so their scores may differ."
-        )
-    if untrained := contents.pop_untrained(dict(metadata)):
-        lines.append(
-            f"Newly initialized, since the source had no such weights: "
-            f"{_escaped(', '.join(untrained))}."
-        )
-    return lines
+    table = _table(("Split", "Metric", "Score", "Baseline"), rows)
+    return f"{_EVALUATED}\n\n{table}"
 
 
 def _table(header: tuple[str, ...], rows: Iterable[tuple]) -> str:
-    """Returns a table in Markdown."""
-    lines = [header, ("---",) * len(header), *rows]
+    """Returns a table in Markdown, without rows whose value is not known."""
+    known = [row for row in rows if row[1] not in (None, "", [])]
     return "\n".join(
-        "| " + " | ".join(_escaped(value) for value in line) + " |"
-        for line in lines
+        "| " + " | ".join(map(_escaped, line)) + " |"
+        for line in (header, ("---",) * len(header), *known)
     )
 
 
 def _escaped(value) -> str:
-    """Returns a value as text of one line, for a heading, cell or sentence."""
+    """Returns a value as text of one line, for a heading or a cell."""
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, float):
+        value = f"{value:.6g}"
+    value = "" if value is None else value
     words = " ".join(str(value).split())
     return re.sub(r"([|\\`*<\[\]])", r"\\\1", words)

@@ -5,6 +5,7 @@ that a run of hours loses at most one part when it is killed.
 """
 
 import contextlib
+import io
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -77,6 +78,36 @@ def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
     """Writes the parts one after the other; a `join` for `write`."""
     for part in parts():
         file.write(part)
+
+
+def to_npz(**arrays) -> bytes:
+    """Returns a part with named arrays."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def loaded(
+    parts: Callable[[], Iterator[bytes]],
+) -> Iterator[Mapping[str, np.ndarray]]:
+    """Yields the arrays of each part, open until the next one is asked for."""
+    for part in parts():
+        with np.load(io.BytesIO(part)) as arrays:
+            yield arrays
+
+
+def join_array(
+    file: IO[bytes],
+    parts: Callable[[], Iterator[bytes]],
+    name: str,
+    num_rows: int,
+) -> None:
+    """Writes an array of all `loaded` parts, of `num_rows` rows, as .npy."""
+    for number, arrays in enumerate(loaded(parts)):
+        rows = arrays[name]
+        if not number:
+            begin_array(file, rows.dtype, (num_rows, *rows.shape[1:]))
+        file.write(rows.tobytes())
 
 
 def begin_array(

@@ -10,8 +10,6 @@ Shapes: N rows, E size of a vector.
 import contextlib
 import dataclasses
 import hashlib
-import io
-import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,7 +114,8 @@ def embed(config: EmbeddingConfig) -> int:
     """
     inputs = [("input_file", config.input_file)]
     streams.check_output("output_file", config.output_file, inputs)
-    if config.output_file.endswith(".parquet"):
+    is_table = config.output_file.endswith(".parquet")
+    if is_table:
         with libraries.extra("parquet", f"Writing {config.output_file}"):
             import pyarrow.parquet  # noqa: F401
     sizes, digests = _check_rows(config)
@@ -124,8 +123,26 @@ def embed(config: EmbeddingConfig) -> int:
     embedder.prompt = choose_prompt(given.metadata, config)
     embedder.check_prompt(embedder.prompt, "prompt")
     predictor = embedder.predictor
-    parts = _Parts(config, embedder, digests)
     steps = predictor.answers.steps.tensors()
+    of_parts = enumerate(_read_parts(config))
+
+    def make_part(number: int) -> bytes:  # The numbers ascend.
+        rows = next((x for i, x in of_parts if i == number), [])
+        if _digest(rows) != digests[number]:
+            raise ValueError(
+                f"{config.input_file} has changed since the run began. Run the "
+                "command again."
+            )
+        return _make_part(rows, embedder, config)
+
+    def join(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
+        num_cut = sum(int(x["num_cut"]) for x in part_files.loaded(parts))
+        embedder.warn_of_cut(num_cut, sum(sizes))
+        if is_table:
+            _join_parquet(_key(config), file, parts)
+        else:
+            part_files.join_array(file, parts, "embedding", sum(sizes))
+
     part_files.write(
         config.output_file,
         {
@@ -146,11 +163,10 @@ def embed(config: EmbeddingConfig) -> int:
             "rows_per_part": _ROWS_PER_PART,
         },
         sizes,
-        parts.make,
-        parts.join,
+        make_part,
+        join,
         unit="texts",
     )
-    embedder.warn_of_cut(parts.num_cut, sum(sizes))
     logging.info("%s  rows %d", config.output_file, sum(sizes))
     return sum(sizes)
 
@@ -260,82 +276,32 @@ class Embedder:
         row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
 
 
-class _Parts:
-    """Vectors of the rows of a file, in parts of `_ROWS_PER_PART` rows.
+def _make_part(
+    rows: Sequence[tuple[int, str, str]],
+    embedder: Embedder,
+    config: EmbeddingConfig,
+) -> bytes:
+    """Returns the vectors of the rows of a part.
 
-    Args:
-      config: file and settings.
-      embedder: texts -> vectors.
-      digests: of the rows of each part.
-
-    Attributes:
-      num_cut: number of texts that were cut, after `join`.
+    Raises:
+      ValueError: if a number is too large for float16.
     """
-
-    def __init__(
-        self,
-        config: EmbeddingConfig,
-        embedder: Embedder,
-        digests: Sequence[str],
-    ):
-        self.config, self.embedder, self.digests = config, embedder, digests
-        self.parts = enumerate(_read_parts(config))
-        self.num_cut = 0
-
-    def make(self, number: int) -> bytes:
-        """Returns a part as .npz; the numbers of later calls are higher.
-
-        Raises:
-          ValueError: if the file has changed since it was checked, or a number
-            is too large for float16.
-        """
-        rows = next((x for i, x in self.parts if i == number), [])
-        if _digest(rows) != self.digests[number]:
-            raise ValueError(
-                f"{self.config.input_file} has changed since the run began. "
-                "Run the command again."
-            )
-        before = self.embedder.num_cut
-        vectors = self.embedder([text for _, text, _ in rows])
-        vectors = vectors.astype(self.config.dtype)
-        if not np.isfinite(vectors).all():
-            raise ValueError(
-                f"{self.config.input_file}: a text from line {rows[0][0]} to "
-                f"{rows[-1][0]} has a vector with a number that is not finite "
-                f"as {self.config.dtype}. Use --dtype=float32; or the model's "
-                "weights are damaged."
-            )
-        names = json.dumps([name for *_, name in rows]).encode()
-        file = io.BytesIO()
-        np.savez(
-            file,
-            line=np.array([line for line, *_ in rows], np.int64),
-            ids=np.frombuffer(names, np.uint8),
-            embedding=vectors,
-            num_cut=self.embedder.num_cut - before,
+    before = embedder.num_cut
+    vectors = embedder([text for _, text, _ in rows]).astype(config.dtype)
+    if not np.isfinite(vectors).all():
+        raise ValueError(
+            f"{config.input_file}: a text from line {rows[0][0]} to "
+            f"{rows[-1][0]} has a vector with a number that is not finite "
+            f"as {config.dtype}. Use --dtype=float32; or the model's "
+            "weights are damaged."
         )
-        return file.getvalue()
-
-    def join(
-        self, file: IO[bytes], parts: Callable[[], Iterator[bytes]]
-    ) -> None:
-        """Writes the file, keeping one part at a time in memory."""
-        self.num_cut = sum(int(_array(part, "num_cut")) for part in parts())
-        if self.config.output_file.endswith(".parquet"):
-            _join_parquet(_key(self.config), file, parts)
-        else:
-            _join_npy(file, parts)
-
-
-def _join_npy(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
-    """Writes an array."""
-    num_rows = sum(len(_array(part, "line")) for part in parts())
-    for number, part in enumerate(parts()):
-        vectors = _array(part, "embedding")
-        if not number:
-            shape = (num_rows, vectors.shape[1])
-            part_files.begin_array(file, vectors.dtype, shape)
-        file.write(vectors.tobytes())
+    names = json.dumps([name for *_, name in rows]).encode()
+    return part_files.to_npz(
+        line=np.array([line for line, *_ in rows], np.int64),
+        ids=np.frombuffer(names, np.uint8),
+        embedding=vectors,
+        num_cut=embedder.num_cut - before,
+    )
 
 
 def _join_parquet(
@@ -349,12 +315,12 @@ def _join_parquet(
 
     with contextlib.ExitStack() as stack:
         writer = None
-        for part in parts():
-            vectors = _array(part, "embedding")
-            kind = pyarrow.from_numpy_dtype(vectors.dtype)
-            columns: dict[str, Any] = {"line": _array(part, "line")}
+        for arrays in part_files.loaded(parts):
+            vectors = arrays["embedding"]
+            columns: dict[str, Any] = {"line": arrays["line"]}
             if id_name:
-                columns[id_name] = json.loads(_array(part, "ids").tobytes())
+                columns[id_name] = json.loads(arrays["ids"].tobytes())
+            kind = pyarrow.from_numpy_dtype(vectors.dtype)
             columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(
                 pyarrow.array(vectors.ravel(), kind), vectors.shape[1]
             )
@@ -364,11 +330,6 @@ def _join_parquet(
                     pyarrow.parquet.ParquetWriter(file, table.schema)
                 )
             writer.write_table(table)
-
-
-def _array(part: bytes, name: str) -> np.ndarray:
-    with np.load(io.BytesIO(part)) as content:
-        return content[name]
 
 
 def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
@@ -389,14 +350,7 @@ def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
 def _read_parts(
     config: EmbeddingConfig,
 ) -> Iterator[list[tuple[int, str, str]]]:
-    """Yields line, text and id, or "" without ids, of the rows of a part."""
-    rows = _read_rows(config)
-    while part := list(itertools.islice(rows, _ROWS_PER_PART)):
-        yield part
-
-
-def _read_rows(config: EmbeddingConfig) -> Iterator[tuple[int, str, str]]:
-    """Yields line, text and id, or "" without ids, of each row.
+    """Yields line, text and id, or "" without ids, of the rows of a part.
 
     Raises:
       ValueError: naming file and line, if a row has no text or no id; or if
@@ -410,7 +364,9 @@ def _read_rows(config: EmbeddingConfig) -> Iterator[tuple[int, str, str]]:
             f"--id_column={name}: lines of text have no ids. Omit it, or give "
             "a table."
         )
-    if input_format not in ("csv", "tsv"):
+    if input_format in ("csv", "tsv"):
+        name = _key(config)
+    else:
         if name in {"text", *(column for _, column in columns)}:
             raise ValueError(
                 f"--id_column={name} is also the name of the text, which is "
@@ -419,14 +375,10 @@ def _read_rows(config: EmbeddingConfig) -> Iterator[tuple[int, str, str]]:
         # All keys are read.
         given = dataclasses.replace(config, id_column=None)
     parse = text_rows.make_parser(given, config.input_file, _RANKS)
-    if name and input_format in ("csv", "tsv"):
-        name = _key(config)
     with text_rows.open_lines(config.input_file) as lines:
+        # Of a file, which is one block, all groups but the last are full.
         for group in text_rows.make_groups(lines, parse, _ROWS_PER_PART):
-            for row in group:
-                if isinstance(row, text_rows.BadLine):
-                    raise ValueError(row.message)
-                yield row.line, *_check(row, name, config.input_file)
+            yield [_check(row, name, config.input_file) for row in group]
 
 
 def _key(config: EmbeddingConfig) -> str | None:
@@ -435,8 +387,12 @@ def _key(config: EmbeddingConfig) -> str | None:
     return "id" if is_number else config.id_column
 
 
-def _check(row: text_rows.Row, key: str | None, path: str) -> tuple[str, str]:
-    """Returns text and id of a row."""
+def _check(
+    row: text_rows.Row | text_rows.BadLine, key: str | None, path: str
+) -> tuple[int, str, str]:
+    """Returns line, text and id of a row."""
+    if isinstance(row, text_rows.BadLine):
+        raise ValueError(row.message)
     text, name = row.fields["text"], ""
     # Characters such as U+200B are no tokens.
     if not any(x.isprintable() and not x.isspace() for x in text):
@@ -452,4 +408,4 @@ def _check(row: text_rows.Row, key: str | None, path: str) -> tuple[str, str]:
                 "be a string or an integer. Correct the line, or omit "
                 "--id_column."
             )
-    return text, str(name)
+    return row.line, text, str(name)

@@ -12,7 +12,6 @@ Shapes: T tokens of all texts, N layers, H hidden, R texts, S max_seq_length.
 
 import dataclasses
 import hashlib
-import io
 import json
 import re
 import zipfile
@@ -156,7 +155,19 @@ def extract_features(config: FeatureConfig) -> None:
 
     part_files.write(
         config.output_file,
-        _part_settings(config, lines, given, tokenizer, layers),
+        {
+            # Of the lines that were read: the file may be a pipe, or change.
+            "input": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
+            "weights": given.sha256(),
+            # With another activation, the same weights give other values.
+            "config": given.config.to_dict(),
+            "vocabulary": tokenizer.sha256,
+            **tokenizer.rules,
+            "max_seq_length": config.max_seq_length,
+            "layers": layers,
+            "output_format": config.output_format,
+            "lines_per_part": _LINES_PER_PART,
+        },
         [min(_LINES_PER_PART, len(lines) - start) for start in starts],
         make_part,
         join,
@@ -224,29 +235,6 @@ def split_pair(line: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (line, "")
 
 
-def _part_settings(
-    config: FeatureConfig,
-    lines: Sequence[str],
-    given,
-    tokenizer,
-    layers: Sequence[int],
-) -> dict:
-    """Returns all settings that the content of the parts depends on."""
-    return {
-        # Of the lines that were read: the file may be a pipe, or change.
-        "input": hashlib.sha256("\n".join(lines).encode()).hexdigest(),
-        "weights": given.sha256(),
-        # With another activation, the same weights give other values.
-        "config": given.config.to_dict(),
-        "vocabulary": tokenizer.sha256,
-        **tokenizer.rules,
-        "max_seq_length": config.max_seq_length,
-        "layers": layers,
-        "output_format": config.output_format,
-        "lines_per_part": _LINES_PER_PART,
-    }
-
-
 def to_json(
     texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
 ) -> bytes:
@@ -269,16 +257,13 @@ def to_json(
 def to_npz(
     texts: Sequence[Text], layers: Sequence[int], vocab: Sequence[str]
 ) -> bytes:
-    """Returns an .npz of some texts, a part that `join_npz` joins."""
-    file = io.BytesIO()
-    np.savez(
-        file,
+    """Returns a part that `join_npz` joins."""
+    return part_files.to_npz(
         values=np.concatenate([text.values for text in texts]),
         token_ids=np.concatenate([text.token_ids for text in texts]),
         lengths=np.array([len(text.token_ids) for text in texts]),
         layers=np.array(layers, np.int32),
     )
-    return file.getvalue()
 
 
 def to_tfrecord(
@@ -304,24 +289,14 @@ def _example(text: Text, layers: Sequence[int]) -> bytes:
 
 def join_npz(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
     """Writes the .npz of all texts, keeping one part at a time in memory."""
-
-    def arrays(name: str) -> Iterator[np.ndarray]:
-        for part in parts():
-            with np.load(io.BytesIO(part)) as content:
-                yield content[name]
-
-    lengths = np.concatenate(list(arrays("lengths")))
-    row_splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    found = [(x["lengths"], x["layers"]) for x in part_files.loaded(parts)]
+    lengths, layers = zip(*found, strict=True)
+    row_splits = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int64)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in ("values", "token_ids"):
-            first = next(arrays(name))
-            shape = (int(row_splits[-1]), *first.shape[1:])
             with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                part_files.begin_array(entry, first.dtype, shape)
-                for array in arrays(name):
-                    entry.write(np.ascontiguousarray(array).tobytes())
-        layers = next(arrays("layers"))
-        for name, array in (("row_splits", row_splits), ("layers", layers)):
+                part_files.join_array(entry, parts, name, int(row_splits[-1]))
+        for name, array in (("row_splits", row_splits), ("layers", layers[0])):
             with archive.open(f"{name}.npy", "w") as entry:
                 np.lib.format.write_array(entry, array)
 

@@ -67,6 +67,21 @@ def test_vectors_are_those_of_a_predictor(config, caplog, changes):
         assert "8 of 23 texts have more than max_seq_length=16" in caplog.text
 
 
+def stop_at(number, config, monkeypatch):
+    """Runs until the part of a number is to be made."""
+    make, made = embedding._make_part, []
+
+    def stop(*words):
+        if len(made) == number:
+            raise KeyboardInterrupt
+        made.append(make(*words))
+        return made[-1]
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(embedding, "_make_part", stop)
+        embedding.embed(config)
+
+
 def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
     caplog.set_level("INFO", logger="absl")
     embedding.embed(config)
@@ -74,17 +89,7 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
     resumed = dataclasses.replace(
         config, output_file=config.output_file.replace("a.npy", "b.npy")
     )
-    make, made = embedding._Parts.make, []
-
-    def stop_at_third(self, number):
-        if len(made) == 2:
-            raise KeyboardInterrupt
-        made.append(number)
-        return make(self, number)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(embedding._Parts, "make", stop_at_third)
-        embedding.embed(resumed)
+    stop_at(2, resumed, monkeypatch)
     embedding.embed(resumed)
     assert "2 of 5 parts exist already" in caplog.text
     # Those of the first two parts are counted, too.
@@ -93,16 +98,7 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
 
 
 def test_parts_of_other_rows_are_not_used(config, tmp_path, monkeypatch):
-    make = embedding._Parts.make
-
-    def stop(self, number):
-        if number:
-            raise KeyboardInterrupt
-        return make(self, number)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(embedding._Parts, "make", stop)
-        embedding.embed(config)
+    stop_at(1, config, monkeypatch)
     text = "a ship on bread"
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     lines[0] = json.dumps({"id": "d0", "body": text})
@@ -142,21 +138,19 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
         id_column="0",
         output_file=str(tmp_path / "a.parquet"),
     )
-    rows = list(embedding._read_rows(config))
+    rows = next(embedding._read_parts(config))
     assert rows[:2] == [(1, TEXTS[0], "70"), (2, TEXTS[1], "71")]
 
 
 def test_a_file_that_changes_during_a_run_is_refused(config, monkeypatch):
-    make = embedding._Parts.make
+    make = embedding._make_part
 
-    def change(self, number):
-        if number == 1:
-            with open(config.input_file, "a") as file:
-                file.write('\n{"body": "one more"}')
-            self.parts = enumerate(embedding._read_parts(config))
-        return make(self, number)
+    def change(*words):
+        with open(config.input_file, "a") as file:
+            file.write('\n{"body": "one more"}')
+        return make(*words)
 
-    monkeypatch.setattr(embedding._Parts, "make", change)
+    monkeypatch.setattr(embedding, "_make_part", change)
     with pytest.raises(ValueError, match=r"a.jsonl has changed since the run"):
         embedding.embed(config)
     assert not pathlib.Path(config.output_file).exists()
@@ -246,7 +240,7 @@ def test_other_columns_are_refused(config, tmp_path, changes, message):
     path = str(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=message):
         config = dataclasses.replace(config, output_file=path, **changes)
-        list(embedding._read_rows(config))
+        list(embedding._read_parts(config))
 
 
 @pytest.mark.parametrize(
@@ -266,5 +260,5 @@ def test_rows_without_text_or_id_are_named(config, tmp_path, row, message):
         config, output_file=str(tmp_path / "a.parquet"), id_column="id"
     )
     with pytest.raises(ValueError) as raised:
-        list(embedding._read_rows(config))
+        list(embedding._read_parts(config))
     assert message in str(raised.value)
