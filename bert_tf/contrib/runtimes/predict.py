@@ -25,7 +25,6 @@ Shapes: N rows, S tokens of the longest row, C classes, P masks, k candidates.
 """
 
 import argparse
-import codecs
 import contextlib
 import hashlib
 import itertools
@@ -147,11 +146,11 @@ def _faults(settings):
         if name not in settings or not _IS[wanted](settings[name]):
             shown = _quoted(settings[name]) if name in settings else "missing"
             yield f": {name} is {shown}; expected {wanted}"
-    least = 3  # [CLS], a token and [SEP].
+    length, least = settings["max_seq_length"], 3  # [CLS], a token and [SEP].
     if settings["kind"] == "question_answering":
         least += settings["max_query_length"] + 1
-    if settings["max_seq_length"] < least:
-        yield f": max_seq_length is {settings['max_seq_length']}, too few"
+    if length < least:
+        yield f": max_seq_length is {length}, which is too few"
 
 
 def open_network(folder, settings, num_threads=None):
@@ -471,12 +470,11 @@ class Model:
         return {"words": tags}
 
     def _question_answering(self, text):
-        windows = tokenizer_lib.question_windows(
-            self.tokenizer, text, self.settings
-        )
+        settings = self.settings
+        windows = tokenizer_lib.question_windows(self.tokenizer, text, settings)
         logits = list(self.outputs([window.row for window in windows]))
-        spans = _find_spans(windows, logits, self.settings)
-        if self.settings["version_2_with_negative"]:
+        spans = _find_spans(windows, logits, settings)
+        if settings["version_2_with_negative"]:
             # The lowest score of no answer, at [CLS], of all windows.
             null = min(
                 float(x["start_logits"][0]) + float(x["end_logits"][0])
@@ -484,13 +482,10 @@ class Model:
             )
             # Last, so that others with the same score come first.
             spans.append((null, -1, -1))
-        nbest = _find_nbest(
-            spans, text["context"], self.settings["n_best_size"]
-        )
+        nbest = _find_nbest(spans, text["context"], settings["n_best_size"])
         chosen = ""
         if self.tokenizer.tokenize(text["question"]):
-            threshold = self.settings["null_score_diff_threshold"]
-            chosen = _choose(nbest, threshold)
+            chosen = _choose(nbest, settings["null_score_diff_threshold"])
         return _to_answer(nbest, chosen)
 
 
@@ -516,20 +511,16 @@ def _find_spans(windows, logits, settings):
             outputs[name][:length].astype(np.float64)
             for name in ("start_logits", "end_logits")
         )
-        best_starts, best_ends = (
-            np.argsort(-scores, kind="stable")[:k] - window.offset
-            for scores in (starts, ends)
-        )
-        for start, end in itertools.product(best_starts, best_ends):
+        best = (np.argsort(-x, kind="stable")[:k] for x in (starts, ends))
+        for i, j in itertools.product(*best):
+            start, end = i - window.offset, j - window.offset
             if (
                 0 <= start <= end < len(window.tokens)
                 and end - start < settings["max_answer_length"]
                 and window.has_max_context[start]
             ):
-                score = starts[start + window.offset]
-                score += ends[end + window.offset]
                 first, last = window.tokens[start], window.tokens[end]
-                found.append((score, first.start, last.end))
+                found.append((starts[i] + ends[j], first.start, last.end))
     return found
 
 
@@ -563,16 +554,10 @@ def _choose(nbest, threshold):
 def _to_answer(nbest, chosen):
     """Returns the chosen answer, its place and probability, and `nbest`."""
     probabilities = _softmax([score for score, _, _ in nbest.values()])
+    pairs = zip(nbest.items(), probabilities.tolist(), strict=True)
     answers = {
-        text: {
-            "answer": text,
-            "start": start,
-            "end": end,
-            "probability": float(probability),
-        }
-        for (text, (_, start, end)), probability in zip(
-            nbest.items(), probabilities, strict=True
-        )
+        text: {"answer": text, "start": start, "end": end, "probability": x}
+        for (text, (_, start, end)), x in pairs
     }
     none = {"answer": "", "start": -1, "end": -1, "probability": 0.0}
     return {**answers.get(chosen, none), "nbest": list(answers.values())}
@@ -581,9 +566,9 @@ def _to_answer(nbest, chosen):
 def _quoted(value):
     """Returns a value for a message, cut to 100 characters."""
     text = repr(value)
-    return (
-        text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "..."
-    )
+    if len(text) > _MAX_CHARACTERS:
+        text = text[:_MAX_CHARACTERS] + "..."
+    return text
 
 
 def parse(line, kind, input_format):
@@ -671,7 +656,7 @@ def read(flags, kind):
         for number, line in enumerate(lines, 1):
             line = line.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
-                line = line.removeprefix(codecs.BOM_UTF8)
+                line = line.removeprefix(b"\xef\xbb\xbf")
                 if given == "auto" and input_format == "text":
                     _note_json(line, kind)
             if input_format == "text" or line.strip():
