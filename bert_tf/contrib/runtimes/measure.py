@@ -68,16 +68,14 @@ def main(folder, work_folder, num_tokens):
             for first in range(0, len(encoded), _BATCH)
         ]
     for number, inputs in enumerate(batches):
-        outputs = model.network.run(inputs)
+        outputs = model.run(inputs)
         np.savez(
             os.path.join(work_folder, f"outputs_{number}.npz"),
             **{f"inputs/{name}": x for name, x in inputs.items()},
             **{f"outputs/{name}": x for name, x in outputs.items()},
         )
     times = {
-        size: time_calls(
-            model.network.run, full_inputs(random, size, num_tokens)
-        )
+        size: time_calls(model.run, full_inputs(random, size, num_tokens))
         for size in (1, _BATCH)
     }
     loaded = [name for name in sys.modules if name.startswith("tensorflow")]

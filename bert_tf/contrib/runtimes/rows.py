@@ -82,16 +82,15 @@ def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
 
 def _format(path: str, kind: type[Kind]) -> str:
     """Returns the format of the decompressed file."""
-    needed = set(tokenizer_lib.FIELDS[kind.name]) - set(tokenizer_lib.OPTIONAL)
     name = path.removesuffix(".gz").removesuffix(".zst")
-    return tokenizer_lib.choose_format(name, len(needed))
+    return tokenizer_lib.choose_format(name, kind.name)
 
 
 def _fields(values: Mapping, kind: type[Kind], where: str) -> dict:
     """Returns the fields of a text; `words` may be there instead of `text`."""
     names = tokenizer_lib.FIELDS[kind.name]
     found = {x: values[x] for x in (*names, LABEL) if x in values}
-    needed = [x for x in names if x not in tokenizer_lib.OPTIONAL]
+    needed = tokenizer_lib.needed(kind.name)
     missing = [x for x in needed if x not in found]
     if missing and not ("words" in found and needed == ["text"]):
         raise ValueError(

@@ -65,11 +65,14 @@ class Token(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A word for a tagger, and its offsets in the text, in characters."""
+    """A word for a tagger, and its offsets in the text, in characters.
+
+    A word that was given without a text has no offsets.
+    """
 
     text: str
-    start: int
-    end: int  # Exclusive.
+    start: int | None = None
+    end: int | None = None  # Exclusive.
 
 
 class Window(NamedTuple):
@@ -458,7 +461,12 @@ def split_words(text):
 _RUN = "[^\t\n\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+"
 
 
-def choose_format(path, num_needed, given="auto"):
+def needed(kind):
+    """Returns the fields that no text of a kind may lack."""
+    return [name for name in FIELDS[kind] if name not in OPTIONAL]
+
+
+def choose_format(path, kind, given="auto"):
     """Returns the format of a file of texts: "text", "jsonl", "csv" or "tsv".
 
     This is the rule of `predict`, predict.py and --report_file. The content
@@ -466,7 +474,7 @@ def choose_format(path, num_needed, given="auto"):
 
     Args:
       path: path of the file, without .gz or .zst.
-      num_needed: number of inputs that no row may lack.
+      kind: kind of the model.
       given: the format that the user gave; "auto" for none.
     """
     if given != "auto":
@@ -476,7 +484,7 @@ def choose_format(path, num_needed, given="auto"):
         return "jsonl"
     if dot and ending in ("csv", "tsv"):
         return ending
-    return "text" if num_needed == 1 else "jsonl"
+    return "text" if len(needed(kind)) == 1 else "jsonl"
 
 
 def encode_fields(tokenizer, fields, settings):
@@ -538,14 +546,7 @@ def _encode_passages(tokenizer, fields, settings):
 
 
 def _encode_words(tokenizer, fields, settings):
-    words = fields.get("words") or [
-        word.text for word in split_words(fields.get("text") or "")
-    ]
-    rows, _ = tokenizer.word_windows(
-        words,
-        max_seq_length=settings["max_seq_length"],
-        doc_stride=settings["doc_stride"],
-    )
+    _, rows, _ = word_windows(tokenizer, fields, settings)
     return rows
 
 
@@ -574,6 +575,21 @@ def question_windows(tokenizer, fields, settings):
         doc_stride=settings["doc_stride"],
         max_query_length=settings["max_query_length"],
     )
+
+
+def word_windows(tokenizer, fields, settings):
+    """Returns the Words of `words` or else of a `text`, rows and positions.
+
+    The latter two are those of `Tokenizer.word_windows`.
+    """
+    words = [Word(text) for text in fields.get("words") or ()]
+    words = words or split_words(fields.get("text") or "")
+    rows, positions = tokenizer.word_windows(
+        [word.text for word in words],
+        max_seq_length=settings["max_seq_length"],
+        doc_stride=settings["doc_stride"],
+    )
+    return words, rows, positions
 
 
 def pad(rows):

@@ -1,4 +1,4 @@
-"""predict.py without a runtime: lines, tables, flags, messages.
+"""predict.py without a runtime: lines, flags, messages.
 
 Its answers are in tests/contracts/test_answers.py.
 """
@@ -101,15 +101,25 @@ def test_fields_that_may_be_missing_may_be_null(kind, line):
 def test_lines_are_utf_8_on_every_system():
     process = echo(
         "classification",
-        b"\xef\xbb\xbf" + "naïve 漢\rcat\n".encode() + b"caf\xe9\n",
+        b"\xef\xbb\xbf" + "naïve 漢\rcat\r\n".encode() + b"caf\xe9\na",
     )
-    assert process.returncode == 0
-    lines = process.stdout.decode().splitlines()
-    texts = [json.loads(line)["text_a"] for line in lines]
-    assert texts == ["naïve 漢\rcat", "caf\ufffd"]
+    assert process.returncode == 1
+    first, bad, last = fields_of(process)
+    assert (first, last) == ({"text_a": "naïve 漢\rcat"}, {"text_a": "a"})
+    error = "line 2: byte 0xe9 is not UTF-8. Convert the file to UTF-8."
+    assert bad == {"error": error}
     assert process.stderr.decode().splitlines() == [
-        "warning: stdin:2: byte 0xe9 is not UTF-8; such bytes are replaced"
+        error,
+        "error: 1 of 3 rows have no answer.",
     ]
+
+
+@pytest.mark.parametrize("words", [(), ("--input_format=text",)])
+def test_json_that_is_read_as_text_has_a_note(words):
+    process = echo("classification", b'{"text_a": "a"}\n', *words)
+    assert fields_of(process) == [{"text_a": '{"text_a": "a"}'}]
+    shown = process.stderr.decode().splitlines()
+    assert [x[:22] for x in shown] == ["note: line 1 is JSON, "] * (not words)
 
 
 BRACES = ['{"text_a": "a"}', "{curly} film", "", "a fine film"]
@@ -145,22 +155,6 @@ def test_a_bad_line_is_named_and_the_others_are_answered(line, message):
     assert total == "error: 1 of 3 rows have no answer."
 
 
-CSV = b'text,label\r\n"a warm film, and a long one",1\r\n\r\n'
-CSV += b'"dull\nand ""slow""",0\r\na film, and too many,1\r\nlast,2\r\n'
-
-
-def test_a_csv_has_commas_quotes_and_line_breaks(tmp_path):
-    path = tmp_path / "reviews.csv"
-    path.write_bytes(b"\xef\xbb\xbf" + CSV)
-    words = f"--input_file={path}", "--columns=text_a=text"
-    process = echo("classification", b"", *words)
-    first, second, bad, last = fields_of(process)
-    assert first == {"text_a": "a warm film, and a long one"}
-    assert second == {"text_a": 'dull\nand "slow"'}
-    assert bad["error"].startswith("line 6: 3 columns, too few or too many")
-    assert last == {"text_a": "last"}
-
-
 @pytest.fixture
 def predict(monkeypatch):
     """predict.py, imported as in the folder of an export."""
@@ -171,49 +165,31 @@ def predict(monkeypatch):
     return module
 
 
-def test_a_broken_row_of_a_csv_is_named_and_a_long_cell_ends_the_reading(
-    predict, monkeypatch
-):
-    def read(*lines):
-        return list(predict.parse_table(lines, [("text_a", "0")], True))
-
-    (_, bad), row = read('"a"b,0\n', "c,1\n")
-    assert "Is a quote not closed?" in str(bad)
-    assert row == (2, {"text_a": "c"})
-    with monkeypatch.context() as patch:
-        patch.setattr(predict, "_MAX_CELL", 3)
-        with pytest.raises(ValueError, match=r"larger than field limit \(3\)"):
-            read("abcd,0\n", "c,1\n")
-    assert read("abcd,0\n") == [(1, {"text_a": "abcd"})]
-
-
-def test_quotes_of_a_tsv_are_text_and_indices_need_no_header():
-    given = b'7\t"the cat\n8\n9\ta\rb\n'
-    process = echo("regression", given, "--columns=text_a=1")
-    first, bad, last = fields_of(process)
-    assert (first, last) == ({"text_a": '"the cat'}, {"text_a": "a\rb"})
-    assert bad["error"].startswith("line 2: 1 columns")
-
-
-TABLE = ["--input_format=csv", "--columns=text_a=t"]
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["--input_file=reviews.csv"], "reviews.csv"),
+        (["--input_file=data/R.TSV"], "data/R.TSV"),
+        (["--input_file=a.txt", "--columns=text_a=review"], "a.txt"),
+        (["--columns=text_a=0"], "stdin"),
+        (["--input_format=csv"], "stdin"),
+        (["--input_format=tsv", "--input_file=a.txt"], "a.txt"),
+    ],
+)
+def test_a_table_is_refused_with_what_to_do(words, name):
+    process = echo("classification", b"text\na fine film\n", *words)
+    refused(process, f"error: {name}: predict.py reads lines of text and of")
+    refused(process, "Convert it to JSON lines, or use bert-predict of bert_tf")
 
 
 @pytest.mark.parametrize(
     ("given", "words", "message"),
     [
-        (b'"a\nb', TABLE, "unexpected"),
-        (b"a,b\n", TABLE, "0 times"),
-        (b"t,t\n", TABLE, "2 times"),
-        (b"", ["--columns=text=t"], "fields of this model are text_a, text_b"),
-        (b"", ["--columns=text_b=t"], "needs a column for text_a"),
-        (b"", ["--columns=text_a=t,text_a=u"], "each once"),
-        (b"", ["--input_file=x.csv"], "csv and tsv need --columns"),
-        (b"", ["--input_format=text", "--columns=text_a=t"], "others have no"),
+        (b"", ["--input_format=xml"], "(--input_format=text or jsonl)"),
         (b"", ["--input_file=missing.txt"], "missing.txt"),
-        ("a\n".encode("utf-16"), [], "stdin is UTF-16; convert it to UTF-8."),
     ],
 )
-def test_a_wrong_table_or_flag_is_one_line(given, words, message):
+def test_a_wrong_flag_is_one_line(given, words, message):
     refused(echo("classification", given, *words), message)
 
 
@@ -249,14 +225,14 @@ import predict
 class Model(predict.Model):
     def __init__(self):
         self.kind = "ranking"
-        self.settings = {"kind": "ranking", "max_seq_length": 8}
+        self.settings = {"kind": self.kind, "max_seq_length": 8, "outputs": []}
         self.tokenizer = self
     def outputs(self, encoded):
-        return ({"score": row} for row in encoded)
+        return ({"score": row["length"]} for row in encoded)
 class Tokenizer(Model):
     def encode(self, *texts, max_seq_length=0):
         if max_seq_length:
-            return len(texts[1])
+            return {"length": len(texts[1])}
         return super().encode(*texts)
 print(json.dumps(Tokenizer().answer([
     {"query": "a", "passages": ["", "bb", "aa", "", "ccc", "d"]},

@@ -3,6 +3,7 @@
 See `conftest.folder` for the runtime of the export.
 """
 
+import hashlib
 import json
 import os
 import runpy
@@ -48,7 +49,12 @@ def _settings(message, **changes):
     return Case(message, {"model.json": _with(**changes)})
 
 
-_EARLIER = {"num_classes": ..., "vocab_size": ..., "vocab_sha256": ...}
+def _with_digest(content):
+    """A vocabulary, and the model.json that was exported with it."""
+    digest = hashlib.sha256(content).hexdigest()
+    return {"vocab.txt": content, "model.json": _with(vocab_sha256=digest)}
+
+
 _QUESTIONS = {
     "kind": "question_answering",
     "doc_stride": 2,
@@ -95,7 +101,6 @@ CASES = [
     _settings("1 labels in model.json", labels=["bad"]),
     _settings("3 labels in model.json", labels=["a", "b", "c"]),
     Case("3 outputs of model.onnx", {"model.onnx": b"3"}),
-    _settings("with 1 classes", labels=["bad"], **_EARLIER),
     _settings("num_classes is missing", num_classes=...),
     _settings("num_classes is '2'; expected", num_classes="2"),
     # The vocabulary.
@@ -111,14 +116,8 @@ CASES = [
         "copied in part. Copy the whole folder again.",
         {"vocab.txt": lambda x: b"\n".join(x.split(b"\n")[::-1][1:]) + b"\n"},
     ),
-    Case(
-        "vocab.txt is not UTF-8",
-        {"vocab.txt": b"\xff\n", "model.json": _with(**_EARLIER)},
-    ),
-    Case(
-        "vocab.txt has no entry [UNK]",
-        {"vocab.txt": b"", "model.json": _with(**_EARLIER)},
-    ),
+    Case("vocab.txt is not UTF-8", _with_digest(b"\xff\n")),
+    Case("vocab.txt has no entry [UNK]", _with_digest(b"")),
     # The other kinds.
     _settings("doc_stride is missing", kind="tagging"),
     _settings("is 0; expected", kind="tagging", doc_stride=0),
@@ -133,9 +132,9 @@ CASES = [
     ),
     _settings("which is too few", **_QUESTIONS | {"max_query_length": 6}),
     # Prompts, which other kinds ignore.
-    _settings("prompt or prompts has 3; expected a str", prompt=3),
-    _settings("prompt or prompts has ['q']; expected", prompts=["q"]),
-    _settings("prompt or prompts has None; exp", prompts={"query": None}),
+    _settings("prompt is 3; expected a string", prompt=3),
+    _settings("prompts is ['q']; expected an object", prompts=["q"]),
+    _settings("is {'query': None}; expected an", prompts={"query": None}),
     # The network. Our runtime, like others, raises what it likes.
     Case("model.onnx", {"model.onnx": None}),
     Case("model.onnx cannot be opened", {"model.onnx": b""}),
@@ -144,7 +143,7 @@ CASES = [
     _settings("model.onnx cannot be run (", inputs=["ids"]),
     _settings(
         "model.onnx cannot be used ('it has no output score')",
-        kind="regression",
+        outputs=["score"],
     ),
     Case("pip install onnxruntime", {"onnxruntime.py": b"import nowhere"}),
     Case("No module named 'tokenizer'", {"tokenizer.py": None}),
@@ -210,31 +209,11 @@ def test_a_damaged_export_gets_one_line(case, folder, run):
     assert "\n" not in line and len(line) < 500
 
 
-def test_an_export_of_an_earlier_version_opens_with_a_note(folder):
-    for files, notes in (
-        ({}, []),
-        ({"model.json": _with(**_EARLIER)}, ["note: "]),
-    ):
-        write(files, folder)
-        process = in_shell(folder)
-        assert json.loads(process.stdout)["label"] == "good"
-        assert process.returncode == 0
-        shown = process.stderr.splitlines()
-        assert [line[:6] for line in shown] == notes
-        assert all("model.json is of an earlier version" in x for x in shown)
-
-
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ("<&-", "error: stdin is closed. Give --input_file."),
-        ("0> /dev/null", "error: [Errno 9] Bad file descriptor: 'stdin'"),
-        (">&-", "error: stdout is closed. Redirect it, such as with > F"),
         ("> /dev/full", "error: stdout: No space left on device; the out"),
-        ("1< /dev/null", "error: stdout: Bad file descriptor; the output"),
         ("--input_file=/", "error: [Errno 21] Is a directory: '/'"),
-        ("--input_file=/dev/zero", "error: /dev/zero is a device, and not"),
-        ("< /dev/zero", "error: stdin is a device, and not a file."),
         ("--prompt_name=x", "error: --prompt_name=x: the prompts of this mo"),
         ("--prompt_name=", "error: --prompt_name=: the prompts of this model"),
     ],
@@ -245,19 +224,6 @@ def test_a_stream_that_cannot_be_used_is_one_line(folder, words, line):
     assert (process.returncode, process.stdout) == (1, "")
     (shown,) = process.stderr.splitlines()
     assert shown.startswith(line)
-
-
-@pytest.mark.parametrize("words", ["2>&-", "2> /dev/full"])
-def test_answers_are_complete_without_stderr(folder, words):
-    given = "\xe9\n" * 2 + "[1]\n"
-    flags = "--input_format=jsonl "
-    process = in_shell(folder, flags + words, given + '{"text_a": "film"}\n')
-    *bad, last = map(json.loads, process.stdout.splitlines())
-    assert [list(answer) for answer in bad] == [["error"]] * 3
-    assert last["label"] == "good" and process.returncode == 1
-    if words == "2>&-":
-        write({"model.json": b""}, folder)
-        assert in_shell(folder, words).stdout == ""
 
 
 def test_a_closed_pipe_ends_it_without_a_message(folder):

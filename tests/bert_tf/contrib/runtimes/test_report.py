@@ -23,7 +23,7 @@ PREDICT = """
 import numpy as np
 class Model:
     def __init__(self, folder):
-        self.network = self
+        pass
     def run(self, inputs):
         return {{"score": {score}}}
     def encode(self, fields):
