@@ -25,33 +25,33 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 16_760,
-    "bert_tf/model": 3200,
-    "bert_tf/tasks": 3950,
-    "bert_tf/checkpoint": 6150,
-    "bert_tf/training": 3910,
-    "bert_tf/serving": 4610,
-    "bert_tf/workflows": 4860,
-    "bert_tf/contrib/search": 3240,
-    "bert_tf/contrib/runtimes": 3060,
-    "bert_tf/contrib/apps": 3150,
+    "tfrecords": 16_770,
+    "bert_tf/model": 3180,
+    "bert_tf/tasks": 3940,
+    "bert_tf/checkpoint": 6030,
+    "bert_tf/training": 3810,
+    "bert_tf/serving": 4590,
+    "bert_tf/workflows": 4810,
+    "bert_tf/contrib/search": 3150,
+    "bert_tf/contrib/runtimes": 2700,
+    "bert_tf/contrib/apps": 3140,
     "bert_tf/contrib/formats": 1300,
     "bert_tf": 680,
-    "run_scripts": 3140,
+    "run_scripts": 3120,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 27
+LONG_FILE, MAX_LONG_FILES = 400, 25
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 295, 31
+MAX_OPTIONS, MAX_FLAGS = 261, 31
 MAX_FLAGS_OF = {
-    "doctor": 52,
-    "run_embeddings": 86,
-    "run_few_shot": 87,
-    "run_glue": 87,
-    "run_ner": 76,
-    "run_pretraining": 69,
-    "run_ranking": 89,
-    "run_squad": 77,
-    "run_swag": 69,
+    "doctor": 45,
+    "run_embeddings": 73,
+    "run_few_shot": 75,
+    "run_glue": 75,
+    "run_ner": 64,
+    "run_pretraining": 62,
+    "run_ranking": 77,
+    "run_squad": 65,
+    "run_swag": 57,
 }
 
 # A module may import modules of its own folder and of the folders listed above
