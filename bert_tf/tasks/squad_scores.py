@@ -33,15 +33,17 @@ _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 Answers = Mapping[str, Sequence[str]]
 
 
-def read_answers(path: str) -> tuple[str, dict[str, list[str]]]:
+def read_answers(
+    path: str, version: str | None = None
+) -> tuple[str, dict[str, list[str]]]:
     """Reads the annotated answers of a SQuAD file.
 
     Args:
       path: JSON in SQuAD's layout.
+      version: "1.1" or "2.0"; None to use the version in the file.
 
     Returns:
-      The version, "1.1" or "2.0", and the texts of the answers by question id,
-      in order.
+      The version, and the texts of the answers by question id, in order.
 
     Raises:
       ValueError: if it is not a SQuAD file, its version is unknown or not
@@ -55,14 +57,7 @@ def read_answers(path: str) -> tuple[str, dict[str, list[str]]]:
             f"{error} The layout is that of SQuAD's files, such as "
             "dev-v1.1.json."
         ) from None
-    stated = content.get("version")
-    version = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
-    if version is None:
-        raise ValueError(
-            f"{path}: the SQuAD version is {quoted(stated)}; it should be "
-            f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
-            'set its "version".'
-        )
+    version = _choose_version(path, content.get("version"), version)
     answers: dict[str, list[str]] = {}
     questions = [
         question
@@ -85,6 +80,22 @@ def read_answers(path: str) -> tuple[str, dict[str, list[str]]]:
     if not answers:
         raise ValueError(f"{path} has no questions; copy or create it again.")
     return version, answers
+
+
+def _choose_version(path: str, stated: object, wanted: str | None) -> str:
+    known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
+    if known is None and not wanted:
+        raise ValueError(
+            f"{path}: the SQuAD version is {quoted(stated)}; it should be "
+            f"{' or '.join(_VERSIONS.values())}. Use the official file, or "
+            'set its "version".'
+        )
+    if known and wanted and known != wanted:
+        raise ValueError(
+            f"{path}: the SQuAD version is {quoted(stated)}, but {wanted} "
+            "is requested. Give another file, or the other version."
+        )
+    return known or wanted
 
 
 def normalize(text: str) -> str:
