@@ -1,6 +1,5 @@
 """Runs with --teacher: every trainer, killed and resumed, other replicas."""
 
-import json
 import shutil
 import signal
 
@@ -132,36 +131,6 @@ def test_every_trainer_has_a_teacher(script, data, tmp_path, tiny_model_flags):
         for run in ("run", "alone")
     ]
     assert names[0] and names[0] == names[1]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
-def test_a_student_starts_from_layers_of_its_teacher(
-    data, tmp_path, tiny_model_flags
-):
-    labels = labels_of("classification")
-    teacher = write_teacher(tmp_path / "t", "classification", labels)
-    sizes = bert_config.BertConfig.from_json_file(
-        str(teacher / "bert_config.json")
-    )
-    student = sizes.to_dict() | {"num_hidden_layers": 2}
-    path = tmp_path / "bert_config.json"
-    path.write_text(json.dumps(student))
-    run(
-        run_glue,
-        *flags_of(run_glue, data),
-        tiny_model_flags[0],
-        f"--bert_config_file={path}",
-        f"--teacher={teacher}",
-        "--init_from_teacher_layers=0,2",
-        "--learning_rate=0",
-        f"--output_dir={tmp_path / 'run'}",
-    )
-    taught = safetensors.numpy.load_file(teacher / "model.safetensors")
-    (last,) = (tmp_path / "run").glob("checkpoints/*/model.safetensors")
-    for name, value in safetensors.numpy.load_file(last).items():
-        source = name.replace("layer_1", "layer_2")
-        assert value.tobytes() == taught[source].tobytes(), name
 
 
 @pytest.fixture(scope="module")

@@ -96,12 +96,3 @@ def test_the_doctor_checks_choices(
     # 32 records a step, each with three rows.
     assert "of each of 2 replicas, with 48 of 96 rows of " in text
     assert "labels: the classes of" not in text
-
-
-def test_the_doctor_warns_if_one_ending_is_always_correct(
-    tmp_path, tiny_config, tiny_vocab_file, capsys
-):
-    planted.write(tmp_path / "train.csv", planted.rows(20)[::4])
-    examine(make(tmp_path, tiny_vocab_file), tiny_config, tmp_path)
-    text = capsys.readouterr().out
-    assert "labels: the classes of 5 examples are unbalanced: 0 5" in text
