@@ -172,7 +172,6 @@ _EARLY = "--early_stopping_evaluations=2"
         ),
         ([_EARLY, "--nodo_eval"], "=2 needs --eval_input_file"),
         (["--train_hours=1"], "hours=1.0 is given instead of --num"),
-        (["--train_hours=0"], "--train_hours=0.0 should be above 0"),
     ],
 )
 def test_settings_are_refused_before_anything_is_written(
@@ -305,8 +304,10 @@ def test_hours_fix_the_steps_of_an_exact_run(folder, tmp_path, monkeypatch):
     assert_same(by_hours, by_steps, f"{LAST}/model.safetensors")
     with pytest.raises(ValueError, match="train_hours"):
         run(folder, by_hours, "--train_hours=9", steps=hours)
-    with pytest.raises(ValueError, match="train_hours=0.01 is less than one s"):
-        run(folder, tmp_path / "none", "--train_hours=0.01", steps=hours)
+    for other, message in (("0.01", "is less than one s"), ("0", "above 0")):
+        with pytest.raises(ValueError, match=f"train_hours={other}.*{message}"):
+            run(folder, tmp_path / "x", f"--train_hours={other}", steps=hours)
+    assert not (tmp_path / "x").exists()
     # run.flags repeats the run, in its folder, too.
     flags = run_history.read_flags(str(by_hours)).flags
     assert flags["num_train_steps"] == "6" and "train_hours" not in flags
