@@ -113,12 +113,7 @@ def test_checks_without_input_are_skipped_and_listed(tmp_path, examine):
     status, lines = examine(records_flag)
     assert status == 0
     assert sum(line.startswith("not checked without --") for line in lines) == 3
-
-
-def test_a_named_size_uses_the_vocabulary_size_of_the_records(
-    tmp_path, examine
-):
-    records_flag, vocab_flag, *_ = plant(tmp_path)
+    # A named size has the size of the vocabulary of the records.
     status, lines = examine(records_flag, "--bert_config_name=tiny")
     assert status == 0
     # 2 layers of 128: 0.5 million weights, and 155 x 128.

@@ -139,54 +139,41 @@ def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     ]
 
 
-def extract_without_joining(monkeypatch, *words):
-    """Is stopped when all parts have been written."""
-
-    def stop(file, parts):
-        raise KeyboardInterrupt
-
-    to_json, _ = feature_extraction.FORMATS["json"]
-    with monkeypatch.context() as patch:
-        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
-        with pytest.raises(KeyboardInterrupt):
-            extract(*words, "--layers=-1")
-
-
 @pytest.mark.usefixtures("eagerly")
-def test_parts_of_another_config_are_not_reused(
-    model, texts, tmp_path, monkeypatch
+@pytest.mark.parametrize("change", ["config", "text"])
+def test_parts_of_other_inputs_are_not_reused(
+    model, texts, tmp_path, monkeypatch, change
 ):
-    other = tmp_path / "other"
-    shutil.copytree(model, other)
-    config = json_files.read(str(other / "bert_config.json"))
-    assert config["hidden_act"] == "gelu"
-    config["hidden_act"] = "relu"
-    json_files.write(str(other / "bert_config.json"), config)
-    expected, found = tmp_path / "expected", tmp_path / "found"
-    extract(other, texts, expected, "--layers=-1")
-    extract_without_joining(monkeypatch, model, texts, found)
-    extract(other, texts, found, "--layers=-1")
-    assert found.read_bytes() == expected.read_bytes()
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_parts_of_another_text_are_not_reused(
-    model, texts, tmp_path, monkeypatch
-):
-    # As a pipe gives, or a file that changes once it was read.
+    before, content = model, texts.read_text()
+    if change == "config":
+        model = shutil.copytree(model, tmp_path / "other")
+        config = json_files.read(str(model / "bert_config.json"))
+        assert config["hidden_act"] == "gelu"
+        changed = config | {"hidden_act": "relu"}
+        json_files.write(str(model / "bert_config.json"), changed)
     expected, found = tmp_path / "expected", tmp_path / "found"
     extract(model, texts, expected, "--layers=-1")
-    content, read = texts.read_text(), feature_extraction._read_lines
+    to_json, _ = feature_extraction.FORMATS["json"]
+    read = feature_extraction._read_lines
 
     def read_before_the_change(path):
+        # As a pipe gives, or a file that changes once it was read.
         texts.write_text(content.replace("ship", "crew"))
         lines = read(path)
         texts.write_text(content)
         return lines
 
+    def stop(file, parts):
+        raise KeyboardInterrupt  # When all parts have been written.
+
     with monkeypatch.context() as patch:
-        patch.setattr(feature_extraction, "_read_lines", read_before_the_change)
-        extract_without_joining(monkeypatch, model, texts, found)
+        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
+        if change == "text":
+            patch.setattr(
+                feature_extraction, "_read_lines", read_before_the_change
+            )
+        with pytest.raises(KeyboardInterrupt):
+            extract(before, texts, found, "--layers=-1")
     extract(model, texts, found, "--layers=-1")
     assert found.read_bytes() == expected.read_bytes()
 

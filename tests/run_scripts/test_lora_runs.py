@@ -36,7 +36,7 @@ def test_adapters_are_trained_and_the_models_of_a_run_are_ordinary_ones(
     flags += ["--lora_targets=query,output"]
     with caplog.at_level("INFO", logger="absl"):
         run(*flags)
-    assert "adapters of rank 4  trained 818 of" in caplog.text
+    assert "adapters of rank 4  trained 946 of" in caplog.text
     (first,), last = source.glob("checkpoints/*"), output / "checkpoints"
     last /= "step-00000006"
     before, after = weights(first), weights(last)
@@ -51,9 +51,9 @@ def test_adapters_are_trained_and_the_models_of_a_run_are_ordinary_ones(
         "encoder/pooler/kernel",
         "encoder/pooler/bias",
         *(
-            f"encoder/layer_{i}/attention/{name}/kernel"
+            f"encoder/layer_{i}/{name}/kernel"
             for i in (0, 1)
-            for name in ("query", "output")
+            for name in ("attention/query", "output_dense")
         ),
     }
     # Slots only for weights that are trained.

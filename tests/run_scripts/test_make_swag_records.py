@@ -46,7 +46,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
     assert (
         lines[5] == '  A [CLS] he s##a##i##d , " waits for the boat . " [SEP]'
     )
-    assert lines[9] == "  B the captain drink##s warm soup . [SEP]"
+    assert lines[9] == "  B the captain read##s the letter . [SEP]"
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
