@@ -8,7 +8,6 @@ import re
 from hostile.commands import Case
 
 _DEEP = b"[" * 10_000
-_SPECIAL = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n"
 # What make_pretraining_records leaves of a run that can be resumed.
 _RUN = ("out", "out/*", "out/*/*")
 
@@ -119,13 +118,6 @@ CASES = [
         "predictions.json is not JSON",
         {"predictions.json": _utf_16(b'{"a": "the cat", "b": "ship"}')},
     ),
-    # Few, as each loads a SavedModel.
-    Case(
-        "predict",
-        "--input_file=glue/CoLA/train.tsv --columns=text_a=3",
-        f"glue/CoLA/train.tsv:{_OLD_MAC}",
-        {"glue/CoLA/train.tsv": _old_mac},
-    ),
     Case(
         "predict",
         "--input_file=a.tsv --columns=text_a=text",
@@ -135,12 +127,6 @@ CASES = [
         code=0,
     ),
     # Columns that are there twice, and long values.
-    Case(
-        "make_glue_records",
-        "--task_name=SST-2 --data_dir=glue/SST-2",
-        "train.tsv:1: 2 columns have the name 'label'. Rename all but",
-        {"glue/SST-2/train.tsv": _twice(b"label")},
-    ),
     *(
         Case(
             "make_swag_records",
@@ -152,10 +138,6 @@ CASES = [
             (
                 _twice(b"ending1"),
                 "1: 2 columns have the name 'ending1'. Rename all but",
-            ),
-            (
-                lambda content: content.replace(b"ending2", b"ending999"),
-                "1: no column 'ending2', 'ending4', 'ending5'",
             ),
             (
                 lambda content: re.sub(
@@ -225,48 +207,8 @@ CASES = [
         _RUN,
     ),
     Case(
-        "make_squad_records",
-        "",
-        "squad/train-v1.1.json is not JSON (line 1: byte 0xff is not",
-        {
-            "squad/train-v1.1.json": lambda content: content.replace(
-                b"cat", b"\xff"
-            )
-        },
-    ),
-    # Vocabularies.
-    Case(
-        "make_squad_records",
-        "--vocab_file=vocab.txt",
-        "has 5 special tokens and no other entry",
-        {"vocab.txt": _SPECIAL},
-    ),
-    Case(
-        "make_glue_records",
-        "",
-        "vocab.txt:1: spaces around '[PAD] \\t' and around 202 other",
-        {"vocab.txt": lambda content: content.replace(b"\n", b" \t\n")},
-        _RUN,
-        code=0,
-    ),
-    # Languages, and text that is not in the examples.
-    *(
-        Case(
-            script,
-            f"--language={language}",
-            f"--language={language} is not a known code; give one of ISO",
-        )
-        for script, language in (
-            ("make_pretraining_records", "zz"),
-            ("make_vocab", "xx-en"),
-        )
-    ),
-    Case(
-        "make_pretraining_records",
-        "--compat=original",
-        "% of the tokens are in no example. The original truncates",
-        {"text/one.txt": lambda content: content.replace(b"\n", b" ") * 20},
-        _RUN,
-        code=0,
+        "make_vocab",
+        "--language=xx-en",
+        "--language=xx-en is not a known code; give one of ISO",
     ),
 ]
