@@ -1,4 +1,4 @@
-"""score_squad: scores under the official names, and errors."""
+"""score_squad: scores under the official names, or in a file."""
 
 import json
 

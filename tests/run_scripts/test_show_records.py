@@ -1,4 +1,4 @@
-"""show_records: examples of any schema as text, and histograms."""
+"""show_records: examples of any schema as text."""
 
 import re
 import sys
