@@ -1,114 +1,80 @@
-"""Each input of each script missing, empty, cut or random bytes -> cases."""
+"""Inputs that are missing, empty, cut or random bytes -> cases.
+
+One of each reader, whichever commands have it; hypothesis damages more of them
+in test_text_readers.py and in tests/bert_tf/checkpoint/test_damaged_files.py.
+"""
 
 from hostile.commands import Case
 
-# Script -> its inputs, in the folder of the fixture `inputs`.
-INPUTS = {
-    "make_vocab": ["text/one.txt"],
-    "make_pretraining_records": ["text/one.txt", "vocab.txt"],
-    "make_glue_records": ["glue/CoLA/train.tsv", "vocab.txt"],
-    "make_squad_records": ["squad/train-v1.1.json", "vocab.txt"],
-    "make_swag_records": ["swag/train.csv", "vocab.txt"],
-    "make_ner_records": ["conll2003/eng.train", "vocab.txt"],
-    "show_records": ["records/train/manifest.json", "vocab.txt"],
-    "run_pretraining": [
-        "records/train/manifest.json",
-        "vocab.txt",
-        "bert_config.json",
-    ],
-    "run_glue": ["glue/CoLA/train.tsv", "vocab.txt", "bert_config.json"],
-    "run_squad": ["squad/train-v1.1.json", "vocab.txt", "bert_config.json"],
-    "run_swag": ["swag/train.csv", "vocab.txt", "bert_config.json"],
-    "run_ner": ["conll2003/eng.train", "vocab.txt", "bert_config.json"],
-    "run_embeddings": [
-        "glue/STS-B/train.tsv",
-        "vocab.txt",
-        "bert_config.json",
-    ],
-    "extract_features": ["text/one.txt", "model/model.safetensors"],
-    "export_savedmodel": [
-        "model/model.json",
-        "model/bert_config.json",
-        "model/vocab.txt",
-        "model/model.safetensors",
-    ],
-    "convert_checkpoint": [
-        "model/model.json",
-        "model/bert_config.json",
-        "model/model.safetensors",
-    ],
-    "predict": ["text/one.txt", "export/saved_model.pb"],
-}
-# Not an error: a task may have only a dev set, and text may be empty.
-_VALID = {
-    ("missing", "make_glue_records", "glue/CoLA/train.tsv"),
-    ("missing", "make_squad_records", "squad/train-v1.1.json"),
-    ("missing", "make_swag_records", "swag/train.csv"),
-    ("empty", "predict", "text/one.txt"),
-    ("empty", "extract_features", "text/one.txt"),
-    ("random", "predict", "text/one.txt"),
-    ("random", "extract_features", "text/one.txt"),
-}
+_RANDOM = bytes(range(128, 256)) * 8
+
+
+def _cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+_EXPORT = "export/saved_model.pb"
+_MANIFEST = "records/train/manifest.json"
 _NO_TRAINING_FILE = "needs a train file of "
 _NO_TYPES = "The entity types are unknown: give a training file"
-_MANIFEST = "records/train/manifest.json"
-_NO_MANIFEST = "'records/train' has no manifest.json"
-_WEIGHTS = "model/model.safetensors"
-_NO_MODEL = "model contains no model"
-_EXPORT = "export/saved_model.pb"
-_MESSAGES = {
-    ("empty", "make_vocab", "text/one.txt"): "check --input_file",
-    ("random", "make_vocab", "text/one.txt"): "There is no word to learn",
-    ("empty", "make_pretraining_records", "text/one.txt"): "check --input_file",
-    ("random", "make_pretraining_records", "text/one.txt"): "--input_file",
-    ("missing", "run_glue", "glue/CoLA/train.tsv"): _NO_TRAINING_FILE,
-    ("missing", "run_squad", "squad/train-v1.1.json"): _NO_TRAINING_FILE,
-    ("missing", "run_swag", "swag/train.csv"): _NO_TRAINING_FILE,
-    ("missing", "run_ner", "conll2003/eng.train"): _NO_TYPES,
-    ("missing", "make_ner_records", "conll2003/eng.train"): _NO_TYPES,
-    ("missing", "show_records", _MANIFEST): _NO_MANIFEST,
-    ("missing", "run_pretraining", _MANIFEST): _NO_MANIFEST,
-    ("missing", "extract_features", _WEIGHTS): _NO_MODEL,
-    ("missing", "export_savedmodel", _WEIGHTS): _NO_MODEL,
-    ("missing", "convert_checkpoint", _WEIGHTS): _NO_MODEL,
-    ("missing", "predict", _EXPORT): "--export_dir=export contains no SavedMod",
-    ("empty", "predict", _EXPORT): "--export_dir=export: TensorFlow",
-    ("random", "predict", _EXPORT): "--export_dir=export: TensorFlow",
-    ("cut", "predict", _EXPORT): "--export_dir=export: TensorFlow",
-}
-_DAMAGES = {
-    "missing": None,
-    "empty": b"",
-    "random": bytes(range(128, 256)) * 8,
-}
-
-
+_NO_WORDS = "There is no word to learn"
 # Found late: the records of other sets, or of other files, are complete.
 _LATE = ("--input_file", _NO_TRAINING_FILE, "check --input_file")
-
-
-def _message(*damage: str) -> str:
-    """Returns what the message contains: by default the folder or file."""
-    folder, _, name = damage[-1].rpartition("/")
-    return _MESSAGES.get(damage, f"{folder}/" if folder else name)
-
-
-def _case(damage: str, script: str, path: str, content) -> Case:
-    message = _message(damage, script, path)
-    left = ("out",) if message in _LATE else ()
-    return Case(script, "", message, {path: content}, left)
-
-
-CASES = [
-    _case(damage, script, path, content)
-    for script, paths in INPUTS.items()
-    for path in paths
-    for damage, content in _DAMAGES.items()
-    if (damage, script, path) not in _VALID
+# Script, its input, the new content, part of the message.
+_ROWS = [
+    ("make_vocab", "text/one.txt", None, "text/one.txt"),
+    ("make_vocab", "text/one.txt", b"", "check --input_file"),
+    ("make_vocab", "text/one.txt", _RANDOM, _NO_WORDS),
+    ("make_pretraining_records", "text/one.txt", b"", "check --input_file"),
+    ("make_pretraining_records", "text/one.txt", _RANDOM, "--input_file"),
+    ("run_glue", "glue/CoLA/train.tsv", None, _NO_TRAINING_FILE),
+    ("make_ner_records", "conll2003/eng.train", None, _NO_TYPES),
+    ("run_pretraining", _MANIFEST, None, "'records/train' has no manifest.jso"),
+    ("export_savedmodel", "model/vocab.txt", None, "vocab.txt"),
+    ("extract_features", "text/one.txt", None, "text/one.txt"),
+    (
+        "export_savedmodel",
+        "model/model.safetensors",
+        None,
+        "model contains no model",
+    ),
+    ("predict", "text/one.txt", None, "text/one.txt"),
+    ("predict", _EXPORT, None, "--export_dir=export contains no SavedMod"),
+    *(
+        ("predict", _EXPORT, content, "--export_dir=export: TensorFlow")
+        for content in (b"", _RANDOM, _cut)
+    ),
+    # The message has the path.
+    *(
+        (script, path, content, path)
+        for script, path in (
+            ("make_glue_records", "glue/CoLA/train.tsv"),
+            ("make_glue_records", "vocab.txt"),
+            ("make_squad_records", "squad/train-v1.1.json"),
+            ("make_swag_records", "swag/train.csv"),
+            ("make_ner_records", "conll2003/eng.train"),
+            ("run_pretraining", "bert_config.json"),
+            ("run_embeddings", "glue/STS-B/train.tsv"),
+            ("export_savedmodel", "model/vocab.txt"),
+        )
+        for content in (b"", _RANDOM)
+    ),
+    *(
+        (script, path, _cut, path)
+        for script, path in (
+            ("make_squad_records", "squad/train-v1.1.json"),
+            ("run_pretraining", _MANIFEST),
+            ("export_savedmodel", "model/model.safetensors"),
+        )
+    ),
 ]
-CASES += [
-    _case("cut", script, path, lambda content: content[: len(content) // 2])
-    for script, paths in INPUTS.items()
-    for path in paths
-    if path.endswith((".json", ".safetensors", ".pb"))
+CASES = [
+    Case(
+        script,
+        "",
+        message,
+        {path: content},
+        ("out",) if message in _LATE else (),
+    )
+    for script, path, content, message in _ROWS
 ]

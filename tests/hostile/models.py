@@ -1,5 +1,6 @@
 """Models, configs and exports that are damaged or absurd -> cases."""
 
+import hashlib
 import io
 import json
 import struct
@@ -121,17 +122,8 @@ NAN_WEIGHTS = [
         Case(script, flags, _NAN + _KERNEL, {_WEIGHTS: _weight(_KERNEL, value)})
         for script, flags, value in (
             ("convert_checkpoint", "", np.nan),
-            ("export_savedmodel", "", np.nan),
             ("export_savedmodel", "--kind=encoder", np.inf),
-            ("extract_features", "", np.nan),
         )
-    ),
-    Case(
-        "run_glue",
-        "--init_checkpoint=model --bert_config_file=",
-        f"{_WEIGHTS}: 1 of ",
-        {_WEIGHTS: _weight(_KERNEL, np.nan)},
-        left=_OUT,
     ),
     Case(
         "run_glue",
@@ -147,86 +139,71 @@ NAN_WEIGHTS = [
     ),
 ]
 
-# Script, entry of bert_config.json, its JSON value, part of the message.
-_CONFIGS = (
-    ("run_pretraining", "initializer_range", "-1", "=-1 should be a finite"),
-    ("run_glue", "initializer_range", "NaN", "=nan should be a finite"),
-    ("run_swag", "initializer_range", "1e400", "=inf should be a finit"),
-    ("run_ner", "initializer_range", '"0.02"', "is '0.02'; it should be"),
-    ("run_squad", "hidden_dropout_prob", '"0.1"', "is '0.1'; it should be"),
-    ("run_swag", "hidden_dropout_prob", "null", "is missing or null; it"),
-    ("run_glue", "attention_probs_dropout_prob", "false", "is False; it sho"),
-    ("run_glue", "hidden_size", "1e400", "is inf; it should be an integer"),
-    ("run_glue", "vocab_size", "true", "is True; it should be an integer"),
-    ("run_glue", "is_causal", '"false"', "is 'false'; it should be true or"),
-    ("run_glue", "hidden_act", "{}", "is {}; it should be a string"),
-    ("run_glue", "type_vocab_size", "9" * 5000, "limit (4300"),
-    ("run_pretraining", "num_hidden_layers", "1000000", "1000000 layers"),
-    (
-        "run_squad",
-        "num_hidden_layers",
-        "1000000000000",
-        "is 1000000000000; it should",
-    ),
-    ("run_glue", "hidden_size", "100000000", "e+16 weights; at most"),
-    ("run_ner", "bilstm_units", "1000000000", "experiments.bilstm.run_glue"),
-    ("run_glue", "max_position_embeddings", "9" * 30, "99; it should be an i"),
-)
+# Entry of bert_config.json, its JSON value, part of the message; others are in
+# tests/bert_tf/test_config.py.
 CONFIGS = [
-    Case(script, "", message, {"bert_config.json": _entry(name, value)})
-    for script, name, value, message in _CONFIGS
+    Case("run_pretraining", "", message, {"bert_config.json": change})
+    for change, message in (
+        (_entry("initializer_range", "1e400"), "=inf should be a finit"),
+        (_entry("is_causal", '"false"'), "is 'false'; it should be true or"),
+        (_entry("hidden_act", "{}"), "is {}; it should be a string"),
+        (_entry("type_vocab_size", "9" * 5000), "limit (4300"),
+        (_entry("num_hidden_layers", "1000000"), "1000000 layers"),
+        (_DEEP, "nested deeper"),
+    )
 ]
 
 # Script, entry of model.json, its JSON value, part of the message.
 _METADATA = (
-    ("run_glue", "do_lower_case", '"false"', "is 'false'; it should be true"),
     ("export_savedmodel", "do_lower_case", '"no"', "it should be true or fal"),
-    ("convert_checkpoint", "do_lower_case", "0", "is 0; it should be true or"),
-    ("extract_features", "do_lower_case", "[]", "is []; it should be true or"),
-    ("export_savedmodel", "labels", '"abc"', "is 'abc'; it should be a list"),
-    (
-        "export_savedmodel",
-        "labels",
-        "[1, 2, 3]",
-        "labels[0] is 1; it should be a",
-    ),
+    ("export_savedmodel", "labels", "[1, 2]", "labels[0] is 1; it should be a"),
     ("export_savedmodel", "labels", "null", "has no labels; add"),
     ("export_savedmodel", "max_seq_length", '"16"', "should be an integer fro"),
     ("export_savedmodel", "precision", "[]", "is []; it should be a string"),
+    ("export_savedmodel", "score_range", "[0]", "[0] should be two numbers"),
+    (
+        "export_savedmodel",
+        "null_score_diff_threshold",
+        "NaN",
+        "null_score_diff_threshold nan one, all finite",
+    ),
     ("extract_features", "untrained", '"encoder"', "it should be a lis"),
     ("convert_checkpoint", "task", '["spans"]', "it should be a string"),
     ("convert_checkpoint", "source", "3", "source is 3; it should be a str"),
 )
 METADATA = [
-    Case(
-        script,
-        "--init_checkpoint=model" if script == "run_glue" else "",
-        message,
-        {"model/model.json": _entry(name, value)},
-        left=_OUT if script == "run_glue" else (),
-    )
+    Case(script, "", message, {"model/model.json": _entry(name, value)})
     for script, name, value, message in _METADATA
 ]
+STATES = [
+    Case(
+        "export_savedmodel",
+        "",
+        f"model is damaged: state.json: {message}",
+        {"model/state.json": content},
+    )
+    for message, content in (
+        ("the content is None; it should", b"null"),
+        (
+            "files is missing or null",
+            b'{"state_sha256": "%s"}'
+            % hashlib.sha256(b"{}").hexdigest().encode(),
+        ),
+    )
+]
 
-# Format, its JSON file, the new content, part of the message.
+# Format, its JSON file, the new content, part of the message; other files are
+# in tests/bert_tf/checkpoint/test_damaged_files.py.
 _FILES = (
-    ("model", "model.json", _DEEP, "brackets are nested dee"),
-    ("model", "model.json", b"[]", "the content is []; it should be an"),
-    ("model", "bert_config.json", _DEEP, "brackets are nested dee"),
-    (
-        "model",
-        "bert_config.json",
-        b"\xff\xfe{",
-        "is not JSON (line 1: byte 0xff",
-    ),
-    ("google", "bert_config.json", b"null", "the content is None"),
-    ("model_garden", "bert_config.json", _DEEP, "brackets are nested dee"),
-    ("hugging_face", "config.json", _DEEP, "brackets are nested dee"),
-    ("hugging_face", "tokenizer.json", _DEEP, "brackets are nested dee"),
-    ("hugging_face", "modules.json", _DEEP, "brackets are nested dee"),
-    ("hugging_face", "modules.json", b"{}", "{}; it should be a list"),
     ("model", "model.json", b'{"prompts": {"a": 3}}', "prompts.a is 3; it"),
-    ("hugging_face", "tokenizer.json", b'{"model": 3}', "model is 3; it"),
+    ("google", "bert_config.json", b"null", "the content is None"),
+    (
+        "hugging_face",
+        "config.json",
+        lambda x: _entry("id2label", "null")(_entry("num_labels", "1e9")(x)),
+        "should be an integer from 1 to 1,000,000",
+    ),
+    ("hugging_face", "modules.json", b"{}", "{}; it should be a list"),
     (
         "hugging_face",
         "tokenizer.json",
@@ -241,33 +218,11 @@ _FILES = (
     ),
     (
         "hugging_face",
-        "tokenizer.json",
-        b'{"model": {"type": "WordPiece"}}',
-        "model.vocab is missing or null; it should be an object",
-    ),
-    (
-        "hugging_face",
-        "tokenizer.json",
-        b'{"model": {"type": "WordPiece", "vocab": {}}}',
-        "the ids of its vocabulary should be 0 to 0, each once. Otherwise",
-    ),
-    (
-        "hugging_face",
         "tokenizer_config.json",
         _entry("do_lower_case", '"false"'),
         "is 'false'; it should be true",
     ),
-    ("hugging_face", "config.json", _entry("hidden_act", "[]"), "=[] is not"),
-    (
-        "hugging_face",
-        "config.json",
-        lambda x: _entry("id2label", "null")(_entry("num_labels", "1e9")(x)),
-        "should be an integer from 1 to 1,000,000",
-    ),
-    ("keras_hub", "config.json", _DEEP, "brackets are nested dee"),
-    ("keras_hub", "config.json", b"[]", "the content is []; it sho"),
     ("keras_hub", "task.json", _DEEP, "brackets are nested dee"),
-    ("keras_hub", "bert_tf.json", _DEEP, "brackets are nested dee"),
     ("keras_hub", "bert_tf.json", _entry("step", "-1"), "step is -1; it sho"),
     (
         "keras_hub",
@@ -281,27 +236,10 @@ _FILES = (
         _in_keras("num_classes", 10**9),
         "is 1000000000; it should be an integer from 1",
     ),
-    (
-        "keras_hub",
-        "config.json",
-        _in_keras("num_layers", 10**6),
-        "A BERT of 1000000 layers",
-    ),
 )
 JSON = [
     _convert(source, message, {f"{source}/{file}": content})
     for source, file, content, message in _FILES
-] + [
-    Case(
-        script,
-        "",
-        "nested deeper",
-        {path: _DEEP},
-    )
-    for script, path in (
-        ("run_glue", "bert_config.json"),
-        ("run_pretraining", "records/train/manifest.json"),
-    )
 ]
 
 _TENSORFLOW = "bert_model.ckpt is damaged ("
@@ -377,9 +315,10 @@ EXPORTS = [
     for path, content in (
         (f"{_VARIABLES}index", None),
         (f"{_VARIABLES}{_DATA}", _cut(100)),
-        ("export/saved_model.pb", b""),
-        ("export/saved_model.pb", _cut(-1000)),
     )
 ]
 
-CASES = [*NAN_WEIGHTS, *CONFIGS, *METADATA, *JSON, *WEIGHTS, *EXPORTS]
+CASES = [
+    *(*NAN_WEIGHTS, *CONFIGS, *METADATA, *STATES, *JSON, *WEIGHTS),
+    *EXPORTS,
+]

@@ -16,12 +16,6 @@ CASES = [
     ),
     Case(
         "run_pretraining",
-        "--do_lower_case",
-        "the records were made with do_lower_case=False. Use one value: omit",
-        _CASED,
-    ),
-    Case(
-        "run_pretraining",
         "--eval_input_file=records/held_out --do_eval",
         "Records differ in do_lower_case (records/train: False; ",
         _CASED,
@@ -36,10 +30,7 @@ CASES = [
         "--label_smoothing=0.1",
         "--label_smoothing=0.1 is for a head that is trained",
     ),
-    *(
-        Case("run_glue", f"--{name}=x", f"--{name} is for files of your own")
-        for name in ("text_column", "label_column", "labels")
-    ),
+    Case("run_glue", "--labels=x", "--labels is for files of your own"),
     Case(
         "show_records",
         "--records=empty.tfrecord",
@@ -47,32 +38,15 @@ CASES = [
         {"empty.tfrecord": b""},
         ("empty.tfrecord.index",),
     ),
-    Case("embed", "--prompt_name=x", "-prompt_name=x: the model has no"),
-    Case(
-        "export_savedmodel",
-        "--kind=sentence_embedding --prompt_name=x",
-        "--prompt_name=x: the model has no prompts. Give one that it has, or",
-    ),
     Case(
         "export_savedmodel",
         "--kind=encoder --prompt_name=query",
         "--prompt_name=query is for --kind=sentence_embedding, but the kind",
     ),
-    Case(
-        "predict",
-        "--prompt_name=query",
-        "--prompt_name=query is for exports of the kind sentence_embedding",
-    ),
-    Case("run_glue", "--bucket_lengths=16,x", "--bucket_lengths=16,x should"),
     Case("run_glue", "--preemption_file=vocab.txt", "exists already, so that"),
     *(
         Case("run_glue", f"--preemption_server={address}", "does not answer")
-        for address in (
-            "127.0.0.1:1",
-            "no-such-host.invalid",
-            "localhost:x",
-            "[",
-        )
+        for address in ("127.0.0.1:1", "localhost:x", "[")
     ),
     Case("run_glue", "--save_checkpoints_minutes=0", "=0.0 should be above 0"),
 ]

@@ -1,6 +1,5 @@
 """Runs with --teacher: every trainer, killed and resumed, other replicas."""
 
-import json
 import shutil
 import signal
 
@@ -14,6 +13,7 @@ import bert_tf
 from bert_tf import config as bert_config
 from bert_tf.model import models
 from run_scripts import run_glue, run_ner, run_pretraining, run_squad
+from tfrecords.io import json_files
 
 LOSSES = "--distillation_losses=soft_targets,attention_relations,"
 RELATIONS = {"attention_relations_loss", "hidden_relations_loss"}
@@ -139,26 +139,16 @@ def test_every_trainer_has_a_teacher(script, data, tmp_path, tiny_model_flags):
 def test_a_student_starts_from_layers_of_its_teacher(
     data, tmp_path, tiny_model_flags
 ):
-    labels = labels_of("classification")
-    teacher = write_teacher(tmp_path / "t", "classification", labels)
-    sizes = bert_config.BertConfig.from_json_file(
-        str(teacher / "bert_config.json")
-    )
-    student = sizes.to_dict() | {"num_hidden_layers": 2}
-    path = tmp_path / "bert_config.json"
-    path.write_text(json.dumps(student))
-    run(
-        run_glue,
-        *flags_of(run_glue, data),
-        tiny_model_flags[0],
-        f"--bert_config_file={path}",
-        f"--teacher={teacher}",
-        "--init_from_teacher_layers=0,2",
-        "--learning_rate=0",
-        f"--output_dir={tmp_path / 'run'}",
-    )
+    teacher = write_teacher(tmp_path / "t", "classification", ["0", "1"])
+    student = json_files.read(teacher / "bert_config.json")
+    path, output = tmp_path / "bert_config.json", tmp_path / "run"
+    json_files.write(str(path), student | {"num_hidden_layers": 2})
+    words = [*flags_of(run_glue, data), tiny_model_flags[0]]
+    words += [f"--bert_config_file={path}", f"--teacher={teacher}"]
+    words += ["--init_from_teacher_layers=0,2", "--learning_rate=0"]
+    run(run_glue, *words, f"--output_dir={output}")
     taught = safetensors.numpy.load_file(teacher / "model.safetensors")
-    (last,) = (tmp_path / "run").glob("checkpoints/*/model.safetensors")
+    (last,) = output.glob("checkpoints/*/model.safetensors")
     for name, value in safetensors.numpy.load_file(last).items():
         source = name.replace("layer_1", "layer_2")
         assert value.tobytes() == taught[source].tobytes(), name

@@ -1,9 +1,6 @@
 """Exports of export_savedmodel, loaded in Python and in the C++ loader."""
 
-import json
 import os
-import subprocess
-import sys
 
 import c_loader
 import huggingface_hub
@@ -11,13 +8,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from exports import (
-    LABELS,
     MAX_SEQ_LENGTH,
     ROUNDING,
     VOCAB_FILE,
     make_model,
     save_model,
-    strings,
     write,
 )
 
@@ -46,19 +41,6 @@ def batch_of(words, text_a, text_b):
     )
 
 
-def test_classification_equals_the_keras_model(exported, words):
-    model, _, loaded = exported("classification")
-    answers = loaded.signatures["serving_default"](
-        text_a=tf.constant(TEXTS), text_b=tf.constant(PAIRS)
-    )
-    logits = model(batch_of(words, TEXTS, PAIRS))["logits"].numpy()
-    np.testing.assert_allclose(answers["logits"], logits, **ROUNDING)
-    np.testing.assert_allclose(
-        answers["probabilities"], tf.nn.softmax(logits), **ROUNDING
-    )
-    assert strings(answers["label"]) == [LABELS[i] for i in logits.argmax(1)]
-
-
 def test_the_second_text_may_be_omitted(exported, words):
     model, _, loaded = exported("classification")
     expected = model(batch_of(words, TEXTS, [""] * 3))["logits"]
@@ -70,63 +52,10 @@ def test_the_second_text_may_be_omitted(exported, words):
         ),
     ):
         np.testing.assert_allclose(answers["logits"], expected, **ROUNDING)
-
-
-def test_a_different_number_of_second_texts_is_refused(exported):
-    loaded = exported("classification").loaded
     with pytest.raises(
         tf.errors.InvalidArgumentError, match="as many strings as text_a"
     ):
         loaded.text(TEXTS, ["one"])
-
-
-def examples_of(text_a, text_b):
-    """Returns serialized examples, as TensorFlow Serving passes them."""
-    rows = []
-    for texts in zip(text_a, text_b, strict=True):
-        example = tf.train.Example()
-        for name, text in zip(("text_a", "text_b"), texts, strict=True):
-            if text:
-                slot = example.features.feature[name].bytes_list
-                slot.value.append(text.encode())
-        rows.append(example.SerializeToString())
-    return rows
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "api"), [("classification", "classify"), ("regression", "regress")]
-)
-def test_the_classify_and_regress_apis_of_tensorflow_serving(
-    exported, c_program, kind, api
-):
-    _, path, loaded = exported(kind)
-    texts, pairs = [TEXTS[0], TEXTS[2]], ["", "a ship"]
-    answers = loaded.text(texts, pairs)
-    if api == "classify":
-        expected = {
-            "classes": tf.constant([LABELS] * 2),
-            "scores": answers["probabilities"],
-        }
-    else:
-        expected = {"outputs": answers["score"]}
-    inputs = {"inputs": examples_of(texts, pairs)}
-    c_loader.check(c_program, path, inputs, expected, signature=api)
-
-
-@pytest.mark.slow
-def test_the_text_encoder_interface_of_tf_hub(exported, words):
-    model, _, loaded = exported("encoder")
-    batch = batch_of(words, TEXTS, PAIRS)
-    expected, outputs = model.encoder(batch), loaded(batch)
-    assert len(outputs["encoder_outputs"]) == 2
-    for ours, theirs in (
-        (outputs["default"], expected.pooled_output),
-        (outputs["pooled_output"], expected.pooled_output),
-        (outputs["sequence_output"], expected.sequence_output),
-        *zip(outputs["encoder_outputs"], expected.encoder_outputs, strict=True),
-    ):
-        np.testing.assert_allclose(ours, theirs, **ROUNDING)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classification"])
@@ -156,50 +85,6 @@ def test_a_loaded_encoder_can_be_trained(exported, words):
     assert all(gradient is not None for gradient in gradients)
 
 
-FRESH = """
-import json, sys
-import tensorflow as tf
-import tensorflow_text
-loaded = tf.saved_model.load(sys.argv[1])
-texts = {name: tf.constant(x) for name, x in json.loads(sys.argv[2]).items()}
-answers = loaded.signatures["serving_default"](**texts)
-assert "bert_tf" not in sys.modules and "tfrecords" not in sys.modules
-print(json.dumps({
-    name: [x.decode() if isinstance(x, bytes) else float(x)
-           for x in value.numpy().ravel()]
-    for name, value in answers.items()
-}))
-"""
-
-
-@pytest.mark.slow
-def test_a_process_without_this_package_gives_the_same_outputs(
-    exported, tmp_path
-):
-    _, path, loaded = exported("classification")
-    texts = {"text_a": TEXTS, "text_b": PAIRS}
-    output = subprocess.run(
-        # -I: neither this folder nor PYTHONPATH is searched.
-        [sys.executable, "-I", "-c", FRESH, path, json.dumps(texts)],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    fresh = json.loads(output)
-    here = loaded.text(TEXTS, PAIRS)
-    assert fresh["logits"] == here["logits"].numpy().ravel().tolist()
-    assert fresh["label"] == strings(here["label"])
-
-
-def test_classification_in_the_loader_of_tensorflow_serving(
-    exported, c_program
-):
-    _, path, loaded = exported("classification")
-    # text_b is not fed: its default is in the graph.
-    c_loader.check(c_program, path, {"text_a": TEXTS}, loaded.text(TEXTS))
-
-
 @pytest.mark.slow
 def test_the_encoder_in_the_loader_of_tensorflow_serving(exported, c_program):
     _, path, loaded = exported("encoder")
@@ -214,13 +99,6 @@ def test_the_encoder_in_the_loader_of_tensorflow_serving(exported, c_program):
         loaded.text(TEXTS, PAIRS),
         signature="text",
     )
-
-
-@pytest.fixture
-def model_dir(tmp_path):
-    folder = tmp_path / "model"
-    save_model(make_model("classification"), "classification", folder)
-    return folder
 
 
 @pytest.mark.slow
@@ -320,12 +198,11 @@ def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
     assert found["precision"] == precision
 
 
-def test_an_unknown_precision_is_refused(model_dir, tmp_path):
-    path = str(model_dir / "model.json")
-    metadata = json_files.read(path)
-    json_files.write(path, metadata | {"precision": "int8"})
+def test_an_unknown_precision_is_refused(tmp_path):
+    model, folder = make_model("classification"), tmp_path / "model"
+    save_model(model, "classification", folder, precision="int8")
     with pytest.raises(ValueError, match="model.json has precision 'int8'; ex"):
-        write(model_dir, tmp_path / "out")
+        write(folder, tmp_path / "out")
 
 
 @pytest.mark.slow
@@ -349,15 +226,3 @@ def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):
     assert "sequence_output" in (
         loaded.signatures["encoder"].structured_outputs
     )
-
-
-def test_an_untrained_head_is_not_served(model_dir, tmp_path):
-    path = str(model_dir / "model.json")
-    metadata = json_files.read(path)
-    untrained = {"untrained": ["classification/dense/kernel"]}
-    json_files.write(path, metadata | untrained)
-    with pytest.raises(
-        ValueError, match="trained classification/dense.* as encoder"
-    ):
-        write(model_dir, tmp_path / "out", "--kind=classification")
-    assert not (tmp_path / "out").exists()

@@ -9,9 +9,7 @@ import json
 import pathlib
 import shutil
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
@@ -114,43 +112,6 @@ def extract(model, texts, output, *flags):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
-    files = {
-        name: tmp_path / f"features.{name}"
-        for name in ("json", "npz", "tfrecord")
-    }
-    for name, path in files.items():
-        extract(model, texts, path, f"--output_format={name}", "--layers=-1,-2")
-    rows = lines_of(files["json"])
-    assert [row["linex_index"] for row in rows] == list(range(20))
-    # [CLS] sea [SEP] the captain and the [SEP], truncated to 8; empty line.
-    assert [len(row["features"]) for row in rows[:4]] == [4, 8, 2, 6]
-    with np.load(files["npz"]) as arrays:
-        arrays = dict(arrays)
-    assert arrays["values"].dtype == np.float32
-    assert arrays["layers"].tolist() == [-1, -2]
-    splits = arrays["row_splits"]
-    examples = list(tf.data.TFRecordDataset(str(files["tfrecord"])))
-    assert len(splits) - 1 == len(examples) == 20
-    for row, begin, end, data in zip(
-        rows, splits[:-1], splits[1:], examples, strict=True
-    ):
-        values = arrays["values"][begin:end]  # [tokens, 2, H]
-        from_json = [
-            [layer["values"] for layer in token["layers"]]
-            for token in row["features"]
-        ]
-        np.testing.assert_allclose(values, from_json, atol=6e-7)
-        example = tf.train.Example.FromString(data.numpy()).features.feature
-        assert example["linex_index"].int64_list.value[0] == row["linex_index"]
-        assert example["token_ids"].int64_list.value[:] == (
-            arrays["token_ids"][begin:end].tolist()
-        )
-        flat = np.array(example["values"].float_list.value, np.float32)
-        assert (flat.reshape(values.shape) == values).all()
-
-
-@pytest.mark.usefixtures("eagerly")
 def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     output, parts = tmp_path / "f.npz", []
     uninterrupted = tmp_path / "uninterrupted.npz"
@@ -178,54 +139,41 @@ def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
     ]
 
 
-def extract_without_joining(monkeypatch, *words):
-    """Is stopped when all parts have been written."""
-
-    def stop(file, parts):
-        raise KeyboardInterrupt
-
-    to_json, _ = feature_extraction.FORMATS["json"]
-    with monkeypatch.context() as patch:
-        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
-        with pytest.raises(KeyboardInterrupt):
-            extract(*words, "--layers=-1")
-
-
 @pytest.mark.usefixtures("eagerly")
-def test_parts_of_another_config_are_not_reused(
-    model, texts, tmp_path, monkeypatch
+@pytest.mark.parametrize("change", ["config", "text"])
+def test_parts_of_other_inputs_are_not_reused(
+    model, texts, tmp_path, monkeypatch, change
 ):
-    other = tmp_path / "other"
-    shutil.copytree(model, other)
-    config = json_files.read(str(other / "bert_config.json"))
-    assert config["hidden_act"] == "gelu"
-    config["hidden_act"] = "relu"
-    json_files.write(str(other / "bert_config.json"), config)
-    expected, found = tmp_path / "expected", tmp_path / "found"
-    extract(other, texts, expected, "--layers=-1")
-    extract_without_joining(monkeypatch, model, texts, found)
-    extract(other, texts, found, "--layers=-1")
-    assert found.read_bytes() == expected.read_bytes()
-
-
-@pytest.mark.usefixtures("eagerly")
-def test_parts_of_another_text_are_not_reused(
-    model, texts, tmp_path, monkeypatch
-):
-    # As a pipe gives, or a file that changes once it was read.
+    before, content = model, texts.read_text()
+    if change == "config":
+        model = shutil.copytree(model, tmp_path / "other")
+        config = json_files.read(str(model / "bert_config.json"))
+        assert config["hidden_act"] == "gelu"
+        changed = config | {"hidden_act": "relu"}
+        json_files.write(str(model / "bert_config.json"), changed)
     expected, found = tmp_path / "expected", tmp_path / "found"
     extract(model, texts, expected, "--layers=-1")
-    content, read = texts.read_text(), feature_extraction._read_lines
+    to_json, _ = feature_extraction.FORMATS["json"]
+    read = feature_extraction._read_lines
 
     def read_before_the_change(path):
+        # As a pipe gives, or a file that changes once it was read.
         texts.write_text(content.replace("ship", "crew"))
         lines = read(path)
         texts.write_text(content)
         return lines
 
+    def stop(file, parts):
+        raise KeyboardInterrupt  # When all parts have been written.
+
     with monkeypatch.context() as patch:
-        patch.setattr(feature_extraction, "_read_lines", read_before_the_change)
-        extract_without_joining(monkeypatch, model, texts, found)
+        patch.setitem(feature_extraction.FORMATS, "json", (to_json, stop))
+        if change == "text":
+            patch.setattr(
+                feature_extraction, "_read_lines", read_before_the_change
+            )
+        with pytest.raises(KeyboardInterrupt):
+            extract(before, texts, found, "--layers=-1")
     extract(model, texts, found, "--layers=-1")
     assert found.read_bytes() == expected.read_bytes()
 
@@ -242,7 +190,6 @@ def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):
     output = tmp_path / "out"
     for flag, message in (
         ("--layers=-3", "--layers has '-3'; expected integers from -2 to 1"),
-        ("--layers=last", "--layers has 'last'; expected integers from -2 to"),
         ("--max_seq_length=65", "65 .*max_position_embeddings=64"),
     ):
         with pytest.raises(ValueError, match=message):

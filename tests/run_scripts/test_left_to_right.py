@@ -1,29 +1,21 @@
-"""Left-to-right pre-training, fine-tuning and export, end to end."""
+"""Left-to-right pre-training and fine-tuning, end to end."""
 
 import dataclasses
 import json
 import math
-import shutil
 
-import exports
-import numpy as np
 import pytest
 import run_processes
-import tensorflow as tf
 
 from bert_tf import config
 from bert_tf.checkpoint import run_models
-from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.model import models
-from bert_tf.training import stopping
 from run_scripts import make_pretraining_records, run_glue, run_pretraining
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, pretraining_records, tiny_config):
-    """Folder of records without pairs or masks, others, configs, a table."""
+def folder(tmp_path_factory, tiny_config):
+    """Folder of records without pairs or masks, configs, a table."""
     folder = tmp_path_factory.mktemp("left_to_right")
-    shutil.copytree(pretraining_records, folder / "pairs")
     words = run_processes.record_arguments(folder / "records", dupe_factor=1)
     words += ["--pairs=none", "--masking_time=dynamic"]
     make_pretraining_records.main(["make_pretraining_records", *words])
@@ -76,19 +68,6 @@ def test_a_model_learns_the_next_token_and_saves_is_causal(trained):
     assert len(losses) == 4 and losses[-1] < losses[0]
 
 
-@pytest.mark.slow
-def test_a_stopped_run_equals_an_uninterrupted_one(folder, trained, tmp_path):
-    with pytest.raises(stopping.Stopped, match="after step 2"):
-        run(folder, tmp_path, "--stop_at_step=2")
-    run(folder, tmp_path)
-    for name in (
-        "checkpoints/step-00000004/state.json",
-        "logs/train/steps.jsonl",
-        "eval_results.json",
-    ):
-        assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
-
-
 def test_the_objective_is_read_from_the_folder_for_evaluation(
     folder, trained, tmp_path
 ):
@@ -104,55 +83,23 @@ def test_the_objective_is_read_from_the_folder_for_evaluation(
     assert results_of(tmp_path) == pytest.approx(results_of(trained))
 
 
-def fine_tune(folder, output_dir, *more):
-    words = [
-        *("--task_name=own", f"--dev_file={folder}/rows.tsv", "--do_eval"),
-        *("--text_column=text", "--labels=0,1", "--max_seq_length=16"),
-        f"--output_dir={output_dir}",
-    ]
-    run_glue.main(["run_glue", *words, *more])
-
-
-@pytest.fixture(scope="module")
-def training_flags(folder, trained):
-    return [
-        *(f"--init_checkpoint={trained}", f"--train_file={folder}/rows.tsv"),
-        *("--do_train", "--train_batch_size=8", "--num_train_epochs=2"),
-        "--bucket_lengths=none",
-    ]
-
-
-@pytest.fixture(scope="module")
-def tuned(folder, training_flags):
-    fine_tune(folder, folder / "tuned", *training_flags)
-    return folder / "tuned"
-
-
 @pytest.mark.slow
-def test_fine_tuning_keeps_is_causal(folder, training_flags, tuned, tmp_path):
-    path = tuned / "best" / "bert_config.json"
-    found = config.BertConfig.from_json_file(path)
-    assert found.is_causal
-    with pytest.raises(stopping.Stopped):
-        fine_tune(folder, tmp_path, *training_flags, "--stop_at_step=4")
-    fine_tune(folder, tmp_path, *training_flags)
-    for name in (
-        "checkpoints/step-00000006/state.json",
-        "logs/train/steps.jsonl",
-        "eval_results.json",
-    ):
-        assert (tmp_path / name).read_bytes() == (tuned / name).read_bytes()
+def test_fine_tuning_keeps_is_causal(folder, trained, tmp_path):
+    goals = [*("--task_name=own", "--do_eval", f"--output_dir={tmp_path}")]
+    goals += [f"--dev_file={folder}/rows.tsv", "--text_column=text"]
+    goals += ["--labels=0,1", "--max_seq_length=16"]
+    training = [f"--train_file={folder}/rows.tsv", "--do_train"]
+    training += [f"--init_checkpoint={trained}", "--bucket_lengths=none"]
+    training += ["--train_batch_size=8", "--num_train_epochs=2"]
+    run_glue.main(["run_glue", *goals, *training])
+    path = tmp_path / "best" / "bert_config.json"
+    assert config.BertConfig.from_json_file(path).is_causal
     before = results_of(tmp_path)["dev"]
-    fine_tune(folder, tmp_path)
+    run_glue.main(["run_glue", *goals])
     assert results_of(tmp_path)["dev"] == pytest.approx(before)
 
 
 # Errors.
-
-
-def test_held_out_records_with_masks_or_pairs_are_refused(folder, tmp_path):
-    with pytest.raises(ValueError, match="held_out is pretraining; a left"):
-        run(folder, tmp_path, f"--eval_input_file={folder}/pairs/held_out")
 
 
 def test_an_objective_that_contradicts_the_model_is_refused(
@@ -174,33 +121,3 @@ def test_an_objective_that_contradicts_the_model_is_refused(
                 without,
                 f"--init_checkpoint={tmp_path}/masked",
             )
-
-
-@pytest.mark.slow
-def test_an_export_equals_the_model(tuned, tmp_path):
-    exports.write(tuned, tmp_path / "export")
-    loaded = tf.saved_model.load(str(tmp_path / "export"))
-    texts = ["the cat", "the moon was over the water", ""]
-    found = loaded.text(tf.constant(texts))["logits"].numpy()
-    best = str(tuned / "best")
-    model = models.BertClassifier(
-        config.BertConfig.from_json_file(f"{best}/bert_config.json"), 2
-    )
-    Checkpoint.open(best).assign_to(model)
-    batch = loaded.preprocess(tf.constant(texts))
-    expected = model(batch, training=False)["logits"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_masks_and_cls_of_a_left_to_right_model_are_not_exported(
-    trained, tmp_path
-):
-    with pytest.raises(ValueError, match="fill_mask does not fit a left-to-ri"):
-        exports.write(trained, tmp_path / "mask", "--kind=fill_mask")
-    with pytest.raises(ValueError, match="--pooling=cls does not fit a left"):
-        words = ["--kind=sentence_embedding", "--pooling=cls"]
-        exports.write(trained, tmp_path / "cls", *words)
-    assert not list(tmp_path.iterdir())
-    exports.write(trained, tmp_path / "encoder")
-    assert (tmp_path / "encoder" / "saved_model.pb").is_file()

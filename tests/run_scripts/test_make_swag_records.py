@@ -35,18 +35,18 @@ def folder(tmp_path_factory, tiny_vocab_file):
 def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
     words = [
         *(f"--records={folder}", f"--vocab_file={tiny_vocab_file}"),
-        *("--first=1", "--num_records=1", f"--png={tmp_path / 'page.png'}"),
+        *("--num_records=1", f"--png={tmp_path / 'page.png'}"),
     ]
     show_records.main(["show_records", *words])
     lines = capsys.readouterr().out.splitlines()
     heads = [line.split(", ") for line in lines if "  choice" in line]
     names = [head[0] for head in heads]
     assert names == ["  choice 0", "  choice 1", "  choice 2"]
-    assert [head[1] == "correct" for head in heads] == [False, True, False]
+    assert [head[1] == "correct" for head in heads] == [True, False, False]
     assert (
-        lines[5] == '  A [CLS] he s##a##i##d , " drink##s warm soup . " [SEP]'
+        lines[5] == '  A [CLS] he s##a##i##d , " waits for the boat . " [SEP]'
     )
-    assert lines[9] == "  B the crew read##s the letter . [SEP]"
+    assert lines[9] == "  B the captain read##s the letter . [SEP]"
     assert (tmp_path / "page.png").stat().st_size > 1000
 
 
@@ -96,12 +96,3 @@ def test_the_doctor_checks_choices(
     # 32 records a step, each with three rows.
     assert "of each of 2 replicas, with 48 of 96 rows of " in text
     assert "labels: the classes of" not in text
-
-
-def test_the_doctor_warns_if_one_ending_is_always_correct(
-    tmp_path, tiny_config, tiny_vocab_file, capsys
-):
-    planted.write(tmp_path / "train.csv", planted.rows(20)[::4])
-    examine(make(tmp_path, tiny_vocab_file), tiny_config, tmp_path)
-    text = capsys.readouterr().out
-    assert "labels: the classes of 5 examples are unbalanced: 0 5" in text

@@ -98,25 +98,6 @@ COMMAND = (sys.executable, "-m", "run_scripts.predict")
 
 
 @pytest.mark.slow
-def test_a_closed_pipe_ends_quietly(exported):
-    with subprocess.Popen(
-        [*COMMAND, f"--export_dir={exported('classification').path}"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        process.stdin.write(b"the cat\n")
-        process.stdin.flush()
-        assert json.loads(process.stdout.readline())["line"] == 1
-        process.stdout.close()  # As `head -1` does.
-        process.stdin.write(b"the cat\n" * 1000)
-        process.stdin.close()
-        errors = process.stderr.read().decode()
-        assert process.wait() == 141
-    assert "Traceback" not in errors and "Broken" not in errors
-
-
-@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_lines(exported, tmp_path):
     def peak_bytes(num_lines):
         path = tmp_path / "input"
@@ -219,11 +200,6 @@ def test_explanations_of_a_process_are_those_of_python(made_once, tmp_path):
     assert found.error < 1e-3 and len(found.words) == 6
     words = [(f"{x.value:+.4f}", html.escape(x.text)) for x in found.words]
     assert shown(tmp_path / "out.html") == [(1, words)]
-
-
-def test_explanations_need_a_model_folder():
-    with pytest.raises(ValueError, match="give --model_dir, the folder that"):
-        predict.main(["predict", "--export_dir=x", "--explain=out.html"])
 
 
 @pytest.mark.slow

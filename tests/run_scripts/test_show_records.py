@@ -1,17 +1,14 @@
-"""show_records: examples of any schema as text, and histograms."""
+"""show_records: examples of any schema as text."""
 
 import re
 import sys
 
-import numpy as np
 import planted_records as planted
 import pytest
 import tensorflow as tf
 
-from bert_tf.contrib.apps.show_records import record_text
-from run_scripts import make_glue_records, show_records
+from run_scripts import show_records
 from tfrecords.inspection import samples
-from tfrecords.pretraining import packing
 
 
 @pytest.fixture
@@ -84,51 +81,6 @@ def test_colour_is_used_on_terminals_only(show_batch, monkeypatch):
     assert show_batch() == plain
 
 
-def test_each_example_of_a_packed_row_is_shown(show, tmp_path, batch):
-    sizes = planted.SIZES | {
-        "max_seq_length": 64,
-        "max_predictions_per_row": 10,
-        "max_examples_per_row": 2,
-    }
-    rows = packing.join(batch, np.full(20, 2), sizes)
-    folder, vocab_file = planted.write(
-        *(tmp_path / "train", rows),
-        num_shards=1,
-        sizes=sizes,
-        schema_name="packed_pretraining",
-    )
-    lines = show(folder, f"--vocab_file={vocab_file}", "--num_records=1")
-    assert sum("tokens of 64" in line for line in lines) == 2
-    assert sum(line.startswith("  A [CLS] ") for line in lines) == 2
-
-
-def test_labels_of_custom_tables_have_their_names(
-    show, tmp_path, tiny_vocab_file
-):
-    (tmp_path / "train.tsv").write_text(
-        "text\tlabel\nThe cat looked.\tgood\nThe sea\tbad\n"
-    )
-    make_glue_records.main(
-        [
-            "make_glue_records",
-            f"--train_file={tmp_path / 'train.tsv'}",
-            "--text_column=text",
-            "--labels=bad,good",
-            "--dev_share=0",
-            f"--vocab_file={tiny_vocab_file}",
-            f"--output_dir={tmp_path / 'records'}",
-            "--max_seq_length=16",
-        ]
-    )
-    lines = show(
-        tmp_path / "records" / "train",
-        f"--vocab_file={tiny_vocab_file}",
-        "--num_records=1",
-    )
-    assert lines[1] == "  6 tokens of 16, 0 [UNK], label_ids 1: good"
-    assert lines[2] == "  A [CLS] the cat looked . [SEP]"
-
-
 def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
     def write(name, **features):
         with tf.io.TFRecordWriter(str(tmp_path / name)) as writer:
@@ -161,10 +113,3 @@ def test_features_of_unknown_schemas_are_printed_as_they_are(show, tmp_path):
     both = f"{tmp_path}/more.tfrecord,{tmp_path}/other.tfrecord"
     lines = show(both, "--num_records=2")
     assert lines[-2:] == ["  pixels: 1 2", ""]
-
-
-def test_histograms_of_a_sample(show_batch, tmp_path, monkeypatch):
-    monkeypatch.setattr(record_text, "_DRAWN_EXAMPLES", 16)
-    path = tmp_path / "page.png"
-    show_batch("--num_records=0", f"--png={path}")
-    assert path.read_bytes().startswith(b"\x89PNG")

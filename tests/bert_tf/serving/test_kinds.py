@@ -134,6 +134,16 @@ def test_without_a_pooler_only_kinds_that_use_it_are_unavailable():
     assert found == "classification"
 
 
+def test_masks_and_cls_do_not_fit_a_left_to_right_model():
+    causal = dataclasses.replace(CONFIG, is_causal=True)
+    assert find(settings(), "pretraining", (), causal) == "encoder"
+    with pytest.raises(ValueError, match="fill_mask does not fit a left-to-ri"):
+        find(settings(kind="fill_mask"), "pretraining", (), causal)
+    given = settings(kind="sentence_embedding", pooling="cls")
+    with pytest.raises(ValueError, match="--pooling=cls does not fit a left"):
+        find(given, "pretraining", (), causal)
+
+
 def test_any_model_can_be_exported_for_embeddings():
     for task in models.TASK_MODELS:
         wanted = settings(kind="sentence_embedding")

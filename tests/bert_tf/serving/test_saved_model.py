@@ -115,7 +115,9 @@ def test_an_encoder_accepts_any_batch_size_and_length(
         np.testing.assert_allclose(
             outputs["default"], expected.pooled_output, atol=1e-5
         )
-        assert len(outputs["encoder_outputs"]) == 2
+        layers = outputs["encoder_outputs"], expected.encoder_outputs
+        for ours, theirs in zip(*layers, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 def test_the_signature_of_an_encoder_numbers_its_layers(encoder_path):

@@ -13,7 +13,6 @@ import socket
 import time
 
 import exports
-import numpy as np
 import pytest
 import run_processes
 
@@ -209,16 +208,6 @@ def test_masks_are_filled(browse, pages, eagerly):
     assert "has no [MASK]" in page.ask("fill", "the cat").text
 
 
-def test_tokens_are_scored(browse, pages, eagerly):
-    page, text = browse("pretraining"), "the old cat"
-    page.tabs()["Score"].click()
-    result = page.ask("score_tokens", text)
-    kind = "pseudo_log_likelihood"
-    expected = predictor(pages, "pretraining", kind=kind)(text)
-    assert f"pseudo-perplexity {expected.perplexity:.4g}" in result.text
-    assert [token for token, _ in marks(result)] == [*expected.tokens]
-
-
 def marks(result):
     return [
         (x.text, x.get_attribute("title"))
@@ -262,28 +251,6 @@ def test_an_answer_is_marked_in_a_long_passage(browse, pages, eagerly):
     assert bars(result) == formatted(
         (x.text, x.probability) for x in answer.nbest[:5]
     )
-
-
-def test_entities_are_marked(browse, pages, eagerly):
-    page = browse("tagging")
-    text = "the old cat sat on the stone by the sea"
-    tagged = predictor(pages, "tagging")(text)
-    assert tagged.entities
-    assert marks(page.ask("tag", text)) == [
-        (f"{x.text} {x.label}", f"{x.probability:.4f}") for x in tagged.entities
-    ]
-
-
-def test_texts_are_compared(browse, pages, eagerly):
-    page = browse("classification")
-    page.tabs()["Compare"].click()
-    texts = ["the cat sat", "a ship on the sea"]
-    result = page.ask("compare", *texts)
-    embed = predictor(pages, "classification", kind="sentence_embedding")
-    first, second = embed(texts)
-    cosine = first @ second / np.linalg.norm(first) / np.linalg.norm(second)
-    shown = float(result.text.removeprefix("cosine "))
-    np.testing.assert_allclose(shown, cosine, atol=1e-4)
 
 
 @pytest.mark.parametrize("task", ["classification", "pretraining"])
