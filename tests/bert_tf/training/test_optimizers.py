@@ -99,11 +99,29 @@ def test_make_optimizer_has_the_defaults_of_each_optimizer():
     made = make(optimizer="muon", precision="bfloat16")
     assert made.product_dtype == "bfloat16"
     with keras.name_scope("layer_0"):
-        matrix = keras.Variable(np.ones((3, 3)), name="kernel")
+        matrix = keras.Variable(np.ones((3, 3), "float32"), name="kernel")
     variables = [matrix, *variables]
     assert make(optimizer="muon").matrix_factor == 1.0
     made = make(optimizer="muon", muon_learning_rate=4e-3, learning_rate=1e-3)
     assert made.matrix_factor == 4.0
+
+
+def test_muon_multiplies_the_rate_of_matrices_of_layers_alone():
+    changes = []
+    for factor in (1.0, 4.0):
+        with keras.name_scope("layer_0"):
+            kernel = keras.Variable(np.ones((3, 3), "float32"), name="kernel")
+        other = keras.Variable(np.ones((3, 3), "float32"), name="kernel")
+        optimizer = optimizers.Muon(
+            [kernel, other],
+            lambda step: tf.constant(1e-3),
+            matrix_factor=factor,
+        )
+        optimizer.apply([tf.eye(3), tf.eye(3)])
+        changes.append([x.numpy() - 1.0 for x in (kernel, other)])
+    (kernel, other), (faster, same) = changes
+    np.testing.assert_allclose(faster, 4.0 * kernel, rtol=1e-3, atol=1e-6)
+    np.testing.assert_array_equal(same, other)
 
 
 @pytest.mark.parametrize(
