@@ -190,3 +190,13 @@ def test_a_best_model_without_checkpoints_is_rejected(tmp_path):
     with pytest.raises(ValueError, match="best belongs to a run whose check"):
         RunFolder(str(tmp_path)).check({"seed": 1})
     assert os.listdir(tmp_path) == ["best"]
+
+
+def test_only_a_run_that_begins_anew_loses_its_results(begun, tmp_path):
+    results = tmp_path / run_folder.RESULTS
+    results.write_text("{}")
+    begun.check({"task": "glue", "seed": 1})
+    assert results.exists()
+    (tmp_path / "checkpoints" / "step-00000010").rmdir()
+    begun.check({"task": "glue", "seed": 2})
+    assert not results.exists()
