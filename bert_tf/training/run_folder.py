@@ -98,8 +98,7 @@ class RunFolder:
         Raises:
           ValueError: if the folder contains a run with a different value.
         """
-        before = self.settings()
-        if before and self.newest_step():
+        if self.newest_step() and (before := self.settings()):
             self.check(before | {name: value})
 
 
