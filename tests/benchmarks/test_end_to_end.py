@@ -76,8 +76,3 @@ def test_a_peer_imports_nothing_of_ours_but_its_settings(name):
     assert "benchmarks" in packages
     ours = {"bert_tf", "tfrecords", "run_scripts", "tensorflow", "keras"}
     assert not ours & packages
-
-
-def test_a_command_that_fails_is_named():
-    with pytest.raises(RuntimeError, match="benchmarks.work_not: exit code 1"):
-        end_to_end.run("benchmarks.work_not")
