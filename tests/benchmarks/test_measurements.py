@@ -93,15 +93,3 @@ def test_the_bare_writer_writes_what_ours_has_made(text, tiny_vocab_file):
     assert 0 < alone.seconds < turn.seconds
     written = records.Records.open(str(folder / "write"))
     assert written.get(range(len(found))) == found.get(range(len(found)))
-
-
-def test_ratios_of_makers_are_of_examples_per_second():
-    rounds = [
-        {
-            "ours": make_records.Turn(seconds, 1000, 10**8),
-            "peer": make_records.Turn(10.0, 500, 2 * 10**8),
-        }
-        for seconds in (1.0, 2.0, 4.0)
-    ]
-    peer = make_records.format_table(rounds).splitlines()[3]
-    assert peer == "| peer | 500 | 10.0 | 50 | 10.00x (5.00 to 20.00) | 200 |"

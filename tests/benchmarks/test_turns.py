@@ -26,12 +26,6 @@ class Fake:
         return 0.0
 
 
-def test_the_order_rotates_from_round_to_round():
-    names = ["a", "b", "c"]
-    assert [turns.order(names, i)[0] for i in range(4)] == ["a", "b", "c", "a"]
-    assert sorted(turns.order(names, 2)) == names
-
-
 def test_each_turn_has_about_the_same_duration():
     log = []
     workers = {"a": Fake("a", log, 0.5), "b": Fake("b", log, 2.0)}
