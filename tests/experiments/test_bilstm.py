@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-import pathlib
 
+import exports
 import keras
 import numpy as np
 import pytest
@@ -17,7 +17,6 @@ from bert_tf.model import models as bert_models
 from experiments.bilstm import models, run_glue
 from experiments.bilstm.config import BiLSTMConfig
 from experiments.bilstm.layer import BiLSTM
-from tfrecords.io import atomic_files
 
 HIDDEN = np.random.default_rng(3).normal(0, 1, (2, 6, 4)).astype(np.float32)
 MASK = np.array([[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 0, 0]], np.int32)
@@ -96,20 +95,15 @@ def test_multiple_choice_has_no_model_with_a_bilstm(tiny_config):
 
 @pytest.mark.slow
 def test_a_causal_encoder_is_fine_tuned_and_its_run_is_of_this_module(
-    tmp_path, tiny_config, tiny_vocab_file
+    tmp_path, tiny_config
 ):
     rows = [f"the cat\t{i % 2}\n" for i in range(24)]
     (tmp_path / "rows.tsv").write_text("text\tlabel\n" + "".join(rows))
     config = dataclasses.replace(
         tiny_config, num_hidden_layers=1, is_causal=True
     )
-    with atomic_files.atomic_folder(str(tmp_path / "model")) as aside:
-        model_folders.save_model(
-            aside,
-            bert_models.BertRegressor(config),
-            metadata={"task": "regression", "do_lower_case": True},
-            vocabulary=pathlib.Path(tiny_vocab_file).read_bytes(),
-        )
+    model = bert_models.BertRegressor(config)
+    exports.save_model(model, "regression", tmp_path / "model")
     folder = tmp_path / "run"
     flags = [
         *("--task_name=own", "--text_column=text", "--labels=0,1"),

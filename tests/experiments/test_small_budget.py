@@ -7,7 +7,7 @@ import pathlib
 import experiment_plans
 import pytest
 
-from experiments import commands, recipes
+from experiments import commands
 from experiments.evaluation_tasks import EvaluationTask
 from experiments.small_budget import baselines, report, run_small_budget
 from experiments.small_budget import jobs as budget_jobs
@@ -49,6 +49,13 @@ def test_jobs_follow_those_they_need_and_have_flags_of_their_scripts(settings):
     scratch = jobs["fine_tuned/from_scratch/NER/seed-0"]
     assert "init_checkpoint" not in scratch.flags
     assert scratch.needs == ("records/run_ner/NER",)
+    # All are evaluated on the same texts, and fine-tuned with dropout.
+    scored = [job for name, job in jobs.items() if name.startswith("scored/")]
+    (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
+    assert len(scored) == 3 * 3 and "/budget-held_out-128/" in evaluated_on
+    configs = budget_jobs.configs_of(settings)
+    config = configs[scratch.flags["bert_config_file"]]
+    assert (config.norm_first, config.hidden_dropout_prob) == (True, 0.1)
     # With fewer pre-trained models, each starts several fine-tunings.
     few = jobs_of(dataclasses.replace(settings, num_pretrainings=2))
     for index, start in enumerate((0, 1, 0)):
@@ -56,30 +63,6 @@ def test_jobs_follow_those_they_need_and_have_flags_of_their_scripts(settings):
         begin = f"pretrained/paper/seed-{start}"
         assert flags["init_checkpoint"].endswith(begin)
         assert flags["seed"] == settings.seed + index
-
-
-def test_recipes_differ_in_what_they_are_compared_for(settings):
-    jobs = jobs_of(settings)
-    budget, paper, deep = (
-        jobs[f"pretrained/{name}/seed-0"].flags
-        for name in ("budget", "paper", "deep")
-    )
-    found = budget_jobs.configs_of(settings)
-    configs = [found[x["bert_config_file"]] for x in (budget, paper, deep)]
-    assert [x.num_hidden_layers for x in configs] == [2, 2, 4]
-    assert [x.hidden_dropout_prob for x in configs] == [0, 0.1, 0]
-    assert [x.norm_first for x in configs] == [True, False, True]
-    assert budget["num_train_steps"] == 6000 and "train_hours" not in budget
-    assert paper["train_hours"] == deep["train_hours"] == 1.0
-    scored = [job for name, job in jobs.items() if name.startswith("scored/")]
-    (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
-    assert len(scored) == 3 * 3 and "/budget-held_out-128/" in evaluated_on
-    for name in ("vocab_file", "precision"):
-        assert budget[name] == paper[name] == deep[name]
-    flags = jobs["fine_tuned/budget/NER/seed-0"].flags
-    assert found[flags["bert_config_file"]].hidden_dropout_prob == 0.1
-    for flag in ("learning_rate", "num_train_epochs", "max_seq_length"):
-        assert float(recipes.read("ner")[flag]) == flags[flag]
 
 
 def test_hours_of_a_curve_follow_the_tokens(tmp_path):
@@ -172,16 +155,7 @@ def test_few_labels_are_rows_of_the_task_in_their_order(tmp_path):
 
 @pytest.mark.slow
 def test_a_plan_is_run_and_reported(tmp_path, tiny_vocab_file, monkeypatch):
-    names = []
-
-    def run(progress):
-        for job in progress.jobs:
-            experiment_plans.run(job)
-            progress.taken[job.name] = 1.0
-            names.append(job.name)
-            yield job
-
-    monkeypatch.setattr(commands, "run", run)
+    monkeypatch.setattr(commands, "run", experiment_plans.run_all)
     words = [
         "run_small_budget",
         *experiment_plans.flags_of_inputs(tmp_path, tiny_vocab_file),
@@ -192,7 +166,6 @@ def test_a_plan_is_run_and_reported(tmp_path, tiny_vocab_file, monkeypatch):
     run_small_budget.main([*words, "--dry_run"])
     assert not folder.exists()
     run_small_budget.main(words)
-    assert len(names) == 1 + 3 * 2 + 2 * 2 + 2 + 3 * 2
     lines = (folder / "report.md").read_text().splitlines()
     assert sum(x.startswith("| budget | 1 | 1 | 5 | 0.") for x in lines) == 1
     (sst, few) = [x for x in lines if x.startswith("| SST-2")]

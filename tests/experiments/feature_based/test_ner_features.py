@@ -5,6 +5,7 @@ import json
 import pathlib
 import re
 
+import exports
 import keras
 import numpy as np
 import planted_ner as planted
@@ -13,7 +14,7 @@ import pytest
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
 from experiments.feature_based import ner_features, run_ner_features
-from tfrecords.io import atomic_files, json_files
+from tfrecords.io import json_files
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -92,7 +93,7 @@ def test_a_file_is_reused_for_its_layers_and_settings(source, corpus, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def flags(tmp_path_factory, tiny_config, tiny_vocab_file):
+def flags(tmp_path_factory, tiny_config):
     """Flags of data, and of an encoder of five layers with random weights."""
     folder = tmp_path_factory.mktemp("data")
     planted.write(folder / "eng.train", planted.sentences(40))
@@ -101,13 +102,8 @@ def flags(tmp_path_factory, tiny_config, tiny_vocab_file):
         tiny_config, num_hidden_layers=5, initializer_range=0.5
     )
     keras.utils.set_random_seed(1)
-    with atomic_files.atomic_folder(str(folder / "model")) as aside:
-        model_folders.save_model(
-            aside,
-            models.BertRegressor(config),
-            metadata={"task": "regression", "do_lower_case": True},
-            vocabulary=pathlib.Path(tiny_vocab_file).read_bytes(),
-        )
+    model = models.BertRegressor(config)
+    exports.save_model(model, "regression", folder / "model")
     return [
         *(f"--data_dir={folder}", f"--init_checkpoint={folder / 'model'}"),
         *("--max_seq_length=24", "--eval_batch_size=4", "--train_batch_size=8"),
