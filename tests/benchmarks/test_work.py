@@ -19,6 +19,10 @@ def setting(task="pretraining", is_training=True, size="base", length=128):
     return found
 
 
+def test_the_number_of_masked_tokens_is_that_of_the_paper():
+    assert [setting(length=x).num_predictions for x in (128, 384)] == [20, 58]
+
+
 def test_a_forward_pass_has_two_flops_per_parameter_and_token():
     wanted = setting("fine_tuning", is_training=False)
     # 85 million weights in the products of 12 layers.

@@ -65,6 +65,12 @@ def test_jobs_follow_those_they_need_and_have_flags_of_their_scripts(settings):
         assert flags["seed"] == settings.seed + index
 
 
+def test_few_labels_have_more_epochs(settings):
+    few = dataclasses.replace(TASKS[0], name=settings.few_labels_name)
+    found = [budget_jobs.epochs_of(task, settings) for task in (*TASKS, few)]
+    assert found == [2, 10, 10]
+
+
 def test_hours_of_a_curve_follow_the_tokens(tmp_path):
     settings = Settings(
         output_dir=str(tmp_path), corpus="x", vocab_file="y", train_hours=2.0

@@ -40,6 +40,18 @@ def test_sizes_are_those_of_the_paper_for_its_base(base, expected):
     assert sizes == expected.split()
 
 
+def test_narrow_models_start_with_larger_weights():
+    configs = [SETTINGS.config_of(Model(2, width, 2)) for width in (40, 160)]
+    # sqrt(2 / (5 H))
+    assert [config.initializer_range for config in configs] == [0.1, 0.05]
+
+
+def test_epochs_are_limited_by_max_train_examples():
+    assert ablation_jobs.epochs_of(TASKS[0], SETTINGS) == 3.0
+    cut = dataclasses.replace(SETTINGS, max_train_examples=150)
+    assert ablation_jobs.epochs_of(TASKS[0], cut) == 0.15
+
+
 def test_two_checkpoints_at_the_same_step_are_refused():
     def check(steps, points):
         settings = make_settings(

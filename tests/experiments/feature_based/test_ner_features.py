@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import planted_ner as planted
 import pytest
+from contracts import tasks
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
@@ -144,6 +145,8 @@ def test_stopped_features_are_resumed_and_choices_share_them(
     results = json_files.read(path / "eval_results.json")
     of_majority = results["majority_baseline"]["dev"]["entity_f1"]
     assert results["dev"]["entity_f1"] > of_majority
+    scores = tasks.ner_scores(None, path / "predictions")
+    assert scores["entity_f1"] == results["dev"]["entity_f1"]
     words = (path / "predictions/dev.txt").read_text().split()
     assert words[:5] == ["-DOCSTART-", "-X-", "-X-", "O", "O"]
 
