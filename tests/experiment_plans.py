@@ -40,3 +40,11 @@ def run(job):
     """Runs a job in this process, which is faster than in one of its own."""
     script = importlib.import_module(job.module)
     script.main([job.script, *commands.arguments_of(job)])
+
+
+def run_all(progress):
+    """Runs all jobs of a plan in this process, as `commands.run` does."""
+    for job in progress.jobs:
+        run(job)
+        progress.taken[job.name] = 1.0
+        yield job

@@ -50,23 +50,6 @@ def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
     assert f"--output_dir={folder / 'keras_hub'}" in command
 
 
-def test_prediction_uses_what_training_has_written(tmp_path, commands):
-    folder, output = tmp_path / "prepared", tmp_path / "output"
-    for task in end_to_end.TASKS:
-        end_to_end.run_task("hugging_face", task, folder, output)
-    train, predict = commands
-    assert train[1:3] == ("train", str(folder / "hugging_face"))
-    assert predict[1:3] == ("predict", train[-1])
-    commands.clear()
-    for task in end_to_end.TASKS:
-        end_to_end.run_task("ours", task, folder, output)
-    run_glue, export, ours = commands
-    assert f"--model_dir={output / 'run'}" in export
-    assert f"--output_dir={output / 'run'}" in run_glue
-    assert f"--export_dir={output / 'model'}" in export
-    assert f"--export_dir={output / 'model'}" in ours
-
-
 @pytest.mark.parametrize("name", end_to_end.PEERS)
 def test_a_peer_imports_nothing_of_ours_but_its_settings(name):
     code = f"import sys, benchmarks.peers.{name}_runs; print(*sys.modules)"
@@ -76,8 +59,3 @@ def test_a_peer_imports_nothing_of_ours_but_its_settings(name):
     assert "benchmarks" in packages
     ours = {"bert_tf", "tfrecords", "run_scripts", "tensorflow", "keras"}
     assert not ours & packages
-
-
-def test_a_command_that_fails_is_named():
-    with pytest.raises(RuntimeError, match="benchmarks.work_not: exit code 1"):
-        end_to_end.run("benchmarks.work_not")

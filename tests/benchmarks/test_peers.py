@@ -5,7 +5,6 @@ import importlib.util
 import pytest
 
 from benchmarks import settings, turns
-from benchmarks.peers import hugging_face
 
 NEEDS = {
     "ours": "tensorflow",
@@ -53,14 +52,6 @@ def test_the_loss_falls(start, name, task, precision):
     # Peers may have a second pooler or another bias.
     ours = {"pretraining": 4_433_468, "fine_tuning": 4_386_178}[task]
     assert ours <= worker.num_parameters <= ours + 50_000
-
-
-def test_a_training_step_is_not_exported(tmp_path):
-    (found,) = settings.combinations(
-        "tiny", ["fine_tuning"], [32], [4], ["float32"], is_training=True
-    )
-    with pytest.raises(ValueError, match="cannot train; leave them out of --"):
-        hugging_face.save_onnx(found, "sdpa", str(tmp_path / "bert.onnx"))
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Turns, rounds and ratios, with fake workers."""
 
-import pytest
-
 from benchmarks import turns
 
 
@@ -28,12 +26,6 @@ class Fake:
         return 0.0
 
 
-def test_the_order_rotates_from_round_to_round():
-    names = ["a", "b", "c"]
-    assert [turns.order(names, i)[0] for i in range(4)] == ["a", "b", "c", "a"]
-    assert sorted(turns.order(names, 2)) == names
-
-
 def test_each_turn_has_about_the_same_duration():
     log = []
     workers = {"a": Fake("a", log, 0.5), "b": Fake("b", log, 2.0)}
@@ -52,11 +44,6 @@ def test_ratios_are_computed_within_rounds():
     ratios = turns.ratios([2.0, 8.0, 4.0], [1.0, 2.0, 4.0])
     assert ratios == [2.0, 4.0, 1.0]
     assert turns.spread(ratios) == (2.0, 1.0, 4.0)
-
-
-@pytest.mark.parametrize("seconds, count", [(0.3, 4), (5.0, 1), (1e-9, 1000)])
-def test_a_round_has_between_one_and_1000_steps(seconds, count):
-    assert turns.steps_a_round(seconds, 1.0) == count
 
 
 def test_ours_is_in_each_group():

@@ -46,27 +46,14 @@ def test_remat_needs_a_third_more_flops():
     assert 1.25 < remat / step_time.products(plain) < 1.34
 
 
-def test_the_measured_rate_is_plausible():
-    assert 1e8 < step_time.measure_rate("float32", seconds=0.0) < 1e16
-
-
 @pytest.mark.parametrize(
-    "size,changes,rate,measured",
+    "changes,rate,measured",
     [
         # docs/results.md: 73 and 86 % of the rate of matrix products.
-        ("base", {"precision": "bfloat16"}, 0.40e12, 3.86),
-        ("base", {}, 0.21e12, 6.10),
+        ({"precision": "bfloat16"}, 0.40e12, 3.86),
+        ({}, 0.21e12, 6.10),
     ],
 )
-def test_step_seconds_are_near_the_measured_ones(size, changes, rate, measured):
-    seconds = step_time.step_seconds(step_of(size, **changes), rate)
+def test_step_seconds_are_near_the_measured_ones(changes, rate, measured):
+    seconds = step_time.step_seconds(step_of(**changes), rate)
     assert seconds == pytest.approx(measured, rel=0.15)
-
-
-def test_narrow_models_use_a_smaller_fraction_of_the_rate():
-    fractions = []
-    for size in ("tiny", "mini", "small", "base"):
-        step = step_of(size, batch_size=64)
-        minimum = step_time.products(step) / 1e12
-        fractions.append(minimum / step_time.step_seconds(step, 1e12))
-    assert fractions == sorted(fractions)

@@ -1,21 +1,21 @@
-"""Feature files (their values and reuse), and a BiLSTM trained on features."""
+"""Feature files (their values and reuse), and a tagger trained on them."""
 
+import dataclasses
 import json
 import pathlib
+import re
 
+import exports
 import keras
 import numpy as np
 import planted_ner as planted
-import planted_tasks
 import pytest
 from contracts import tasks
 
+from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
-from bert_tf.training import run_folder, strategies
-from bert_tf.workflows import fine_tuning
-from experiments.feature_based import ner_features, word_features
-from experiments.feature_based.config import FeaturesConfig
-from experiments.feature_based.task import NerFeatures
+from experiments.feature_based import ner_features, run_ner_features
+from tfrecords.io import json_files
 from tfrecords.tasks import ner_files
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -76,100 +76,94 @@ def test_a_file_is_reused_for_its_layers_and_settings(source, corpus, tmp_path):
 
     path, _ = find([1, 2])
     assert find([2]) == (path, [1, 2])
-    other, layers = find([0])
-    assert layers == [0] and other != path
+    assert find([0])[0] != path
     # Features of another encoder, or of other windows or words, have another
     # name; without any flag of columns, the name is as before these flags.
     none = dict.fromkeys(("word_column", "tag_column", "comment_prefix"))
     assert find([2], columns=none) == (path, [1, 2])
     assert find([2], columns=none | {"word_column": 2})[0] != path
-    before = np.load(path)
     others = {"weights_sha256": "others", "max_seq_length": 16, "doc_stride": 5}
     other, _ = find([1, 2], **others)
     assert other != path
-    assert (np.load(other) != before).any()
-    assert find([1, 2]) == (path, [1, 2])
-    assert find([2], **others) == (other, [1, 2])
+    assert (np.load(other) != np.load(path)).any()
     # If names are equal, the settings in the .json file are compared.
     settings_file = pathlib.Path(f"{path}.json")
     settings = json.loads(settings_file.read_text())
     settings_file.write_text(json.dumps(settings | {"doc_stride": 1}))
-    again, _ = find([2])
-    assert again != path
+    assert find([2])[0] != path
 
 
-LABELS = ["O", "B-LOC", "I-LOC", "B-PER", "I-PER"]
-
-
-def prepare(folder, tiny_config, lstm_units=4, **made_of):
-    """Returns a run whose features are one-hot vectors of the tags."""
-    data = ner_files.NerData(
-        train_file=planted.write(folder / "train", planted.sentences(12, 0)),
-        dev_file=planted.write(folder / "dev", planted.sentences(12, 1)),
+@pytest.fixture(scope="module")
+def flags(tmp_path_factory, tiny_config):
+    """Flags of data, and of an encoder of five layers with random weights."""
+    folder = tmp_path_factory.mktemp("data")
+    planted.write(folder / "eng.train", planted.sentences(40))
+    planted.write(folder / "eng.testa", planted.sentences(11, 1))
+    config = dataclasses.replace(
+        tiny_config, num_hidden_layers=5, initializer_range=0.5
     )
-    task = NerFeatures(data, "last", lstm_units)
-    task.prepare(*planted_tasks.TRAINING)
-    assert task.labels == LABELS
-    splits = {}
-    for split in task.files:
-        corpus = task.read(split)
-        tags = [LABELS.index(t) for s in corpus.sentences for t in s.tags]
-        sentences = word_features.Sentences(
-            np.eye(16, dtype=np.float16)[tags][:, None],
-            [0],
-            [len(s.columns) for s in corpus.sentences],
-            np.array(tags, np.int32),
-        )
-        splits[split] = ner_features.FeatureSplit(
-            sentences, made_of | {"lstm_units": lstm_units}
-        )
-    task.open_splits({s: split.sentences for s, split in splits.items()})
-    keras.utils.set_random_seed(12345)
-    return fine_tuning.Run(
-        folder=run_folder.RunFolder(str(folder.parent / "last")),
-        task=task,
-        model=task.build_model(tiny_config),
-        splits=splits,
-        vocabulary=None,
-        metadata=task.metadata(),
-        source=None,
-    )
+    keras.utils.set_random_seed(1)
+    model = models.BertRegressor(config)
+    exports.save_model(model, "regression", folder / "model")
+    return [
+        *(f"--data_dir={folder}", f"--init_checkpoint={folder / 'model'}"),
+        *("--max_seq_length=24", "--eval_batch_size=4", "--train_batch_size=8"),
+        *("--lstm_units=16", "--learning_rate=1e-2", "--num_train_epochs=30"),
+        *("--save_checkpoints_steps=75", "--do_train", "--do_eval"),
+        "--do_predict",
+    ]
+
+
+def run(*words):
+    run_ner_features.main(["run_ner_features", *map(str, words)])
 
 
 @pytest.mark.slow
-def test_training_writes_best_model_results_and_predictions(
-    tmp_path, tiny_config
+def test_stopped_features_are_resumed_and_choices_share_them(
+    flags, tmp_path, monkeypatch
 ):
-    strategy = strategies.make_strategy("one_device")
-    output = tmp_path / "last"
-    config = FeaturesConfig(
-        output_dir=str(output),
-        learning_rate=3e-2,
-        train_batch_size=4,
-        num_train_epochs=10.0,
-        save_checkpoints_steps=20,
-        precision="float32",
-        do_train=True,
-        do_eval=True,
-        do_predict=True,
-    )
-    (tmp_path / "data").mkdir()
-    run = prepare(tmp_path / "data", tiny_config, weights_sha256="w")
-    results = fine_tuning.train_and_predict(run, config, strategy, "run_ner")
-    assert results["dev"]["entity_f1"] > 0.9
-    written = json.loads((output / "eval_results.json").read_text())
-    assert written["dev"] == results["dev"]
-    scores = tasks.ner_scores(None, output / "predictions")
-    assert scores["entity_f1"] == results["dev"]["entity_f1"]
-    best = json.loads((output / "best" / "model.json").read_text())
-    assert best["labels"] == LABELS
+    monkeypatch.setattr(ner_features, "_DOCUMENTS_PER_PART", 4)
+    made, make = [], ner_features.layer_outputs.run_in_order
 
-    # There is one line for each setting that differs.
-    other = prepare(tmp_path / "data", tiny_config, 5, weights_sha256="others")
-    with pytest.raises(ValueError) as error:
-        fine_tuning.train_and_predict(other, config, strategy, "run_ner")
-    assert str(error.value).splitlines()[:-1] == [
-        f"{output} contains a run with other settings:",
-        "  lstm_units: was 4, is now 5",
-        "  weights_sha256: was 'w', is now 'others'",
+    def stop_at_second(*arguments):
+        made.append(len(made))
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        return make(*arguments)
+
+    monkeypatch.setattr(
+        ner_features.layer_outputs, "run_in_order", stop_at_second
+    )
+    flags = [*flags, f"--output_dir={tmp_path}"]
+    choice = "--feature_layers=weighted_sum_last_four"
+    with pytest.raises(KeyboardInterrupt):
+        run(*flags, choice)
+    run(*flags, choice)
+    # Ten documents of train are three parts, three of dev are one.
+    assert len(made) == 1 + 1 + 2 + 1
+    path = tmp_path / "weighted_sum_last_four"
+    results = json_files.read(path / "eval_results.json")
+    of_majority = results["majority_baseline"]["dev"]["entity_f1"]
+    assert results["dev"]["entity_f1"] > of_majority
+    scores = tasks.ner_scores(None, path / "predictions")
+    assert scores["entity_f1"] == results["dev"]["entity_f1"]
+    words = (path / "predictions/dev.txt").read_text().split()
+    assert words[:5] == ["-DOCSTART-", "-X-", "-X-", "O", "O"]
+
+    # A rerun changes nothing; other choices find their layers in the file.
+    before = (path / "eval_results.json").read_text()
+    run(*flags, f"{choice},last")
+    assert (path / "eval_results.json").read_text() == before
+    assert (tmp_path / "last" / "eval_results.json").exists()
+    names = [x.name for x in (tmp_path / "features").glob("*.npy")]
+    assert sorted(re.sub("-[0-9a-f]{8}", "", x) for x in names) == [
+        *("dev-2-3-4-5.npy", "train-2-3-4-5.npy")
     ]
+    with pytest.raises(ValueError, match="run_ner_features alone"):
+        model_folders.read(str(path / "best"))
+
+
+def test_flags_of_fine_tuning_are_refused(flags):
+    words = [*flags, "--output_dir=run", "--feature_layers=last"]
+    with pytest.raises(ValueError, match="--remat: only for fine-tuning"):
+        run(*words, "--remat")
