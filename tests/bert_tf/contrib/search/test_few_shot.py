@@ -285,4 +285,6 @@ def test_two_replicas_have_the_losses_of_one(tmp_path):
     assert len(found[0]) > 3
     for one, two in zip(*found, strict=True):
         for name in ("loss", "gradient_norm"):
-            assert two[name] == pytest.approx(one[name], rel=1e-5)
+            # Rounding grows with the steps: 1e-7 in the first, 1.2e-5 in the
+            # sixth on a processor with AVX2.
+            assert two[name] == pytest.approx(one[name], rel=1e-4)
