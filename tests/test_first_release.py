@@ -24,9 +24,9 @@ def test_its_best_model_gives_the_answers_that_it_gave():
     assert model.metadata["labels"] == ["bad", "good"]
     predict = bert_tf.Predictor(model, tokenizer)
     found = [predict(text) for text in EXPECTED["texts"]]
-    assert [x["label"] for x in found] == EXPECTED["labels"]
+    assert [x.label for x in found] == EXPECTED["labels"]
     for answer, expected in zip(found, EXPECTED["probabilities"], strict=True):
-        probabilities = [answer["probabilities"][x] for x in ("bad", "good")]
+        probabilities = [answer.probabilities[x] for x in ("bad", "good")]
         np.testing.assert_allclose(probabilities, expected, rtol=1e-5)
 
 
