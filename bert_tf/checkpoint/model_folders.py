@@ -217,9 +217,8 @@ def read(folder: str, *, with_slots: bool = True) -> Contents:
         )
     path = os.path.join(folder, WEIGHTS)
     tensors = tensor_files.TensorFile(path)
-    more = set()
-    if given.sentence_embedding:
-        more = given.sentence_embedding.tensors().keys()
+    embedding = given.sentence_embedding
+    more = embedding.tensors() if embedding else {}
     names = [name for name in tensors if name not in more]
     num_labels = len(given.labels)
     if not num_labels:

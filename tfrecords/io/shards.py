@@ -104,7 +104,7 @@ def write_shard(path: str, serialized: Iterable[bytes]) -> ShardInfo:
     )
 
 
-def _check_kind(path: str) -> None:
+def _check_first_bytes(path: str) -> None:
     """Raises ValueError if a file is text or another kind that is known."""
     with open(path, "rb") as file:
         head = file.read(_HEAD)
@@ -141,7 +141,7 @@ def scan(path: str) -> np.ndarray:
                 length, crc = _HEADER.unpack(header)
                 if crc != _masked_crc(header[:8]):
                     if offset == 0:
-                        _check_kind(path)
+                        _check_first_bytes(path)
                     raise ValueError(
                         f"Corrupt header at {record}: not a TFRecord file, or "
                         "damaged. Make or copy it again."
@@ -149,7 +149,7 @@ def scan(path: str) -> np.ndarray:
                 offset += FRAME_BYTES + length
             if len(header) < _HEADER.size or offset > end:
                 if len(offsets) == 1:
-                    _check_kind(path)
+                    _check_first_bytes(path)
                 raise ValueError(
                     f"Truncated record at {record}: the file ends at byte "
                     f"{end}. Make or copy it again."

@@ -59,9 +59,9 @@ def cache_dir() -> str:
     return os.path.abspath(given or default)
 
 
-def _copy_path(what: str, address: str) -> str:
+def _copy_path(folder: str, address: str) -> str:
     scheme, _, rest = address.partition("://")
-    return _inside(os.path.join(cache_dir(), what, scheme), rest.strip("/"))
+    return _inside(os.path.join(cache_dir(), folder, scheme), rest.strip("/"))
 
 
 def _inside(folder: str, name: str) -> str:

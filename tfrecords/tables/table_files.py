@@ -46,9 +46,9 @@ class TableOptions(Options):
 
     input_format: str = option(
         "auto",
-        "Format of tables, which have a header line. auto: a .csv has commas "
-        "and quotes, a .jsonl an object on each line, a .parquet is Parquet; "
-        "any other file has tabs and no quotes.",
+        "Format of tables. auto: a .csv has commas and quotes, a .jsonl an "
+        "object on each line, a .parquet is Parquet; any other file has tabs "
+        "and no quotes.",
         choices=FORMATS,
     )
 

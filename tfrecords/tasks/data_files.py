@@ -32,13 +32,14 @@ class RecordsConfig(VocabularyOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TaskFiles(Options):
-    """Files of a task, one for each split."""
+class LabelledFiles(Options):
+    """Files of a task to train on and to evaluate on."""
 
     data_dir: str | None = option(
         None,
-        "Folder of the task's files, under their official names; any of them "
-        "may be missing.",
+        "Folder of the task's files, under their official names, such as "
+        "train.tsv of GLUE, train-v1.1.json of SQuAD, train.csv of SWAG or "
+        "eng.train of CoNLL-2003; any of them may be missing.",
         reads=True,
     )
     train_file: str | None = option(
@@ -49,6 +50,15 @@ class TaskFiles(Options):
     )
     dev_file: str | None = option(
         None, "File to evaluate on, likewise.", reads=True
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TaskFiles(LabelledFiles):
+    """Files of a task, one for each split."""
+
+    test_file: str | None = option(
+        None, "File to predict, likewise.", reads=True
     )
 
 

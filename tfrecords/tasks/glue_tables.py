@@ -376,9 +376,6 @@ class GlueData(data_files.TaskFiles, table_files.TableOptions):
         f"A task of GLUE: {', '.join(task.name for task in GLUE_TASKS)}. With "
         "your own files (--train_file and so on): any name.",
     )
-    test_file: str | None = option(
-        None, "File to predict, likewise.", reads=True
-    )
     text_column: tuple[str, ...] | None = option(
         None,
         "Text columns in your own files, one or two: names in the header, or "

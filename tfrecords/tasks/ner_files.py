@@ -66,9 +66,6 @@ FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 class NerData(data_files.TaskFiles):
     """Column files to read, and the stride of windows over documents."""
 
-    test_file: str | None = option(
-        None, "File to predict, likewise.", reads=True
-    )
     test_has_tags: bool = option(
         True,
         "Whether the test file holds the tags, in the last column or in "

@@ -24,7 +24,7 @@ _QUESTION = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadData(data_files.TaskFiles):
+class SquadData(data_files.LabelledFiles):
     """Question files to read, and settings of windows over passages."""
 
     predict_file: str | None = option(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.options import option, quoted
+from tfrecords.options import quoted
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 
@@ -20,10 +20,6 @@ FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SwagData(data_files.TaskFiles):
     """Files in the layout of SWAG to read."""
-
-    test_file: str | None = option(
-        None, "File to predict, likewise.", reads=True
-    )
 
     def find_files(self) -> dict[str, str]:
         """Returns {split: path}, by `data_files.find_files`."""

@@ -101,9 +101,8 @@ def _listed(path: str) -> list[tuple[str, str]]:
                 "should be the name of a subfolder."
             )
         module_type = module["type"]
-        if module_type.startswith(
-            "sentence_transformers."
-        ):  # Not another's class.
+        # A class of another library keeps its whole name.
+        if module_type.startswith("sentence_transformers."):
             module_type = module_type.rpartition(".")[2]
         modules.append(
             (module_type, os.path.normpath(os.path.join(path, relative)))
@@ -123,9 +122,8 @@ def read(path: str) -> Modules:
         return Modules(path)
     modules = _listed(path)
     module_types = [module_type for module_type, _ in modules]
-    if module_types == [
-        "Transformer"
-    ]:  # With a head of its own: a cross-encoder.
+    # With a head of its own: a cross-encoder.
+    if module_types == ["Transformer"]:
         return Modules(modules[0][1])
     if module_types[:2] != ["Transformer", "Pooling"]:
         raise ValueError(

@@ -278,13 +278,12 @@ def test_two_replicas_have_the_losses_of_one(tmp_path):
         command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
         command += [f"--bert_config_file={tmp_path / 'bert_config.json'}"]
         command += ["--max_seq_length=16", "--train_batch_size=8"]
-        command += ["--num_train_epochs=4", "--learning_rate=1e-2"]
+        # At 1e-2 rounding grows to 1.2e-5 in six steps.
+        command += ["--num_train_epochs=4", "--learning_rate=1e-3"]
         command += ["--log_every_steps=1", f"--output_dir={tmp_path / name}"]
         subprocess.run([*command, *words], check=True)
         found.append(run_processes.log_lines(tmp_path / name))
     assert len(found[0]) > 3
     for one, two in zip(*found, strict=True):
         for name in ("loss", "gradient_norm"):
-            # Rounding grows with the steps: 1e-7 in the first, 1.2e-5 in the
-            # sixth on a processor with AVX2.
-            assert two[name] == pytest.approx(one[name], rel=1e-4)
+            assert two[name] == pytest.approx(one[name], rel=1e-5)

@@ -58,6 +58,8 @@ def test_equal_scores_stay_in_order(load):
     assert outputs["order"].numpy().tolist() == [[1, 3, 5, 0, 2, 4]]
     ranked = outputs["ranked"].numpy()[0].tolist()
     assert ranked == [b"the cat"] * 3 + [b"a ship"] * 3
+    found = load("ranking")((QUERY, ["a ship", "the cat"] * 3))
+    assert len(set(found.passages[:3])) == len(set(found.passages[3:])) == 1
 
 
 def test_missing_passages_are_last_and_have_no_row(load):
