@@ -29,7 +29,10 @@ INSTALLED := $(VENV)/.installed-$(subst /,_,$(PYTHON))-$(basename $(notdir $(CON
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quickstart test test-all test-libraries test-engines test-explore docs \
-  lint format parity benchmark kill-test package constraints clean
+  lint format parity benchmark kill-test package constraints clean installed
+
+# The environment alone.
+installed: $(INSTALLED)
 
 quickstart: $(INSTALLED)
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -50,13 +53,15 @@ test-all: $(INSTALLED)
 # The tests of what TensorFlow, Keras and other libraries can change, for the
 # oldest and the newest of them: what every answer, format, optimizer, record and
 # task promises, the model, text, numbers of earlier exports, and one page from
-# text to a SavedModel.
-CONTRACTS = $(addprefix tests/contracts/test_,answers.py formats.py \
-  optimizers.py records.py tasks.py)
+# text to a SavedModel. TASK_TESTS= leaves out those of whole tasks, for a Python
+# whose libraries are those of another one.
+TASK_TESTS = tests/contracts/test_answers.py tests/contracts/test_tasks.py \
+  tests/bert_tf/serving/test_serving_goldens.py
 test-libraries: $(INSTALLED)
-	$(PYTEST) -m "not slow" $(CONTRACTS) tests/bert_tf/model \
-	  tests/bert_tf/serving/test_serving_goldens.py tests/tfrecords/text \
-	  tests/tfrecords/test_libraries.py $(ARGS)
+	$(PYTEST) -m "not slow" $(TASK_TESTS) tests/contracts/test_formats.py \
+	  tests/contracts/test_optimizers.py tests/contracts/test_records.py \
+	  tests/bert_tf/model tests/tfrecords/text tests/tfrecords/test_libraries.py \
+	  $(ARGS)
 	$(BIN)/python -m pytest tests/examples $(ARGS)
 
 # The tests that need Apache Spark, Apache Beam or Parquet. Spark needs Java,
@@ -69,7 +74,8 @@ test-engines: $(ENGINES_VENV)/.installed
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
 	  tests/tfrecords/tables tests/tfrecords/tasks/test_glue_rows.py \
 	  tests/bert_tf/serving/test_text_rows.py \
-	  tests/bert_tf/contrib/search/test_embedding.py $(ARGS)
+	  tests/bert_tf/contrib/search/test_embedding.py::test_a_parquet_file_has_lines_ids_and_vectors \
+	  $(ARGS)
 
 # The page of bert-explore in a headless browser, which is installed on Debian
 # if the user is root.
@@ -98,6 +104,7 @@ format: $(INSTALLED)
 # onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
 # and OpenVINO, and compares with TensorFlow.
 RUNTIMES := tests/bert_tf/contrib/runtimes
+SEARCH := tests/bert_tf/contrib/search
 HUGGING_FACE := tests/bert_tf/checkpoint/formats/hugging_face
 parity: $(PARITY_VENV)/.installed
 	$(PARITY_VENV)/bin/python -m pytest tests/parity \
@@ -105,8 +112,7 @@ parity: $(PARITY_VENV)/.installed
 	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(HUGGING_FACE)/test_pickles.py \
-	  tests/bert_tf/contrib/search \
-	  $(ARGS)
+	  $(SEARCH)/test_ranking.py $(SEARCH)/test_retrieval.py $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as
