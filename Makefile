@@ -53,15 +53,14 @@ test-all: $(INSTALLED)
 # The tests of what TensorFlow, Keras and other libraries can change, for the
 # oldest and the newest of them: what every answer, format, optimizer, record and
 # task promises, the model, text, numbers of earlier exports, and one page from
-# text to a SavedModel. TASK_TESTS= leaves out those of whole tasks, for a Python
-# whose libraries are those of another one.
-TASK_TESTS = tests/contracts/test_answers.py tests/contracts/test_tasks.py \
-  tests/bert_tf/serving/test_serving_goldens.py
+# text to a SavedModel. MODEL_TESTS= leaves out those of layers and tasks, for a
+# Python whose libraries are those of another one.
+MODEL_TESTS = tests/contracts/test_answers.py tests/contracts/test_tasks.py \
+  tests/bert_tf/model tests/bert_tf/serving/test_serving_goldens.py
 test-libraries: $(INSTALLED)
-	$(PYTEST) -m "not slow" $(TASK_TESTS) tests/contracts/test_formats.py \
+	$(PYTEST) -m "not slow" $(MODEL_TESTS) tests/contracts/test_formats.py \
 	  tests/contracts/test_optimizers.py tests/contracts/test_records.py \
-	  tests/bert_tf/model tests/tfrecords/text tests/tfrecords/test_libraries.py \
-	  $(ARGS)
+	  tests/tfrecords/text tests/tfrecords/test_libraries.py $(ARGS)
 	$(BIN)/python -m pytest tests/examples $(ARGS)
 
 # The tests that need Apache Spark, Apache Beam or Parquet. Spark needs Java,
