@@ -31,11 +31,11 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: quickstart test test-all test-libraries test-engines test-explore docs \
   lint format parity benchmark kill-test package constraints clean installed
 
-# The environment alone.
-installed: $(INSTALLED)
-
 quickstart: $(INSTALLED)
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
+
+# The environment alone.
+installed: $(INSTALLED)
 
 # In the order of the files: by default xdist starts files with few tests last,
 # and the longest tests are among them.

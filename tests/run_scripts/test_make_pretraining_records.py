@@ -84,6 +84,7 @@ def _group_is_gone(group, seconds=600):
     "kind, to_group, code",
     [
         (signal.SIGINT, True, 130),  # As a terminal does it.
+        (signal.SIGTERM, True, 75),
         (signal.SIGHUP, True, 75),
         (signal.SIGTERM, False, 75),
         (signal.SIGKILL, False, -signal.SIGKILL),
