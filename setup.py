@@ -68,8 +68,8 @@ EXTRAS = {
     # The command that shows the curves in logs/. TensorFlow 2.21 no longer
     # requires it.
     "tensorboard": ["tensorboard>=2.20"],
-    # Reading Parquet and .zst.
-    "parquet": ["pyarrow>=14"],
+    # Reading Parquet and .zst. Before 16 it cannot be imported with NumPy 2.
+    "parquet": ["pyarrow>=16"],
     # score_retrieval --baselines=bm25.
     "bm25": ["bm25s>=0.2"],
     # make_pretraining_records --runner=spark and --runner=beam.
