@@ -3,6 +3,7 @@
 import functools
 import os
 import pathlib
+import random
 import shutil
 import signal
 
@@ -15,6 +16,30 @@ import numpy as np
 import pytest
 
 DATA = pathlib.Path(__file__).parent / "data"
+
+
+def pytest_addoption(parser) -> None:
+    parser.addoption(
+        "--shuffle",
+        type=int,
+        metavar="SEED",
+        help="run the files in an order shuffled by this seed",
+    )
+
+
+def pytest_report_header(config):
+    seed = config.getoption("shuffle")
+    return None if seed is None else f"order of files: --shuffle={seed}"
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    seed = config.getoption("shuffle")
+    if seed is None:
+        return
+    files = sorted({item.path for item in items})
+    random.Random(seed).shuffle(files)
+    places = {path: place for place, path in enumerate(files)}
+    items.sort(key=lambda item: places[item.path])
 
 
 @pytest.fixture(autouse=True, scope="session")
