@@ -1,19 +1,22 @@
-"""Markdown -> its shell and Python blocks, run in order at a tiny size."""
+"""Markdown -> its shell and Python blocks, or cells, run in order at a tiny size."""
 
 import importlib
 import io
+import os
 import pathlib
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
+import types
 from typing import NamedTuple
 from unittest import mock
 
 import tensorflow as tf
 
 from bert_tf.training import stopping
+from run_scripts.quickstart import corpus
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -39,11 +42,18 @@ SIZES = {
     "--lstm_units=8",
     "run_embeddings": f"{_TINY_FINE_TUNING} --max_seq_length=32",
 }
+# Of notebooks, whose batches are small: several rows at once take less time.
+NOTEBOOK_SIZES = {
+    name: words
+    for name, words in SIZES.items()
+    if name not in ("run_glue", "run_embeddings")
+}
 # The same where a flag is there only sometimes.
 SMALLER = {
     r"--bert_config_name=\w+": "--bert_config_name=tiny",
     # Each is a process; tests/bert_tf/workflows/test_trials.py has several.
     r"--num_restarts=\d+": "--num_restarts=1",
+    r"--warmup_proportion=\S+": "",  # A size has the number of steps.
     # Pages name recipes by their place in a clone, which is not the working
     # directory here: a folder run_scripts in it would hide the package.
     r"--flagfile=run_scripts/": f"--flagfile={ROOT}/run_scripts/",
@@ -58,6 +68,15 @@ _OURS = re.compile(
     r"(?:(?P<input>.*\S) *\| *)?python -m (?P<module>[\w.]+) ?(?P<args>[^<|]*)"
     r"(?:< *(?P<file>\S+))?"
 )
+
+_CELL = re.compile(
+    r"^```\{code-cell\} ipython3\n(?::[^\n]*\n|\n)*(?P<code>.*?)^```",
+    re.MULTILINE | re.DOTALL,
+)
+# Cells that install packages: `make docs` runs them, and those that need these.
+_INSTALLS = ("pip download", "pip install", "PYTHONPATH=converters")
+# Parts of the documentation of libraries, which notebooks read as text.
+_FOLDERS = ("asyncio", "email", "logging", "unittest", "xml", "numpy/lib")
 
 
 class Block(NamedTuple):
@@ -112,13 +131,61 @@ def run(page: pathlib.Path) -> None:
             raise AssertionError(f"{place}\n{block.code}") from error
 
 
+def run_notebook(page: pathlib.Path) -> None:
+    """Runs the cells of a notebook in the working directory.
+
+    Raises:
+      AssertionError: if one fails, with its page, line and code.
+    """
+    names = {"__name__": "__main__"}
+    text = page.read_text("utf-8")
+    # Of the extra `docs`; the pages are not shown here.
+    display = types.SimpleNamespace(HTML=str)
+    all_files = corpus._python_files
+
+    def few_files(folder):
+        for path in all_files(folder):
+            if any(f"/{name}/" in path for name in _FOLDERS):
+                yield path
+
+    with (
+        mock.patch.dict(sys.modules, {"IPython.display": display}),
+        mock.patch.object(corpus, "_python_files", few_files),
+    ):
+        for match in _CELL.finditer(text):
+            try:
+                _run_cell(match["code"], page, names)
+            except (Exception, SystemExit) as error:
+                line = text.count("\n", 0, match.start("code")) + 1
+                place = f"{page.relative_to(ROOT)}:{line}"
+                raise AssertionError(f"{place}\n{match['code']}") from error
+
+
+def _run_cell(code: str, page: pathlib.Path, names: dict) -> None:
+    """Runs a cell, unless it needs packages that it installs."""
+    if any(word in code for word in _INSTALLS):
+        return
+    if not code.startswith("%%bash\n"):
+        exec(compile(code, str(page), "exec"), names)
+        return
+    code = code.removeprefix("%%bash\n")
+    if "<<" in code:
+        _bash(code)
+        return
+    for command in commands(code):
+        if not command.startswith("set -"):
+            # What hides lines of the output from the page.
+            command = re.sub(r" *2>&1 *\|.*", "", command)
+            _run_command(command, NOTEBOOK_SIZES)
+
+
 def commands(code: str) -> list[str]:
     """Returns the commands of a shell block, each as one line."""
     lines = code.replace("\\\n", " ").splitlines()
     return [line for line in lines if line.strip() and line[0] != "#"]
 
 
-def _run_command(command: str) -> None:
+def _run_command(command: str, sizes: dict[str, str] = SIZES) -> None:
     """Runs a script of ours in this process, anything else in bash."""
     ours = _OURS.fullmatch(command.strip())
     if ours is None:
@@ -131,7 +198,7 @@ def _run_command(command: str) -> None:
     for pattern, smaller in SMALLER.items():
         args = re.sub(pattern, smaller, args)
     name = module.rpartition(".")[2]
-    argv = [name, *shlex.split(args), *SIZES.get(name, "").split()]
+    argv = [name, *shlex.split(args), *sizes.get(name, "").split()]
     if "--virtual_devices=2" in argv:
         # TensorFlow makes virtual devices once in a process.
         subprocess.run([sys.executable, "-m", module, *argv[1:]], check=True)
@@ -155,4 +222,10 @@ def _bash(code: str) -> bytes:
     """Runs shell code, in which no script of ours may be hidden."""
     assert "python -m" not in code, code
     command = ["bash", "-e", "-o", "pipefail", "-c", code]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
+    path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        command,
+        check=True,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"PATH": path},
+    ).stdout

@@ -68,6 +68,18 @@ def test_coming_from_another_bert_runs(data_folder):
     markdown_code.run(ROOT / "docs" / "guide" / "coming_from.md")
 
 
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
+def test_notebook_runs(data_folder, page):
+    released = data_folder / "models" / "bert-base-uncased"
+    released.rename(data_folder / "all-MiniLM-L6-v2")  # As its first cell.
+    markdown_code.run_notebook(page)
+    assert (data_folder / "run" / "eval_results.json").exists()
+
+
 def test_every_guide_is_in_the_index():
     assert set(guides()) == set((ROOT / "docs" / "guide").glob("*.md"))
 
