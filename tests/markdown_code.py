@@ -1,4 +1,4 @@
-"""Markdown -> its shell and Python blocks, or cells, run in order at a tiny size."""
+"""Markdown -> its blocks of code, or cells, run in order at a tiny size."""
 
 import importlib
 import io
