@@ -152,16 +152,11 @@ class TrainingConfig(Options):
         "without the flag resumes from there.",
         at_least=1,
     )
-    preemption_file: str | None = option(
-        None,
-        "Stop as after SIGTERM, with a checkpoint, when this file appears: for "
-        "machines that announce their preemption by a file.",
-        on_disk=True,
-    )
     preemption_server: str | None = option(
         None,
-        "Stop likewise when this metadata server announces the preemption of "
-        "the machine: metadata.google.internal on Google Cloud.",
+        "Stop as after SIGTERM, with a checkpoint, when this metadata server "
+        "announces the preemption of the machine: metadata.google.internal on "
+        "Google Cloud.",
     )
     distribution_strategy: str = option(
         "one_device",

@@ -60,8 +60,7 @@ HEADINGS = {
     ),
     "Learning from a teacher": (
         *("teacher", "distillation_losses", "distillation_weight"),
-        *("temperature", "relation_heads", "relation_layer"),
-        "init_from_teacher_layers",
+        *("temperature", "init_from_teacher_layers"),
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
@@ -91,7 +90,7 @@ HEADINGS = {
         *("precision", "jit_compile", "steps_per_loop", "remat"),
         *("use_one_hot_embeddings", "distribution_strategy", "tpu"),
         *("virtual_devices", "input_mode"),
-        *("preemption_file", "preemption_server", "num_replicas"),
+        *("preemption_server", "num_replicas"),
         *("runner", "num_processes", "spark_master", "spark_conf"),
         *("host", "port", "allowed_hosts"),
     ),
