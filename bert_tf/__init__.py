@@ -9,10 +9,7 @@ two was imported first.
 import importlib
 import sys
 
-from tfrecords import (
-    import_hooks,
-    libraries,  # noqa: F401  Checked before the rest.
-)
+from tfrecords import libraries  # Checked before the rest.
 
 __version__ = "0.2.0.dev0"
 
@@ -131,4 +128,4 @@ def _load_and_register(load, keras) -> None:
 if "keras" in sys.modules:
     _register(sys.modules["keras"])
 else:
-    sys.meta_path.insert(0, import_hooks.Hook("keras", _load_and_register))
+    sys.meta_path.insert(0, libraries.Hook("keras", _load_and_register))
