@@ -12,7 +12,7 @@ import tensorflow as tf
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, embeddings, layers, sentence_embedding
+from bert_tf.model import dropout, embeddings, layers
 from tfrecords import schema
 
 # Keys of `ConfiguredModel.get_config`: name of a part -> its `trainable`; and
@@ -140,6 +140,8 @@ def _set_loaded(model, values: Mapping) -> None:
     if (text := values.get("vocabulary")) is not None:
         model.vocabulary = text.encode("utf-8", "surrogateescape")
     if embedding := values.get("sentence_embedding"):
+        from bert_tf.model import sentence_embedding
+
         tensors = base64.b64decode(embedding["tensors"])
         model.sentence_embedding = sentence_embedding.of_folder(
             embedding["settings"],

@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf.model import encoder, heads
-from bert_tf.model.sentence_embedding import SentenceEmbedding
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -167,6 +166,8 @@ class _FineTunedModel(encoder.ConfiguredModel):
         outputs = encoder_outputs or self.encoder(batch, **kwargs)
         hidden, mask = outputs.sequence_output, batch["input_mask"]
         if mode := self.config.classifier_pooling:
+            from bert_tf.model.sentence_embedding import SentenceEmbedding
+
             return hidden, SentenceEmbedding((mode,))(hidden, mask)
         return hidden, outputs.pooled_output
 

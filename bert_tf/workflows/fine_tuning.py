@@ -35,13 +35,7 @@ from bert_tf.tasks.task import (
     SplitOutputs,
     evaluated_model,
 )
-from bert_tf.training import (
-    evaluation,
-    loop,
-    reporting,
-    run_folder,
-    strategies,
-)
+from bert_tf.training import loop, reporting, run_folder, strategies
 from bert_tf.workflows import (
     dev_results,
     initial_model,
@@ -560,6 +554,8 @@ def _make_predict(
       batch_size: rows of a batch.
       strategy: strategy of the run.
     """
+    from bert_tf.training import evaluation
+
     prediction_step = evaluation.make_prediction_step(model, strategy)
 
     def predict(split: str) -> SplitOutputs:
