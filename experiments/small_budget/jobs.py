@@ -30,8 +30,8 @@ _PAPER_TRAINING = {
     "train_batch_size": 32,
     "phases": "64:0.9,128:0.1",  # Appendix A.2, where they are 128 and 512.
 }
-# Of fine-tuning: chosen on dev with one budget model. With dropout, as in
-# Geiping and Goldstein 2022 after pre-training without it.
+# Fine-tuning: chosen on dev with one budget model. With dropout, as in Geiping
+# and Goldstein 2022 after pre-training without it.
 _EPOCHS = {"SST-2": 2, "CoLA": 5, "MNLI": 5, "SQuAD": 3, "NER": 10}
 _FEW_EPOCHS = 10
 _RATES = {"glue": 3e-4, "squad": 5e-4, "ner": 1e-3}
@@ -112,13 +112,13 @@ class Settings(PlanOptions, TaskFiles):
         """Name of the task with few labels."""
         return f"SST-2 with {self.few_labels} labels"
 
-    def steps_of(self, recipe: str) -> int | None:
+    def num_steps(self, recipe: str) -> int | None:
         """Returns the steps of a recipe's runs; None if they are measured."""
         given = dict(word.split(":") for word in self.num_train_steps)
         return int(given[recipe]) if recipe in given else None
 
 
-def configs_of(settings: Settings) -> dict[str, BertConfig]:
+def model_configs(settings: Settings) -> dict[str, BertConfig]:
     """Returns the configs of the recipes, by path."""
     size = len(vocab.read(settings.vocab_file))
     budget, tuned = (
@@ -155,7 +155,7 @@ def fine_tuning_config_file(row: str, settings: Settings) -> str:
     return config_file(f"{recipe}{suffix}", settings)
 
 
-def _records_of(recipe: str) -> str:
+def _records_folder(recipe: str) -> str:
     """Returns the recipe whose records a recipe reads."""
     return PAPER if recipe == PAPER else BUDGET
 
@@ -199,8 +199,8 @@ def _held_out(recipe: str, length: int, settings: Settings) -> Job:
 
 
 def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
-    """Returns the job that pre-trains a model; `index` is that of the seed."""
-    source = _records_of(recipe)
+    """Returns the job that pre-trains a model; `index` counts the seeds."""
+    source = _records_folder(recipe)
     records = [_records(source, n, settings) for n in LENGTHS]
     # Short, as in both phases: later positions are learnt in the second.
     held_out = _held_out(source, min(LENGTHS), settings)
@@ -219,7 +219,7 @@ def _pretraining(recipe: str, index: int, settings: Settings) -> Job:
         "seed": settings.seed + index,
         "keep_checkpoint_max": 1,
     }
-    steps = settings.steps_of(recipe)
+    steps = settings.num_steps(recipe)
     if steps:
         flags.pop("train_hours", None)
         flags["num_train_steps"] = steps
@@ -270,7 +270,7 @@ def fine_tuned_name(row: str, task: EvaluationTask, index: int) -> str:
     return f"fine_tuned/{row}/{task.name}/seed-{index}".replace(" ", "_")
 
 
-def epochs_of(task: EvaluationTask, settings: Settings) -> int:
+def num_epochs(task: EvaluationTask, settings: Settings) -> int:
     """Returns the epochs of a fine-tuning."""
     if task.name == settings.few_labels_name:
         return _FEW_EPOCHS
@@ -286,7 +286,7 @@ def _fine_tuning(
         "records_dir": f"{settings.output_dir}/{needs[0]}",
         "output_dir": f"{settings.output_dir}/{name}",
         "max_seq_length": max(LENGTHS),
-        "num_train_epochs": epochs_of(task, settings),
+        "num_train_epochs": num_epochs(task, settings),
         "learning_rate": _RATES[task.kind],
         "bert_config_file": fine_tuning_config_file(row, settings),
         "train_batch_size": 32,
@@ -305,7 +305,7 @@ def _fine_tuning(
     return Job(name, task.script, flags, _TASK_SECONDS, needs=needs)
 
 
-def rows_of(settings: Settings) -> list[str]:
+def model_names(settings: Settings) -> list[str]:
     """Returns the kinds of models, in the order of the report."""
     return [*settings.recipes, SCRATCH]
 
@@ -318,7 +318,7 @@ def make(tasks: Sequence[EvaluationTask], settings: Settings) -> list[Job]:
       settings: settings of the experiment.
     """
     jobs = [_held_out(BUDGET, max(LENGTHS), settings)]
-    for source in dict.fromkeys(map(_records_of, settings.recipes)):
+    for source in dict.fromkeys(map(_records_folder, settings.recipes)):
         jobs.append(_held_out(source, min(LENGTHS), settings))
         jobs += [_records(source, length, settings) for length in LENGTHS]
     for index in range(settings.num_pretrainings):

@@ -60,7 +60,7 @@ def read_curve(recipe: str, index: int, settings: Settings) -> Curve | None:
     with open(log, encoding="utf-8") as file:
         points = [json.loads(line) for line in file]
     run = json_files.read(os.path.join(folder, "run.json"))
-    shares = _shares_of_tokens([point["step"] for point in points], run)
+    shares = _token_shares([point["step"] for point in points], run)
     return Curve(
         settings.train_hours * shares,
         np.array([point["masked_lm_accuracy"] for point in points]),
@@ -71,7 +71,7 @@ def read_curve(recipe: str, index: int, settings: Settings) -> Curve | None:
     )
 
 
-def _shares_of_tokens(steps: Sequence[int], run: Mapping) -> np.ndarray:
+def _token_shares(steps: Sequence[int], run: Mapping) -> np.ndarray:
     """Returns the share of a run's tokens that are read at each step.
 
     Steps of different sequence lengths take different times, and their tokens
@@ -145,7 +145,7 @@ def _task_table(
     tf_idf: Mapping[str, float],
     settings: Settings,
 ) -> list[str]:
-    rows = budget_jobs.rows_of(settings)
+    rows = budget_jobs.model_names(settings)
     lines = []
     for task in tasks:
         found = [read_score(row, task, settings) for row in rows]

@@ -140,11 +140,11 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     settings = common_flags.config(Settings, FLAGS)
     text_files.expand_inputs(settings.corpus)
-    command = commands.text_of(
+    command = commands.format_command(
         "experiments.small_budget.run_small_budget", argv[1:]
     )
     tasks = read_tasks(settings)
-    configs = budget_jobs.configs_of(settings)
+    configs = budget_jobs.model_configs(settings)
     recipes.check_configs(configs)
     jobs = budget_jobs.make(tasks, settings)
     progress = commands.Progress(jobs, settings)

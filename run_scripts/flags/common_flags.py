@@ -87,7 +87,7 @@ def require(values: flags.FlagValues, *names: str) -> None:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
-def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
+def make_flags(*classes: type, **defaults: Any) -> flags.FlagValues:
     """Returns new flags for the options of dataclasses, see `define`."""
     flag_values = flags.FlagValues()
     for cls in classes:
@@ -299,7 +299,7 @@ def _message(error: Exception) -> str:
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
     if failed := re.search(r"assertion failed: \[(.*)\]", error.message):
-        # Of tf.debugging.Assert, which escapes quotes and all but ASCII.
+        # tf.debugging.Assert escapes quotes and all but ASCII.
         text = failed[1].encode().decode("unicode_escape")
         return text.encode("latin-1").decode(errors="replace")
     # An error in a dataset: "{{node ...}} ValueError: <ours>\n\nTraceback".
@@ -353,7 +353,7 @@ def run(main) -> None:
         ):
             main(argv)
     except stopping.Stopped as stopped:
-        # Not to a terminal that has been closed, which is why it stops.
+        # The terminal may be closed, which is why the run stops.
         with contextlib.suppress(OSError):
             print(f"stopped {stopped}", file=sys.stderr)
         raise SystemExit(stopped.exit_code) from None

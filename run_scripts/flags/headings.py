@@ -7,7 +7,7 @@ from absl import flags
 
 # Flags in the first command of the script's docstring, and required ones.
 FIRST = "Set these first"
-# Of a flag that is not listed below.
+# Heading of flags that are not listed below.
 OTHER = "Other"
 # Heading -> the flags of all scripts that belong under it.
 HEADINGS = {
@@ -140,6 +140,6 @@ def help_text(values: flags.FlagValues, doc: str) -> str:
             shown[flag.name] = flag
             shown.register_flag_by_module(heading, flag)
         parts.append(shown.module_help(heading))
-    # That of no flags: --flagfile and --undefok, which every script has.
+    # Every script has --flagfile and --undefok, which no flags list.
     parts.append(f"\nFiles of flags:\n{flags.FlagValues().get_help()}")
     return "\n".join(parts)

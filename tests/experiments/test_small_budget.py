@@ -53,7 +53,7 @@ def test_jobs_follow_those_they_need_and_have_flags_of_their_scripts(settings):
     scored = [job for name, job in jobs.items() if name.startswith("scored/")]
     (evaluated_on,) = {job.flags["eval_input_file"] for job in scored}
     assert len(scored) == 3 * 3 and "/budget-held_out-128/" in evaluated_on
-    configs = budget_jobs.configs_of(settings)
+    configs = budget_jobs.model_configs(settings)
     config = configs[scratch.flags["bert_config_file"]]
     assert (config.norm_first, config.hidden_dropout_prob) == (True, 0.1)
     # With fewer pre-trained models, each starts several fine-tunings.
@@ -67,7 +67,7 @@ def test_jobs_follow_those_they_need_and_have_flags_of_their_scripts(settings):
 
 def test_few_labels_have_more_epochs(settings):
     few = dataclasses.replace(TASKS[0], name=settings.few_labels_name)
-    found = [budget_jobs.epochs_of(task, settings) for task in (*TASKS, few)]
+    found = [budget_jobs.num_epochs(task, settings) for task in (*TASKS, few)]
     assert found == [2, 10, 10]
 
 
