@@ -16,7 +16,7 @@ from run_scripts.flags import headings
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Scripts that are a folder -> their module.
-_IN_FOLDERS = {"explore": "explore.page", "quickstart": "quickstart.tour"}
+_IN_FOLDERS = {"quickstart": "quickstart.tour"}
 
 
 def write(folder: pathlib.Path) -> None:

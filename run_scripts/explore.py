@@ -59,3 +59,6 @@ def main(argv: list[str]) -> None:
 
 
 run = common_flags.command(main)
+
+if __name__ == "__main__":
+    run()
