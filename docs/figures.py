@@ -96,7 +96,7 @@ BERT_TF = (
 RUN_SCRIPTS = (
     (
         852,
-        "flags recipes quickstart explore",
+        "flags recipes quickstart",
         "a script is its flags and one call",
         0,
     ),
