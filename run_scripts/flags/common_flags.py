@@ -259,7 +259,11 @@ def _explain(
     if is_off:
         name = name.removeprefix("no")
     if name in _REMOVED:
-        return f"{error} {_REMOVED[name]}"
+        # Without absl's guess of another flag.
+        return (
+            f"Unknown command line flag {error.flagname!r}; it was removed. "
+            f"{_REMOVED[name]}"
+        )
     if name not in _COUNTERPARTS:
         return str(error)
     is_off = is_off or str(error.flagvalue).lower().endswith("=false")
