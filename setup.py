@@ -146,6 +146,7 @@ SCRIPTS = [
     "convert_checkpoint",
     "export_savedmodel",
     "predict",
+    "explore",
 ]
 
 setup(
@@ -188,6 +189,5 @@ setup(
             for script in SCRIPTS
         ]
         + ["bert-quickstart = run_scripts.quickstart.tour:run"]
-        + ["bert-explore = run_scripts.explore.page:run"]
     },
 )

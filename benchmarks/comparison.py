@@ -124,7 +124,7 @@ def product_rate(found: list[dict[str, turns.Times]]) -> float:
     return max(rates)
 
 
-def rows_of(
+def make_rows(
     setting: work.Setting, names: list[str], found: list[dict[str, turns.Times]]
 ) -> list[Row]:
     """Returns a row for each implementation that ran."""
@@ -240,7 +240,7 @@ def compare(
         found, failures = run_groups(
             values, setting, implementations, options=options
         )
-        rows = rows_of(setting, implementations, found)
+        rows = make_rows(setting, implementations, found)
         rate = product_rate(found)
         name = title(setting, values.size)
         print(f"\n{name}; products {rate / 1e12:.2f} TFLOP/s", flush=True)

@@ -9,10 +9,7 @@ two was imported first.
 import importlib
 import sys
 
-from tfrecords import (
-    import_hooks,
-    libraries,  # noqa: F401  Checked before the rest.
-)
+from tfrecords import libraries  # Checked before the rest.
 
 __version__ = "0.2.0.dev0"
 
@@ -38,7 +35,8 @@ _MODULES = {
     ),
     "text_preprocessor": ("TextPreprocessor",),
 }
-# The same, imported only when one of the names is used: they are not of Keras.
+# Modules that are imported only when one of their names is used: Keras does not
+# look for these names.
 _ON_DEMAND = {
     "checkpoint.keras_models": ("load", "save"),
     "serving.predictor": ("Predictor",),
@@ -63,7 +61,7 @@ def __dir__() -> list[str]:
 
 
 # Name in .keras files, without "bert_tf>" -> module and name of the class.
-_OF_KERAS_FILES = {
+_KERAS_CLASSES = {
     name: (module, name)
     for module in ("model.encoder", "model.models", "text_preprocessor")
     for name in _MODULES[module]
@@ -72,8 +70,8 @@ _OF_KERAS_FILES = {
     "BertSentenceEncoder": ("model.sentence_encoder", "BertSentenceEncoder"),
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }
-# The same of classes that are not in this package -> their module.
-_OF_EXPERIMENTS = {
+# Name in .keras files of classes that are not in this package -> their module.
+_EXPERIMENT_CLASSES = {
     "FeatureTagger": "experiments.feature_based.feature_tagger",
     "BiLSTMClassifier": "experiments.bilstm.models",
     "BiLSTMRegressor": "experiments.bilstm.models",
@@ -99,7 +97,7 @@ class _OnDemand:
         return getattr(module, self.name).from_config(config)
 
 
-class _OfExperiments:
+class _ExperimentClass:
     """A class that Keras finds by name, unless its module was imported."""
 
     def __init__(self, name: str):
@@ -109,7 +107,7 @@ class _OfExperiments:
         """Raises ValueError, which names the module."""
         raise ValueError(
             f"The file has a {self.name}, which is not part of bert_tf. In a "
-            f"clone of its repository import {_OF_EXPERIMENTS[self.name]}, "
+            f"clone of its repository import {_EXPERIMENT_CLASSES[self.name]}, "
             "then load the file."
         )
 
@@ -117,9 +115,9 @@ class _OfExperiments:
 def _register(keras) -> None:
     """Adds the classes to those that Keras knows, unless they are there."""
     known = keras.saving.get_custom_objects()
-    for name in _OF_EXPERIMENTS:
-        known.setdefault(f"bert_tf>{name}", _OfExperiments(name))
-    for name, (module, attribute) in _OF_KERAS_FILES.items():
+    for name in _EXPERIMENT_CLASSES:
+        known.setdefault(f"bert_tf>{name}", _ExperimentClass(name))
+    for name, (module, attribute) in _KERAS_CLASSES.items():
         known.setdefault(f"bert_tf>{name}", _OnDemand(module, attribute))
 
 
@@ -131,4 +129,4 @@ def _load_and_register(load, keras) -> None:
 if "keras" in sys.modules:
     _register(sys.modules["keras"])
 else:
-    sys.meta_path.insert(0, import_hooks.Hook("keras", _load_and_register))
+    sys.meta_path.insert(0, libraries.Hook("keras", _load_and_register))

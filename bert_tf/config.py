@@ -41,6 +41,9 @@ POLICIES = {
     "float16": "mixed_float16",
 }
 
+# How the learning rate falls, see `training.optimizers.WarmupDecay`.
+LEARNING_RATE_SCHEDULES = ("linear", "constant", "cosine", "one_cycle")
+
 # Environment variable of TensorFlow, for processes in which no weights change.
 FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 

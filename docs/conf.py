@@ -62,7 +62,7 @@ nbclient.NotebookClient.__init__ = functools.partialmethod(
     nbclient.NotebookClient.__init__, coalesce_streams=True
 )
 jupyter_client.KernelManager.transport_encryption.default_value = "auto"
-# Their processes run this Python, and without TensorFlow's own messages.
+# Notebooks run this Python, without TensorFlow's own messages.
 os.environ["PATH"] = os.pathsep.join(
     [str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
 )

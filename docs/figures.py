@@ -96,7 +96,7 @@ BERT_TF = (
 RUN_SCRIPTS = (
     (
         852,
-        "flags recipes quickstart explore",
+        "flags recipes quickstart",
         "a script is its flags and one call",
         0,
     ),
@@ -262,7 +262,7 @@ def make_masks():
 def attention_masks():
     """Draws which positions (columns) each position (a row) attends to."""
     figure, axes = canvas(796)
-    size = 27  # Of a cell.
+    size = 27  # Width and height of a cell.
     style = {"size": 15, "color": DARK[GREY]}
     for i, (title, tokens, numbers, attends) in enumerate(make_masks()):
         left, top = 62 + 352 * (i % 2), 92 + 376 * (i // 2)
@@ -344,7 +344,7 @@ def masking_units():
 # Learning curves.
 
 DATA = FOLDER / "data" / "quickstart.csv"
-MOST_POINTS = 100  # Of a curve.
+MOST_POINTS = 100  # Points of a curve.
 LINE, FAINT, DOTS = {}, {"alpha": 0.45}, {"marker": "o", "markersize": 5}
 # Panel, run, part and name in its log, color, label, style.
 CURVES = (
@@ -371,11 +371,11 @@ def copy_quickstart(quickstart_dir):
 
     from run_scripts.quickstart import page
 
-    def output_of(*command):
+    def run(*command):
         return subprocess.check_output(command, text=True, cwd=ROOT).strip()
 
-    processor = re.search(r"Model name: *(.*)", output_of("lscpu"))[1]
-    commit = output_of("git", "rev-parse", "--short", "HEAD")
+    processor = re.search(r"Model name: *(.*)", run("lscpu"))[1]
+    commit = run("git", "rev-parse", "--short", "HEAD")
     text = f"# make quickstart, commit {commit}, {os.cpu_count()} x {processor}"
     lines = [text, "curve,step,value"]
     for _, curve, *_ in CURVES:
@@ -429,7 +429,7 @@ SETTINGS = {
     "font.family": "DejaVu Sans",  # Comes with matplotlib.
     "font.size": 11.5,
     "svg.fonttype": "path",
-    "svg.hashsalt": "bert_tf",  # Of the names in a file; random by default.
+    "svg.hashsalt": "bert_tf",  # Seed of names; random by default.
 }
 
 

@@ -16,11 +16,11 @@ from run_scripts.flags import headings
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Scripts that are a folder -> their module.
-_IN_FOLDERS = {"explore": "explore.page", "quickstart": "quickstart.tour"}
+_IN_FOLDERS = {"quickstart": "quickstart.tour"}
 
 
 def write(folder: pathlib.Path) -> None:
-    """Writes `scripts/*.md` and `api/*.md`; removes pages of what is gone."""
+    """Writes `scripts/*.md` and `api/*.md`; removes others."""
     pages = {f"scripts/{name}.md": script_page(name) for name in scripts()}
     pages["scripts/list.md"] = script_list()
     for package in packages():
@@ -57,7 +57,7 @@ def script_list() -> str:
     It is included by scripts.md, so links are relative to the folder of that.
     """
     lines = [
-        f"- [{name}](scripts/{name}.md): {_line_of(script(name).__name__)}"
+        f"- [{name}](scripts/{name}.md): {_first_line(script(name).__name__)}"
         for name in scripts()
     ]
     pages = [f"scripts/{name}" for name in scripts()]
@@ -106,7 +106,7 @@ def _help(flag) -> str:
 
 
 def _markdown(text: str) -> str:
-    """Returns text in which flags are code, and `<` is no HTML."""
+    """Returns text in which flags are code, and `<` is escaped."""
     parts = re.split(r"(`[^`]*`|^    .*$)", text, flags=re.MULTILINE)
     for i in range(0, len(parts), 2):
         plain = re.sub(r"(?<![\w`-])(--\w+(=[\w./,:-]*\w)?)", r"`\1`", parts[i])
@@ -141,18 +141,18 @@ def module_list() -> str:
     for package in packages():
         root, _, inner = package.partition(".")
         heading = f"### {inner}" if inner else f"## {root}"
-        blocks += [heading, _lines_of(package, "api/")]
+        blocks += [heading, _list_modules(package, "api/")]
     blocks.append(_toctree([f"api/{package}" for package in packages()]))
     return "\n\n".join(blocks) + "\n"
 
 
-def _lines_of(package: str, folder: str = "") -> str:
+def _list_modules(package: str, folder: str = "") -> str:
     """Returns a package's own line, and a list of its modules and theirs."""
     lines = [
-        f"- [{name.rpartition('.')[2]}]({folder}{name}.md): {_line_of(name)}"
+        f"- [{name.rpartition('.')[2]}]({folder}{name}.md): {_first_line(name)}"
         for name in modules(package)
     ]
-    return f"{_line_of(package)}\n\n" + "\n".join(lines)
+    return f"{_first_line(package)}\n\n" + "\n".join(lines)
 
 
 def package_page(package: str) -> str:
@@ -160,7 +160,7 @@ def package_page(package: str) -> str:
     blocks = [
         f"# {package}",
         _directive("automodule", package),
-        *_lines_of(package).split("\n\n")[1:],
+        *_list_modules(package).split("\n\n")[1:],
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -194,7 +194,7 @@ def exported_from(module: str) -> list[str]:
     ]
 
 
-def _line_of(module: str) -> str:
+def _first_line(module: str) -> str:
     """Returns the first line of a module's docstring, without importing it."""
     path = pathlib.Path(importlib.util.find_spec(module).origin)
     doc = ast.get_docstring(ast.parse(path.read_text("utf-8")))

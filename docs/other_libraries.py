@@ -15,8 +15,8 @@ class Row(NamedTuple):
     """A name of another library."""
 
     name: str
-    kind: str  # Of Sphinx's Python domain: class, function, ...
-    address: str  # Of its page.
+    kind: str  # Role in Sphinx's Python domain: class, function, ...
+    address: str  # URL of the page.
 
     @property
     def site(self) -> str:

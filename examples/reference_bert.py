@@ -150,7 +150,7 @@ def encode(batch, weights, config):
     return layers, np.stack([pooled for _, pooled in outputs])
 
 
-def attention_of_layers(batch, weights, config):
+def layer_attention(batch, weights, config):
     """Returns (embeddings [B, S, H], attention [L][B, A, S, S]) in float64."""
     weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
     names = ("input_word_ids", "input_type_ids")
@@ -190,7 +190,7 @@ def attention_of_layers(batch, weights, config):
 
 
 def masked_lm_logits(sequence_output, positions, weights):
-    """Returns [B, P, V]; `weights` are those of a BertPretrainer."""
+    """Returns [B, P, V]; `weights` are the weights of a BertPretrainer."""
     rows = []
     for hidden, row_positions in zip(sequence_output, positions, strict=True):
         masked = hidden[row_positions]
@@ -269,7 +269,8 @@ def pretraining_losses(masked_logits, next_logits, batch):
 def adam_update(
     gradient, m, v, step, correct_bias, betas=(0.9, 0.999), epsilon=1e-6
 ):
-    """Moments and what Adam subtracts; `step` starts at 1."""
+    """Returns Adam's update, to be subtracted, and the moments."""
+    # The first step is 1.
     m = betas[0] * m + (1 - betas[0]) * gradient
     v = betas[1] * v + (1 - betas[1]) * gradient**2
     if correct_bias:

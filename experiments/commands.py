@@ -25,7 +25,7 @@ from bert_tf.training import reporting, run_folder, stopping
 from tfrecords.io import json_files
 from tfrecords.options import REQUIRED, Options, option
 
-_LAST_LINES = 12  # Of the log of a failed command.
+_LAST_LINES = 12  # Lines of the log of a failed command that are shown.
 _POLL_SECONDS = 0.5
 
 
@@ -99,13 +99,13 @@ def read_done(output_dir: str, job: Job) -> dict | None:
     return done
 
 
-def text_of(module: str, arguments: Sequence[str]) -> str:
+def format_command(module: str, arguments: Sequence[str]) -> str:
     """Returns the command of a module, with one argument per line."""
     command = shlex.join(["python", "-m", module])
     return command + "".join(f" \\\n  {shlex.quote(x)}" for x in arguments)
 
 
-def arguments_of(job: Job) -> list[str]:
+def job_arguments(job: Job) -> list[str]:
     """Returns the flags of a job as arguments of a command."""
     return [f"--{name}={value}" for name, value in job.flags.items()]
 
@@ -179,7 +179,7 @@ def print_plan(progress: Progress) -> None:
         words = "took" if taken else "about"
         print(f"# {job.name}: {words} {reporting.format_seconds(seconds)}")
         command = ["python", "-m", job.module]
-        print(shlex.join([*command, *arguments_of(job)]))
+        print(shlex.join([*command, *job_arguments(job)]))
     counts = collections.Counter(job.script for job in progress.jobs)
     parts = ", ".join(f"{n} {script}" for script, n in counts.items())
     print(f"# {len(progress.jobs)} commands: {parts}; {progress.line()}")
@@ -223,7 +223,7 @@ class _Process:
         self.begin = time.monotonic()
         with open(self.log, "ab") as file, _on_cores(cores):
             self.process = subprocess.Popen(
-                [*command, *arguments_of(job)],
+                [*command, *job_arguments(job)],
                 stdout=file,
                 stderr=file,
                 env=stopping.child_environment(),

@@ -56,7 +56,7 @@ class Score(NamedTuple):
         return f"{mean} ± {error}" if len(self.values) > 1 else mean
 
 
-def of_run(folder: str, kind: str) -> Score | None:
+def read_score(folder: str, kind: str) -> Score | None:
     """Returns the dev score of a fine-tuning's best model; None if not done.
 
     For GLUE tasks that report accuracy, this is the accuracy, as in the paper's
@@ -93,7 +93,7 @@ def over_seeds(
       names: folders of the results in it, one for each seed.
       kind: kind of the task.
     """
-    runs = [of_run(os.path.join(output_dir, name), kind) for name in names]
+    runs = [read_score(os.path.join(output_dir, name), kind) for name in names]
     done = [run for run in runs if run]
     if not done:
         return None

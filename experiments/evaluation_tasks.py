@@ -112,30 +112,21 @@ def read(files: TaskFiles, max_seq_length: int) -> list[EvaluationTask]:
     return tasks
 
 
-def glue_task(folder: str) -> glue_tables.GlueTask:
-    """Returns the task that a folder is named like."""
-    return glue_tables.find(os.path.basename(os.path.normpath(folder)))
-
-
-def glue_files(folder: str) -> list[str]:
-    """Returns the paths of a task's training rows and of its first dev rows."""
-    files = glue_task(folder).files
-    dev = next(name for name in files if name.startswith("dev"))
-    return [os.path.join(folder, files[name]) for name in ("train", dev)]
-
-
 def glue(folder: str) -> EvaluationTask:
     """Returns the task of a folder named like a GLUE task.
 
     Raises:
       ValueError: if there is no such task, or a file is missing or malformed.
     """
-    task = glue_task(folder)
+    task = glue_tables.find(os.path.basename(os.path.normpath(folder)))
     if "train" not in task.files:
         raise ValueError(
             f"{folder}: {task.name} has no training rows; choose another task."
         )
-    train_file, dev_file = glue_files(folder)
+    dev = next(name for name in task.files if name.startswith("dev"))
+    train_file, dev_file = (
+        os.path.join(folder, task.files[name]) for name in ("train", dev)
+    )
     if not os.path.exists(train_file):
         raise ValueError(
             f"--glue_dir={folder} has no {task.files['train']}. Give the "

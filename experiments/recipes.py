@@ -31,9 +31,9 @@ def masked_lm_prob() -> float:
     return float(read("budget_records")["masked_lm_prob"])
 
 
-def config(name: str = "budget") -> BertConfig:
-    """Returns the config of NAME_bert_config.json."""
-    return BertConfig.from_json_file(_FOLDER / f"{name}_bert_config.json")
+def config() -> BertConfig:
+    """Returns the config of budget_bert_config.json."""
+    return BertConfig.from_json_file(_FOLDER / "budget_bert_config.json")
 
 
 def check_configs(configs: Mapping[str, BertConfig]) -> None:

@@ -10,7 +10,7 @@ _IS_SCRIPT = sys.argv[0] == "-m" or os.path.basename(sys.argv[0]).startswith(
     "bert-"
 )
 try:
-    from tfrecords import import_hooks
+    from tfrecords import libraries
     from tfrecords.io import streams
 except ImportError as error:  # See tfrecords/libraries.py.
     if not _IS_SCRIPT:
@@ -33,6 +33,6 @@ def exit_while_importing(number, frame) -> None:
 
 streams.open_closed()
 if _IS_SCRIPT:
-    import_hooks.quiet_tensorflow()
+    libraries.quiet_tensorflow()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, exit_while_importing)

@@ -66,7 +66,7 @@ class ConvertConfig(CheckpointOptions):
     )
 
 
-FLAGS = common_flags.flags_of(ConvertConfig)
+FLAGS = common_flags.make_flags(ConvertConfig)
 flags.DEFINE_string(  # `from` is a Python keyword, not a valid field name.
     "from",
     None,

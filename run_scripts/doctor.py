@@ -14,7 +14,7 @@ not given are skipped. Without --vocab_file or a config, those of
 from bert_tf.contrib.apps.doctor.config import DoctorConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(DoctorConfig)
+FLAGS = common_flags.make_flags(DoctorConfig)
 
 _MAX_LINES = 10
 

@@ -13,7 +13,7 @@ command resumes a stopped run.
 from bert_tf.contrib.search import embedding
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(embedding.EmbeddingConfig)
+FLAGS = common_flags.make_flags(embedding.EmbeddingConfig)
 
 
 def main(argv: list[str]) -> None:

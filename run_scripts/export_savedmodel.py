@@ -44,7 +44,7 @@ copied beside it:
 from bert_tf.contrib.runtimes import config
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(config.RuntimeConfig)
+FLAGS = common_flags.make_flags(config.RuntimeConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -13,7 +13,7 @@ that convert_checkpoint reads. The same command resumes a stopped run.
 from bert_tf.workflows.features import feature_extraction
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(feature_extraction.FeatureConfig)
+FLAGS = common_flags.make_flags(feature_extraction.FeatureConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -37,7 +37,7 @@ class TableConfig(Options):
     )
 
 
-FLAGS = common_flags.flags_of(TableConfig)
+FLAGS = common_flags.make_flags(TableConfig)
 
 # Devlin et al. 2018, table 1: test scores.
 _COLUMNS = (

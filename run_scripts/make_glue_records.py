@@ -18,7 +18,7 @@ from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = common_flags.flags_of(RecordsConfig, GlueData)
+FLAGS = common_flags.make_flags(RecordsConfig, GlueData)
 common_flags.require(FLAGS, "vocab_file")
 
 

@@ -41,7 +41,7 @@ class SubmissionConfig(Options):
     output_file: str = option("glue.zip", "Zip file to write.", writes="file")
 
 
-FLAGS = common_flags.flags_of(SubmissionConfig)
+FLAGS = common_flags.make_flags(SubmissionConfig)
 
 # A fixed time, so that the same predictions give the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)

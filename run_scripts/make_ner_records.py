@@ -20,7 +20,7 @@ from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = common_flags.flags_of(RecordsConfig, NerData)
+FLAGS = common_flags.make_flags(RecordsConfig, NerData)
 common_flags.require(FLAGS, "vocab_file")
 
 

@@ -24,7 +24,9 @@ from bert_tf.training import run_folder
 from run_scripts.flags import common_flags, engine_flags
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
-FLAGS = common_flags.flags_of(corpus.Corpus, settings.Settings, records.Output)
+FLAGS = common_flags.make_flags(
+    corpus.Corpus, settings.Settings, records.Output
+)
 flags.DEFINE_multi_enum(
     "drop_duplicates",
     [],

@@ -17,7 +17,7 @@ from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.squad_files import SquadData
 
-FLAGS = common_flags.flags_of(RecordsConfig, SquadData)
+FLAGS = common_flags.make_flags(RecordsConfig, SquadData)
 common_flags.require(FLAGS, "vocab_file")
 
 

@@ -13,7 +13,7 @@ from run_scripts.flags import common_flags
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.swag_files import SwagData
 
-FLAGS = common_flags.flags_of(RecordsConfig, SwagData)
+FLAGS = common_flags.make_flags(RecordsConfig, SwagData)
 common_flags.require(FLAGS, "vocab_file")
 
 

@@ -10,7 +10,7 @@ The same text and flags give the same bytes.
 from run_scripts.flags import common_flags
 from tfrecords.text import vocab_learning
 
-FLAGS = common_flags.flags_of(vocab_learning.VocabConfig)
+FLAGS = common_flags.make_flags(vocab_learning.VocabConfig)
 
 
 def main(argv: list[str]) -> None:

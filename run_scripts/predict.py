@@ -25,7 +25,7 @@ from bert_tf import config
 from bert_tf.serving import predictions
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(predictions.PredictConfig)
+FLAGS = common_flags.make_flags(predictions.PredictConfig)
 
 
 def main(argv: list[str]) -> None:

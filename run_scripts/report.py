@@ -13,7 +13,7 @@ digests.
 from bert_tf.contrib.apps.report.options import ReportConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(ReportConfig)
+FLAGS = common_flags.make_flags(ReportConfig)
 
 
 def main(argv: list[str]) -> None:

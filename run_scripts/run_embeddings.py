@@ -20,7 +20,7 @@ from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(EmbeddingData, FineTuningConfig)
+FLAGS = common_flags.make_flags(EmbeddingData, FineTuningConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -15,7 +15,7 @@ from bert_tf.contrib.search.options import FewShotConfig
 from bert_tf.tasks.texts.options import LabelledData
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(LabelledData, FewShotConfig)
+FLAGS = common_flags.make_flags(LabelledData, FewShotConfig)
 
 
 def main(argv: list[str]) -> None:

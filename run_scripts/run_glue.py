@@ -27,7 +27,7 @@ from bert_tf.tasks.texts.options import LabelledData
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(LabelledData, TrialsConfig)
+FLAGS = common_flags.make_flags(LabelledData, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -14,7 +14,7 @@ from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = common_flags.flags_of(NerData, FineTuningConfig, train_batch_size=16)
+FLAGS = common_flags.make_flags(NerData, FineTuningConfig, train_batch_size=16)
 
 
 def main(argv: list[str]) -> None:

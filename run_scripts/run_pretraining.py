@@ -11,7 +11,7 @@ After an interruption, the same command resumes from the last checkpoint.
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(PretrainingConfig)
+FLAGS = common_flags.make_flags(PretrainingConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -15,7 +15,7 @@ from bert_tf.contrib.search.options import LabelledRankings
 from bert_tf.workflows.configs import TrialsConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(LabelledRankings, TrialsConfig)
+FLAGS = common_flags.make_flags(LabelledRankings, TrialsConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -19,7 +19,7 @@ from bert_tf.workflows.configs import FineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.squad_files import SquadOptions
 
-FLAGS = common_flags.flags_of(SquadOptions, FineTuningConfig)
+FLAGS = common_flags.make_flags(SquadOptions, FineTuningConfig)
 
 
 def main(argv: list[str]) -> None:

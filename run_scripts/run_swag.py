@@ -15,7 +15,7 @@ from run_scripts.flags import common_flags
 from tfrecords.tasks.swag_files import SwagData
 
 # Devlin et al. 2018, section 4.4.
-FLAGS = common_flags.flags_of(
+FLAGS = common_flags.make_flags(
     SwagData, FineTuningConfig, learning_rate=2e-5, train_batch_size=16
 )
 

@@ -12,7 +12,7 @@ which also reads --run_file. Beside the model stand TF-IDF and, with
 from bert_tf.contrib.search import retrieval
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(retrieval.RetrievalConfig)
+FLAGS = common_flags.make_flags(retrieval.RetrievalConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -44,7 +44,7 @@ class ScoreConfig(Options):
     )
 
 
-FLAGS = common_flags.flags_of(ScoreConfig)
+FLAGS = common_flags.make_flags(ScoreConfig)
 
 
 def main(argv: list[str]) -> None:

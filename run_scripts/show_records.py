@@ -12,7 +12,7 @@ tokens and [UNK] over a sample.
 from bert_tf.contrib.apps.show_records import record_text
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(record_text.ShowOptions)
+FLAGS = common_flags.make_flags(record_text.ShowOptions)
 
 
 def main(argv: list[str]) -> None:

@@ -52,7 +52,7 @@ def make_settings(output_dir, **changes):
 
 def write_result(settings, row, task, value, index=0):
     """Writes the results of a fine-tuning with this score."""
-    step = settings.step_of(row.share)
+    step = settings.checkpoint_step(row.share)
     name = jobs.result_folder(row, task, step, index)
     folder = os.path.join(settings.output_dir, name)
     os.makedirs(folder, exist_ok=True)

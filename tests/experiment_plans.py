@@ -33,13 +33,13 @@ def check_flags(job):
     script = importlib.import_module(job.module)
     # Unknown flags and invalid values raise an error.
     values = copy.deepcopy(script.FLAGS)
-    values([job.script, *commands.arguments_of(job)])
+    values([job.script, *commands.job_arguments(job)])
 
 
 def run(job):
     """Runs a job in this process, which is faster than in one of its own."""
     script = importlib.import_module(job.module)
-    script.main([job.script, *commands.arguments_of(job)])
+    script.main([job.script, *commands.job_arguments(job)])
 
 
 def run_all(progress):

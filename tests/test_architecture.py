@@ -57,7 +57,7 @@ MAX_FLAGS_OF = {
 # A module may import modules of its own folder and of the folders listed above
 # it.
 TFRECORDS_ORDER = (
-    ("libraries", "import_hooks", "options", "schema", "random_numbers"),
+    ("libraries", "options", "schema", "random_numbers"),
     ("io",),
     ("text", "engines"),
     ("tables",),
@@ -143,7 +143,7 @@ def allowed_imports(path):
         return PACKAGES
     order = TFRECORDS_ORDER if package == "tfrecords" else BERT_TF_ORDER
     if folder == "__init__":
-        return (package, "tfrecords.libraries", "tfrecords.import_hooks")
+        return (package, "tfrecords.libraries")
     allowed = []
     for folders in order:
         if folder in folders:
@@ -152,11 +152,7 @@ def allowed_imports(path):
     else:
         raise AssertionError(f"{path}: {folder} is missing in the order")
     allowed.append(f"{package}.{folder}")
-    for_all = (
-        "tfrecords.options",
-        "tfrecords.libraries",
-        "tfrecords.import_hooks",
-    )
+    for_all = ("tfrecords.options", "tfrecords.libraries")
     return (own, *allowed, *for_all, *TFRECORDS_IMPORTS.get(folder, ()))
 
 

@@ -101,7 +101,7 @@ class _Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request, client_address):
-        if not isinstance(sys.exc_info()[1], OSError):  # Of a killed client.
+        if not isinstance(sys.exc_info()[1], OSError):  # A client was killed.
             super().handle_error(request, client_address)
 
 

@@ -68,7 +68,7 @@ class Fault(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of a fault: one of OUTCOMES, and by which test or why."""
+    """A fault and its outcome: one of OUTCOMES, and by which test or why."""
 
     fault: Fault
     outcome: str
@@ -234,7 +234,7 @@ def try_all(
     jobs: int = 1,
     limit: float = 120.0,
 ) -> Iterator[Result]:
-    """Yields what becomes of each fault, as it is known.
+    """Yields the result of each fault as soon as it is known.
 
     Args:
       faults: what to plant.
@@ -320,7 +320,7 @@ def select(faults: Sequence[Fault], words: str) -> list[Fault]:
 
 
 def main(arguments: Sequence[str] | None = None, root=ROOT) -> None:
-    """Plants faults and prints what became of them; exits with 0 or 1."""
+    """Plants faults and prints their outcomes; exits with 0 or 1."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -244,7 +244,7 @@ def _uniform(name):
         middles = (np.arange(table.shape[1]) + 0.5) / table.shape[1]
         numbers = table.sum(axis=1)
         means = table @ middles / numbers.clip(min=1)
-        variance = 1 / 12  # Of the uniform distribution.
+        variance = 1 / 12  # The uniform distribution has it.
         chance = two_samples.limit_of_means(significance, variance, *numbers)
         p = two_samples.chi_squared(table)
         return _Result(*((mean,) for mean in means), chance, p, True)

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks import work
 
-# Those of a batch that the model needs; positions only in pre-training.
+# Features of a batch that the model needs; positions only in pre-training.
 INPUTS = (
     "input_word_ids",
     "input_mask",

@@ -19,7 +19,7 @@ def make(
     from bert_tf.training import config as training_config
     from bert_tf.training import evaluation, loop, strategies
 
-    task = task_of(setting)
+    task = make_task(setting)
     settings = training_config.TrainingConfig(
         output_dir="unused",
         seed=1,
@@ -57,7 +57,7 @@ def prepare(batch):
     return {name: tf.constant(x) for name, x in batch.items()}
 
 
-def task_of(setting: work.Setting):
+def make_task(setting: work.Setting):
     """Returns the bert_tf Task of a setting."""
     from bert_tf.tasks import glue, pretraining
     from tfrecords.tasks import glue_tables

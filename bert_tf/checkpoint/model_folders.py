@@ -304,7 +304,7 @@ def _read_embedding(folder: str, metadata: Mapping):
         return None
     if any(step["type"] == "Dense" for step in settings["steps"]):
         tensors = tensor_files.TensorFile(os.path.join(folder, WEIGHTS))
-    return sentence_embedding.of_folder(settings, tensors, folder)
+    return sentence_embedding.from_settings(settings, tensors, folder)
 
 
 def _read_slots(folder: str) -> Mapping[str, np.ndarray]:

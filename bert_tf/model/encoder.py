@@ -12,7 +12,7 @@ import tensorflow as tf
 from safetensors import numpy as safetensors_numpy
 
 from bert_tf import config as bert_config
-from bert_tf.model import dropout, embeddings, layers, sentence_embedding
+from bert_tf.model import dropout, embeddings, layers
 from tfrecords import schema
 
 # Keys of `ConfiguredModel.get_config`: name of a part -> its `trainable`; and
@@ -100,7 +100,9 @@ def _parts(layer, prefix=""):
       layer_0            encoder  EncoderLayer
       layer_0/attention  layer_0  SelfAttention
     """
-    for weight in layer._trainable_variables:  # Its own, frozen or not.
+    for (
+        weight
+    ) in layer._trainable_variables:  # Without its parts; frozen or not.
         yield prefix + weight.name, layer, weight
     for part in layer._layers:
         if part.weights:
@@ -133,15 +135,17 @@ def _loaded_values(model) -> dict:
 
 
 def _set_loaded(model, values: Mapping) -> None:
-    """Sets what `_loaded_values` returned; the weights are still new."""
+    """Sets the result of `_loaded_values`; the weights are still new."""
     # Read-only, so that Keras does not take them for parts of the model.
     model.metadata = types.MappingProxyType(values["metadata"])
     model.untrained = types.MappingProxyType(values["untrained"])
     if (text := values.get("vocabulary")) is not None:
         model.vocabulary = text.encode("utf-8", "surrogateescape")
     if embedding := values.get("sentence_embedding"):
+        from bert_tf.model import sentence_embedding
+
         tensors = base64.b64decode(embedding["tensors"])
-        model.sentence_embedding = sentence_embedding.of_folder(
+        model.sentence_embedding = sentence_embedding.from_settings(
             embedding["settings"],
             safetensors_numpy.load(tensors),
             "the config of the model",
@@ -459,7 +463,7 @@ class BertEncoder(ConfiguredModel):
         return None
 
     def pooled_token(self, hidden, inputs):  # [B, H], packed [B, E, H]
-        """Returns the hidden state that represents the example: that of [CLS].
+        """Returns the hidden state at [CLS], which represents the example.
 
         With causal attention, [CLS] attends to no other token, so that of the
         last token is used, as in GPT (Radford et al. 2018, section 3.2).

@@ -280,7 +280,7 @@ def _base_sha256(encoder) -> str:
 
 
 def save(encoder: keras.Model, path: str) -> None:
-    """Writes what the encoder trains: adapters, and pooler if it does.
+    """Writes the trained weights: adapters, and the pooler if it is trained.
 
     The weights of the head, which is not in the encoder, are not written.
 
@@ -313,7 +313,7 @@ def save(encoder: keras.Model, path: str) -> None:
 
 
 def load(encoder: keras.Model, path: str) -> None:
-    """Reads what `save_lora_weights` wrote; adds adapters if necessary.
+    """Reads a file of `save_lora_weights`; adds adapters if necessary.
 
     Raises:
       ValueError: if the file is missing or damaged, or was saved for other

@@ -7,7 +7,6 @@ import keras
 import tensorflow as tf
 
 from bert_tf.model import encoder, heads
-from bert_tf.model.sentence_embedding import SentenceEmbedding
 
 
 @keras.saving.register_keras_serializable("bert_tf")
@@ -96,7 +95,7 @@ _LOSSES_OF_LOGITS = {
         keras.losses.SparseCategoricalCrossentropy
     ),
 }
-# Those that take probabilities only.
+# Losses that take only probabilities.
 _LOSSES_OF_PROBABILITIES = (
     keras.losses.categorical_generalized_cross_entropy,
     keras.losses.dice,
@@ -105,11 +104,11 @@ _LOSSES_OF_PROBABILITIES = (
 )
 
 
-def _of_logits(loss):
+def _make_logits_loss(loss):
     """Returns a loss for `compile`, by name or as given, that takes logits."""
     is_configured = isinstance(loss, keras.Loss)
     found = loss if is_configured else keras.losses.get(loss)
-    function = getattr(found, "fn", found)  # Of Keras's own classes.
+    function = getattr(found, "fn", found)  # Keras's classes have it.
     if function in _LOSSES_OF_PROBABILITIES:
         raise ValueError(
             f"loss={function.__name__} takes probabilities, but the model "
@@ -167,6 +166,8 @@ class _FineTunedModel(encoder.ConfiguredModel):
         outputs = encoder_outputs or self.encoder(batch, **kwargs)
         hidden, mask = outputs.sequence_output, batch["input_mask"]
         if mode := self.config.classifier_pooling:
+            from bert_tf.model.sentence_embedding import SentenceEmbedding
+
             return hidden, SentenceEmbedding((mode,))(hidden, mask)
         return hidden, outputs.pooled_output
 
@@ -197,13 +198,13 @@ class _FineTunedModel(encoder.ConfiguredModel):
         if loss is None:
             loss = self.default_loss
         # One loss, or a dict or list of losses for the outputs.
-        loss = keras.tree.map_structure(_of_logits, loss)
+        loss = keras.tree.map_structure(_make_logits_loss, loss)
         super().compile(optimizer, loss, **kwargs)
 
     def compile_from_config(self, config):
         """Compiles a loaded model; Keras does so only for its own `compile`."""
         self.compile(**keras.saving.deserialize_keras_object(config))
-        # Its slots exist before their saved values are loaded.
+        # Adam's slots have to exist before saved values are loaded.
         self.optimizer.build(self.trainable_variables)
 
 

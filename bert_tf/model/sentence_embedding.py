@@ -19,7 +19,7 @@ from bert_tf.config import POOLING_MODES
 
 # Names of Keras's activations that a dense layer may have. "gelu" is exact.
 ACTIVATIONS = ("linear", "tanh", "relu", "gelu", "sigmoid", "silu")
-# Of the tensors in a model folder.
+# Prefix of names of tensors in a model folder.
 PREFIX = "sentence_embedding/"
 # Kind of `SentenceEmbedding.settings`, see `json_files.check`.
 SETTINGS = {
@@ -166,7 +166,7 @@ def describe(settings: Mapping) -> str:
     return ", ".join(["+".join(settings["pooling"]), *steps])
 
 
-def of_folder(
+def from_settings(
     settings: Mapping, tensors: Mapping[str, np.ndarray], source: str
 ) -> SentenceEmbedding:
     """Returns the SentenceEmbedding of a model folder.

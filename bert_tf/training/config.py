@@ -2,15 +2,13 @@
 
 import dataclasses
 
-from bert_tf.config import POLICIES
+from bert_tf.config import LEARNING_RATE_SCHEDULES, POLICIES
 from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, Options, option
 
 # Largest decay rate of a moving average; closer to 1, float32 loses digits.
 _MAX_DECAY = 0.999999
 # The largest seed that keras.utils.set_random_seed accepts.
 MAX_SEED = 2**32 - 1
-# See `optimizers.WarmupDecay`.
-LEARNING_RATE_SCHEDULES = ("linear", "constant", "cosine", "one_cycle")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,16 +150,11 @@ class TrainingConfig(Options):
         "without the flag resumes from there.",
         at_least=1,
     )
-    preemption_file: str | None = option(
-        None,
-        "Stop as after SIGTERM, with a checkpoint, when this file appears: for "
-        "machines that announce their preemption by a file.",
-        on_disk=True,
-    )
     preemption_server: str | None = option(
         None,
-        "Stop likewise when this metadata server announces the preemption of "
-        "the machine: metadata.google.internal on Google Cloud.",
+        "Stop as after SIGTERM, with a checkpoint, when this metadata server "
+        "announces the preemption of the machine: metadata.google.internal on "
+        "Google Cloud.",
     )
     distribution_strategy: str = option(
         "one_device",

@@ -136,9 +136,7 @@ def train(
 
     with (
         run_folder.open_run(config.output_dir, strategy, settings),
-        stopping.after_step(
-            config.preemption_file, config.preemption_server
-        ) as request,
+        stopping.after_step(config.preemption_server) as request,
     ):
         training_step, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocabulary

@@ -3,15 +3,16 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import keras
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.training.config import (
-    LEARNING_RATE_SCHEDULES,
-    TrainingConfig,
-)
+from bert_tf.config import LEARNING_RATE_SCHEDULES
+
+if TYPE_CHECKING:  # An optimizer alone needs no settings of a run.
+    from bert_tf.training.config import TrainingConfig
 
 # Of the reference implementation of Jordan et al. 2024.
 MUON_MOMENTUM = 0.95
@@ -122,7 +123,7 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def make_schedule(
-    config: TrainingConfig, num_train_steps: int, num_warmup_steps: int
+    config: "TrainingConfig", num_train_steps: int, num_warmup_steps: int
 ) -> WarmupDecay:
     """Returns the schedule of a run; raises ValueError as `WarmupDecay`."""
     return WarmupDecay(
@@ -482,7 +483,7 @@ OPTIMIZERS = {"adamw": AdamW, "lamb": Lamb, "muon": Muon}
 
 
 def make_optimizer(
-    config: TrainingConfig,
+    config: "TrainingConfig",
     variables: Sequence[keras.Variable],
     learning_rate: Callable[[tf.Tensor], tf.Tensor],
 ) -> AdamW:

@@ -13,12 +13,7 @@ from bert_tf.training.config import TrainingConfig
 
 def check_preemption(config: TrainingConfig) -> None:
     """Raises an error if the run would stop at once, or is not told to."""
-    file, server = config.preemption_file, config.preemption_server
-    if file and os.path.exists(file):
-        raise ValueError(
-            f"--preemption_file={file} exists already, so that the run would "
-            "stop at once. Remove it, or give another name."
-        )
+    server = config.preemption_server
     if not server:
         return
     try:

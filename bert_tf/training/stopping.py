@@ -31,7 +31,7 @@ _PARENT = "BERT_TF_PARENT"
 # linux/prctl.h
 _PR_SET_PDEATHSIG = 1
 _STOP_SIGNALS = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
-# Seconds between looks at the preemption file and questions to the server.
+# Seconds between questions to the preemption server.
 _POLL_SECONDS = 1.0
 _SERVER_SECONDS = 2.0  # Until a server that does not answer is given up.
 
@@ -53,17 +53,11 @@ class Request:
     """A request to stop this process.
 
     Args:
-      preemption_file: a file that makes the request when it appears, if given.
       preemption_server: address of a metadata server that makes the request
         when it announces the preemption of this machine, if given.
     """
 
-    def __init__(
-        self,
-        preemption_file: str | None = None,
-        preemption_server: str | None = None,
-    ):
-        self._file = preemption_file
+    def __init__(self, preemption_server: str | None = None):
         self._server = preemption_server
         # Locked once the request is made; a signal may interrupt anything.
         self._made = threading.Lock()
@@ -72,9 +66,6 @@ class Request:
     @property
     def is_made(self) -> bool:
         """Whether the request has been made."""
-        if self._file and not self._made.locked():
-            if os.path.exists(self._file):
-                self._make(self._file)
         return self._made.locked()
 
     def notify(self, function: Callable[[], object]) -> None:
@@ -108,7 +99,7 @@ class Request:
         """
         is_notified = False
         while True:
-            polls = (self._file or self._server) and not is_notified
+            polls = self._server and not is_notified
             wait = _POLL_SECONDS if polls else None
             has_signal = False
             if select.select([signals], [], [], wait)[0]:
@@ -229,15 +220,12 @@ def at_once_on_signal() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def after_step(
-    preemption_file: str | None = None, preemption_server: str | None = None
-) -> Iterator[Request]:
+def after_step(preemption_server: str | None = None) -> Iterator[Request]:
     """Yields a Request that SIGTERM, SIGHUP and SIGINT make.
 
-    Or a file or a server, see Request. Outside the main thread signals do not
-    make it.
+    Or a server, see Request. Outside the main thread signals do not make it.
     """
-    request = Request(preemption_file, preemption_server)
+    request = Request(preemption_server)
     own, other = socket.socketpair()
     watcher = threading.Thread(target=request.watch, args=(other,), daemon=True)
     is_over = threading.Event()

@@ -75,23 +75,6 @@ class TeacherOptions(Options):
         decides="always",
         above=0.0,
     )
-    relation_heads: int | None = option(
-        None,
-        "With attention_relations or hidden_relations: number of parts of each "
-        "vector whose similarities are compared; it divides the hidden sizes "
-        "of both models. Default: the teacher's attention heads.",
-        at_least=1,
-        needs="teacher",
-        decides="always",
-    )
-    relation_layer: int | None = option(
-        None,
-        "With attention_relations or hidden_relations: the teacher's layer, "
-        "from 0, that the student's last layer learns from. Default: the last.",
-        at_least=0,
-        needs="teacher",
-        decides="always",
-    )
     init_from_teacher_layers: tuple[str, ...] | None = option(
         None,
         "With --teacher: layers of it, from 0, such as 0,4,8,11, which the "
@@ -112,18 +95,17 @@ class TeacherOptions(Options):
                 f"--distillation_losses={','.join(losses)} should be one or "
                 f"more of {', '.join(DISTILLATION_LOSSES)}."
             )
-        unused = () if "soft_targets" in losses else ("temperature",)
-        if not set(losses) - {"soft_targets"}:
-            unused = ("relation_heads", "relation_layer")
-        for name in unused:
-            value = getattr(self, name)
-            if value != getattr(TeacherOptions, name):
-                raise ValueError(
-                    f"--{name}={value} has no effect with "
-                    f"--distillation_losses={','.join(losses)}. Add a loss "
-                    f"that needs it, or omit --{name}."
-                )
-        if self.distillation_weight == 1 and "soft_targets" not in losses:
+        has_soft_targets = "soft_targets" in losses
+        if (
+            not has_soft_targets
+            and self.temperature != TeacherOptions.temperature
+        ):
+            raise ValueError(
+                f"--temperature={self.temperature} has no effect with "
+                f"--distillation_losses={','.join(losses)}. Add soft_targets, "
+                "or omit --temperature."
+            )
+        if self.distillation_weight == 1 and not has_soft_targets:
             raise ValueError(
                 "--distillation_weight=1 without soft_targets in "
                 "--distillation_losses trains no head. Lower it, or add "

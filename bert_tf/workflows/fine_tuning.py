@@ -35,13 +35,7 @@ from bert_tf.tasks.task import (
     SplitOutputs,
     evaluated_model,
 )
-from bert_tf.training import (
-    evaluation,
-    loop,
-    reporting,
-    run_folder,
-    strategies,
-)
+from bert_tf.training import loop, reporting, run_folder, strategies
 from bert_tf.workflows import (
     dev_results,
     initial_model,
@@ -121,7 +115,7 @@ class RecordSplit:
     def evaluation_batches(
         self, batch_size: int, **replicas: int
     ) -> tf.data.Dataset:
-        """Returns the inputs of all examples, or those of given replicas."""
+        """Returns the inputs of all examples, or of those of replicas."""
         return batches.evaluation_batches(
             self.records,
             self.task.inputs,
@@ -226,7 +220,7 @@ def prepare(
     trained, metadata = evaluated_model(config, source)
     if trained and source.task == "pretraining":
         if not source.sentence_embedding:
-            # Of its rows; evaluated texts have the length of those to train on.
+            # The length of its rows; texts have that of texts to train on.
             metadata.pop("max_seq_length", None)
             _check_not_pretraining(folder)
     config = dataclasses.replace(
@@ -363,10 +357,10 @@ def choose_config(
         exceeds `max_position_embeddings`.
     """
     given = initial_model.choose_config(config, vocab_size, source)
-    # What a head reads is chosen for each task.
+    # Whether a head reads pooler or pooled tokens is chosen for each task.
     bert_config = dataclasses.replace(given, classifier_pooling="")
     if task.metadata()["task"] in contents.OF_TEXTS:
-        # The model's, which a config that was given may not have.
+        # A config that was given may lack the setting of the model.
         pooling = source.config.classifier_pooling if source else ""
         if config.do_train:
             pooling = given.classifier_pooling or pooling
@@ -560,6 +554,8 @@ def _make_predict(
       batch_size: rows of a batch.
       strategy: strategy of the run.
     """
+    from bert_tf.training import evaluation
+
     prediction_step = evaluation.make_prediction_step(model, strategy)
 
     def predict(split: str) -> SplitOutputs:
@@ -574,14 +570,14 @@ def _make_predict(
 def _make_before_save(
     run: Run, batch_size: int, strategy: tf.distribute.Strategy
 ) -> Callable[[], None]:
-    """Returns what the task does before a checkpoint is saved."""
+    """Returns the call of the task's hook before a checkpoint is saved."""
 
     @functools.cache
-    def of_function(function):
+    def predict_with(function):
         return _make_predict(run, function, batch_size, strategy)
 
     return lambda: run.task.before_save(
-        run.model, lambda function, split: of_function(function)(split)
+        run.model, lambda function, split: predict_with(function)(split)
     )
 
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from absl import logging
 
-from bert_tf.checkpoint.formats import vocabularies
 from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from bert_tf.training.config import TrainingConfig
@@ -116,7 +115,7 @@ def check_examples(
             statistics if is_same_vocabulary else None,
             entries,
             made_with=made_with.get("do_lower_case"),
-            is_uncased=vocabularies.infer_lower_case(
+            is_uncased=vocab_lib.infer_lower_case(
                 vocabulary.content,
                 vocab_lib.rules_of(made_with).get("strip_accents", True),
             ),

@@ -1,6 +1,7 @@
 """--teacher -> Teacher: a task with its losses, and initial weights."""
 
 import dataclasses
+import math
 import re
 from collections.abc import Mapping
 
@@ -29,10 +30,12 @@ class Teacher:
     Attributes:
       model: from `load`.
       config: how the student learns from it.
+      relation_heads: see `relation_heads`.
     """
 
     model: keras.Model
     config: TeacherOptions
+    relation_heads: int
 
     def settings(self) -> dict:
         """Returns the entries of run.json, besides those of the options."""
@@ -50,16 +53,15 @@ class Teacher:
 
     def with_losses(self, task: Task) -> Task:
         """Returns a task with the losses of the teacher."""
-        config, sizes = self.config, self.model.config
-        layer, last = config.relation_layer, sizes.num_hidden_layers - 1
+        config = self.config
         return DistilledTask(
             task,
             self.model,
             losses=config.distillation_losses,
             weight=config.distillation_weight,
             temperature=config.temperature,
-            relation_heads=config.relation_heads or sizes.num_attention_heads,
-            relation_layer=last if layer is None else layer,
+            relation_heads=self.relation_heads,
+            relation_layer=self.model.config.num_hidden_layers - 1,
         )
 
     def copy_layers(self, student: keras.Model) -> None:
@@ -157,7 +159,7 @@ def load(
                     f"--teacher={path} was trained with {name}={value}, the "
                     f"student has {own[name]}. Use the same for both."
                 )
-    _check_sizes(model.config, config, student, max_seq_length)
+    _check_sizes(model.config, path, student, max_seq_length)
     losses = config.distillation_losses
     if _task_of(task) == "multiple_choice" and set(losses) != {"soft_targets"}:
         raise ValueError(
@@ -176,7 +178,18 @@ def load(
         model.config.hidden_size,
         ", ".join(losses),
     )
-    return Teacher(model, config)
+    return Teacher(model, config, relation_heads(model.config, student))
+
+
+def relation_heads(teacher: BertConfig, student: BertConfig) -> int:
+    """Returns the number of parts of each vector that relations compare.
+
+    The teacher's attention heads, as in MiniLMv2, or the next smaller number
+    that divides the hidden sizes of both models.
+    """
+    common = math.gcd(teacher.hidden_size, student.hidden_size)
+    numbers = range(teacher.num_attention_heads, 0, -1)
+    return next(number for number in numbers if common % number == 0)
 
 
 def _check_vocabulary(
@@ -206,12 +219,11 @@ def _check_vocabulary(
 
 def _check_sizes(
     teacher: BertConfig,
-    config: TeacherOptions,
+    path: str,
     student: BertConfig,
     max_seq_length: int,
 ) -> None:
     """Raises ValueError if the teacher cannot read the student's batches."""
-    path = config.teacher
     if teacher.is_causal != student.is_causal:
         raise ValueError(
             f"--teacher={path} has is_causal={teacher.is_causal}, the student "
@@ -231,21 +243,6 @@ def _check_sizes(
                 f"student {getattr(student, name)}: the teacher cannot read "
                 "all of its ids. Use the teacher's in the student's config."
             )
-    if set(config.distillation_losses) == {"soft_targets"}:
-        return
-    heads = config.relation_heads or teacher.num_attention_heads
-    if teacher.hidden_size % heads or student.hidden_size % heads:
-        raise ValueError(
-            f"relation_heads={heads} should divide the hidden sizes of "
-            f"teacher, {teacher.hidden_size}, and student, "
-            f"{student.hidden_size}. Give another --relation_heads."
-        )
-    layers = teacher.num_hidden_layers
-    if config.relation_layer is not None and config.relation_layer >= layers:
-        raise ValueError(
-            f"--relation_layer={config.relation_layer}: the layers of "
-            f"--teacher={path} are 0 to {layers - 1}. Give one of them."
-        )
 
 
 def _task_of(task: Task) -> str:

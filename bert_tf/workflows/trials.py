@@ -36,8 +36,7 @@ _NOT_COMPARED = (
     *("num_restarts", "output_dir", "records_dir"),
     *("do_train", "do_eval", "do_predict"),
     *("eval_batch_size", "log_every_steps", "doctor"),
-    *("keep_checkpoint_max", "save_checkpoints_minutes"),
-    *("preemption_file", "preemption_server"),
+    *("keep_checkpoint_max", "save_checkpoints_minutes", "preemption_server"),
 )
 
 

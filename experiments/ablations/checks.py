@@ -108,11 +108,11 @@ def _not_run(table: str, column: str | None, claim: str) -> Check:
     return Check(table, column, claim, NOT_RUN, "not run")
 
 
-def _of(table: str, rows, scores) -> dict[str, Scores]:
+def _table_scores(table: str, rows, scores) -> dict[str, Scores]:
     """Returns the scores of a table's rows by their labels."""
     return {
-        row.label: of_row
-        for row, of_row in zip(rows, scores, strict=True)
+        row.label: row_scores
+        for row, row_scores in zip(rows, scores, strict=True)
         if row.table == table
     }
 
@@ -237,8 +237,8 @@ def _steps(rows: Sequence[Row], scores, names) -> Iterator[Check]:
     for name in names:
         points = {
             label: [
-                of_row.get(name)
-                for row, of_row in zip(rows, scores, strict=True)
+                row_scores.get(name)
+                for row, row_scores in zip(rows, scores, strict=True)
                 if row.table == "figure5" and row.label == label
             ]
             for label in (tables.MASKED_LM, tables.LEFT_TO_RIGHT)
@@ -289,12 +289,10 @@ def make(
         return [name for name, kind in kinds.items() if kind in wanted]
 
     checks: dict[str, Iterable[Check]] = {
-        "5": _tasks(_of("5", rows, scores), names("5"), kinds),
-        "6": _sizes(_of("6", rows, scores), names("6")),
-        "8": _mixes(_of("8", rows, scores), names("8"), kinds),
+        "5": _tasks(_table_scores("5", rows, scores), names("5"), kinds),
+        "6": _sizes(_table_scores("6", rows, scores), names("6")),
+        "8": _mixes(_table_scores("8", rows, scores), names("8"), kinds),
         "figure5": _steps(rows, scores, names("figure5")),
     }
-    of_rows = {row.table for row in rows}
-    return [
-        check for name in checks if name in of_rows for check in checks[name]
-    ]
+    shown = {row.table for row in rows}
+    return [check for name in checks if name in shown for check in checks[name]]

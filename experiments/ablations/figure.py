@@ -25,9 +25,11 @@ _PERCENT = 0.01
 _PAPER = {"linestyle": "--", "linewidth": 1, "marker": "o", "markersize": 3}
 
 
-def _of(rows, scores, table: str) -> list[tuple[Row, Scores]]:
+def _table_rows(rows, scores, table: str) -> list[tuple[Row, Scores]]:
     pairs = zip(rows, scores, strict=True)
-    return [(row, of_row) for row, of_row in pairs if row.table == table]
+    return [
+        (row, row_scores) for row, row_scores in pairs if row.table == table
+    ]
 
 
 def _dots(axes, pairs, names: Sequence[str], reference: bool) -> None:
@@ -117,7 +119,7 @@ def _steps(axes, pairs, names, settings) -> None:
         of_label = [
             (row, scores) for row, scores in pairs if row.label == label
         ]
-        steps = [settings.step_of(row.share) for row, _ in of_label]
+        steps = [settings.checkpoint_step(row.share) for row, _ in of_label]
         for index, name in enumerate(names):
             ours = [scores.get(name) for _, scores in of_label]
             if not any(ours):
@@ -179,7 +181,7 @@ def draw(
         panels.flat, drawn, strict=False
     ):
         axes.set_title(tables.TABLES[table] + more, loc="left")
-        pairs = _of(rows, scores, table)
+        pairs = _table_rows(rows, scores, table)
         if not pairs:
             axes.axis("off")
             axes.text(0, 0.9, "not in this plan")

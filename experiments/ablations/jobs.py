@@ -80,7 +80,7 @@ def _predictions(settings: Settings) -> int:
 
 
 def pretraining_name(model: Model, index: int) -> str:
-    """Returns the name of a pre-training; `index` is that of the seed."""
+    """Returns the name of a pre-training; `index` counts the seeds."""
     return f"pretrained/{model.name}/seed-{index}"
 
 
@@ -127,7 +127,7 @@ def _pretraining(
         settings.num_checkpoints * settings.max_eval_steps * _EVAL_BATCH_SIZE
     )
     step = estimates.Step(
-        config=settings.config_of(model),
+        config=settings.model_config(model),
         task="pretraining",
         precision=settings.precision,
         batch_size=settings.train_batch_size,
@@ -146,7 +146,7 @@ def _pretraining(
     )
 
 
-def epochs_of(task: EvaluationTask, settings: Settings) -> float:
+def num_epochs(task: EvaluationTask, settings: Settings) -> float:
     """Returns the epochs of a fine-tuning on a task."""
     limit = settings.max_train_examples or math.inf
     epochs = min(settings.num_train_epochs, limit / task.num_train)
@@ -189,7 +189,7 @@ def feature_layers(model: Model) -> str:
 def _fine_tuning(
     row: Row, task: EvaluationTask, index: int, settings: Settings, rate
 ) -> Job:
-    step = settings.step_of(row.share)
+    step = settings.checkpoint_step(row.share)
     name = fine_tuning_name(row, task, step, index)
     model = row.model or settings.base
     flags = task.flags | {
@@ -214,7 +214,7 @@ def _fine_tuning(
         flags["vocab_file"] = settings.vocab_path
     if row.has_bilstm:
         flags["bilstm_units"] = model.hidden_size
-    epochs = epochs_of(task, settings)
+    epochs = num_epochs(task, settings)
     if task.kind == "ner_features":
         # The encoder runs only once, so epochs are cheap.
         epochs = settings.num_train_epochs
@@ -255,7 +255,7 @@ def _fine_tuning_seconds(
     rows = epochs * task.num_train + dev_rows
     length = math.ceil(_LENGTH_FACTOR * task.num_tokens)
     step = estimates.Step(
-        config=settings.config_of(model),
+        config=settings.model_config(model),
         task="classification",
         precision=settings.precision,
         batch_size=settings.fine_tuning_batch_size,
@@ -265,7 +265,9 @@ def _fine_tuning_seconds(
     return _START_SECONDS + steps * step_time.step_seconds(step, rate)
 
 
-def tasks_of(row: Row, tasks: Iterable[EvaluationTask]) -> list[EvaluationTask]:
+def row_tasks(
+    row: Row, tasks: Iterable[EvaluationTask]
+) -> list[EvaluationTask]:
     """Returns the tasks that a row's table has columns for."""
     return [task for task in tasks if task.kind in COLUMNS[row.table]]
 
@@ -300,7 +302,7 @@ def make(
             add(_records(row.model, settings))
             is_kept = row.model in in_figure
             add(_pretraining(row.model, index, settings, is_kept, rate))
-        for task in tasks_of(row, tasks):
+        for task in row_tasks(row, tasks):
             if task.kind != "ner_features":
                 add(_task_records(task, settings))
             add(_fine_tuning(row, task, index, settings, rate))

@@ -50,7 +50,7 @@ def scale(settings: Settings) -> list[str]:
 def _training(settings: Settings) -> list[str]:
     """Returns differences from the training of appendix A.2 and A.3."""
     flags = recipes.read("budget_cpu")
-    config = settings.config_of(settings.base)
+    config = settings.model_config(settings.base)
     return [
         "Masks differ each time that a text is read, hide "
         f"{100 * settings.masked_lm_prob:.0f} % of the tokens, and all "

@@ -71,9 +71,9 @@ def _table(name: str, rows, scores, tasks) -> list[str]:
     ours, paper = _columns(name, rows, scores, tasks)
     header = ["", *(title for _, title in ours)]
     lines = []
-    for row, of_row in zip(rows, scores, strict=True):
-        cells = [row.label, *(cell(of_row.get(key)) for key, _ in ours)]
-        cells += [_of_paper(row, column) for column in paper]
+    for row, row_scores in zip(rows, scores, strict=True):
+        cells = [row.label, *(cell(row_scores.get(key)) for key, _ in ours)]
+        cells += [_paper_number(row, column) for column in paper]
         lines.append(cells)
     if name == "6":
         header.append("paper: size")
@@ -86,7 +86,7 @@ def _table(name: str, rows, scores, tasks) -> list[str]:
     return dev_scores.table(header, lines)
 
 
-def _of_paper(row: Row, column: str) -> str:
+def _paper_number(row: Row, column: str) -> str:
     """Returns the paper's number in its format; a dash for none."""
     if column not in row.paper:
         return "-"
@@ -98,8 +98,8 @@ def _figure(rows, scores, tasks, settings: Settings) -> list[str]:
     ours, _ = _columns("figure5", rows, scores, tasks)
     labels = (tables.MASKED_LM, tables.LEFT_TO_RIGHT)
     points = {
-        (row.label, settings.step_of(row.share)): of_row
-        for row, of_row in zip(rows, scores, strict=True)
+        (row.label, settings.checkpoint_step(row.share)): row_scores
+        for row, row_scores in zip(rows, scores, strict=True)
     }
     steps = sorted({step for _, step in points})
     header = ["steps"]
@@ -179,7 +179,11 @@ def text(
     lines += [*limitations.differences(rows, tasks, settings), ""]
     lines += ["## Do the paper's claims hold?", "", *_verdict(checks), ""]
     lines += [f"![The tables as dots and curves]({FIGURE})", ""]
-    if any(_is_below_baseline(s) for of_row in scores for s in of_row.values()):
+    if any(
+        _is_below_baseline(s)
+        for row_scores in scores
+        for s in row_scores.values()
+    ):
         lines += [
             "† No better than the majority-class baseline or, for NER, than "
             "each word's most frequent tag in training.",

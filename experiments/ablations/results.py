@@ -15,13 +15,13 @@ from tfrecords.io import json_files
 Scores = dict[str, Score]
 
 
-def of_row(
+def row_scores(
     row: Row, tasks: Iterable[EvaluationTask], settings: Settings
 ) -> Scores:
     """Returns the scores of a row's finished runs."""
     scores: Scores = {}
-    step = settings.step_of(row.share)
-    for task in jobs.tasks_of(row, tasks):
+    step = settings.checkpoint_step(row.share)
+    for task in jobs.row_tasks(row, tasks):
         names = [
             jobs.result_folder(row, task, step, index)
             for index in range(settings.num_seeds)
@@ -50,10 +50,10 @@ def _perplexities(model: Model, settings: Settings) -> tuple[float, ...]:
     return tuple(values)
 
 
-def of_rows(
+def all_scores(
     rows: Sequence[Row],
     tasks: Sequence[EvaluationTask],
     settings: Settings,
 ) -> list[Scores]:
     """Returns the scores of each row."""
-    return [of_row(row, tasks, settings) for row in rows]
+    return [row_scores(row, tasks, settings) for row in rows]

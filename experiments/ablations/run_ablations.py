@@ -56,7 +56,7 @@ def write_report(
     rows, tasks, settings, progress, command: str
 ) -> list[ablation_checks.Check]:
     """Writes the report on the finished runs; returns the checks."""
-    scores = results.of_rows(rows, tasks, settings)
+    scores = results.all_scores(rows, tasks, settings)
     kinds = {task.name: task.kind for task in tasks}
     checks = ablation_checks.make(rows, scores, kinds)
     json_files.write(
@@ -64,8 +64,8 @@ def write_report(
         {
             "rows": [
                 {"table": row.table, "label": row.label, "share": row.share}
-                | {name: score.values for name, score in of_row.items()}
-                for row, of_row in zip(rows, scores, strict=True)
+                | {name: score.values for name, score in row_scores.items()}
+                for row, row_scores in zip(rows, scores, strict=True)
             ],
             "checks": [
                 check._asdict() | {"is_from_paper": check.is_from_paper}
@@ -89,7 +89,9 @@ def main(argv: list[str]) -> None:
     rows = tables.make(settings.tables, settings.base, settings.num_checkpoints)
     tasks = evaluation_tasks.read(settings, settings.max_seq_length)
     models = {row.model or settings.base for row in rows}
-    configs = {settings.config_file(m): settings.config_of(m) for m in models}
+    configs = {
+        settings.config_file(m): settings.model_config(m) for m in models
+    }
     recipes.check_configs(configs)
     # Each process has its share of the cores.
     rate = step_time.measure_rate(settings.precision) / settings.num_processes
@@ -98,7 +100,9 @@ def main(argv: list[str]) -> None:
     if settings.dry_run:
         commands.print_plan(progress)
         return
-    command = commands.text_of("experiments.ablations.run_ablations", argv[1:])
+    command = commands.format_command(
+        "experiments.ablations.run_ablations", argv[1:]
+    )
     with run_folder.open_run(settings.output_dir):
         for _ in reports.after_runs(progress, configs):
             checks = write_report(rows, tasks, settings, progress, command)

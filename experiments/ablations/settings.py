@@ -149,12 +149,12 @@ class Settings(PlanOptions, TaskFiles):
         """Steps from one checkpoint of figure 5 to the next."""
         return math.ceil(self.num_train_steps / self.num_checkpoints)
 
-    def step_of(self, share: float) -> int:
+    def checkpoint_step(self, share: float) -> int:
         """Returns the step of the checkpoint after a fraction of the steps."""
         number = round(share * self.num_checkpoints)
         return min(self.num_train_steps, number * self.checkpoint_interval)
 
-    def config_of(self, model: Model) -> BertConfig:
+    def model_config(self, model: Model) -> BertConfig:
         """Returns the config of a model: the recipe's, but for its size."""
         return dataclasses.replace(
             recipes.config(),
@@ -164,7 +164,7 @@ class Settings(PlanOptions, TaskFiles):
             num_attention_heads=model.num_attention_heads,
             intermediate_size=4 * model.hidden_size,
             max_position_embeddings=self.max_seq_length,
-            # That of the recipe is already the number for its width.
+            # The recipe has the number for its own width.
             initializer_range=SMALL_INIT,
             is_causal=model.is_causal,
         )

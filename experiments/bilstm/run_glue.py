@@ -12,7 +12,7 @@ from bert_tf.tasks.texts.options import LabelledData
 from experiments.bilstm.config import BiLSTMFineTuningConfig
 from run_scripts.flags import common_flags
 
-FLAGS = common_flags.flags_of(LabelledData, BiLSTMFineTuningConfig)
+FLAGS = common_flags.make_flags(LabelledData, BiLSTMFineTuningConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -13,7 +13,7 @@ from experiments.bilstm.config import BiLSTMFineTuningConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.squad_files import SquadOptions
 
-FLAGS = common_flags.flags_of(SquadOptions, BiLSTMFineTuningConfig)
+FLAGS = common_flags.make_flags(SquadOptions, BiLSTMFineTuningConfig)
 
 
 def main(argv: list[str]) -> None:

@@ -112,7 +112,7 @@ class FeatureSplit:
     def evaluation_batches(
         self, batch_size: int, **replicas: int
     ) -> Iterator[dict[str, tf.Tensor]]:
-        """Yields batches of all sentences, or those of the given replicas."""
+        """Yields batches of all sentences, or of the given replicas."""
         return self.sentences.evaluation_batches(batch_size, **replicas)
 
 
@@ -243,7 +243,7 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
         )
         table[choice] = fine_tuning.train_and_predict(run, own, strategy, None)
         if command and strategies.is_chief(strategy):
-            # Of the command, which trains all choices.
+            # One command trains all choices.
             run_history.write_flags(command, own.output_dir, data, config)
     for choice, scores in table.items():
         for split, values in scores.items():
@@ -388,7 +388,7 @@ def _make(source: Source, corpus, layers, settings: dict, path: str) -> None:
         part_files.concatenate(file, parts)
 
     if os.path.exists(f"{path}.json"):
-        os.remove(f"{path}.json")  # Its .npy file is missing or outdated.
+        os.remove(f"{path}.json")  # The .npy file is missing or outdated.
     part_files.write(
         path,
         settings,

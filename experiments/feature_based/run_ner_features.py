@@ -15,7 +15,7 @@ from experiments.feature_based.config import FeaturesConfig
 from run_scripts.flags import common_flags
 from tfrecords.tasks.ner_files import NerData
 
-FLAGS = common_flags.flags_of(
+FLAGS = common_flags.make_flags(
     NerData, FeaturesConfig, learning_rate=1e-3, num_train_epochs=20.0
 )
 

@@ -38,11 +38,42 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
-# Flags that are commands of their own.
-_COMMANDS = {
-    "ranking_loss": "run_ranking",
-    "passages_per_query": "run_ranking",
-    "few_shot": "run_few_shot",
+# Flags that a command had -> what to use instead.
+_REMOVED = {
+    "accelerator": "The memory of this machine is estimated.",
+    "adam_beta_1": "It is 0.9.",
+    "adam_beta_2": "It is a flag of run_pretraining; here it is 0.999.",
+    "adam_epsilon": "It is 1e-6.",
+    "bilstm_units": "See python -m experiments.bilstm.run_glue and run_squad.",
+    "clip_before_reduce": "The sum of the gradients is clipped.",
+    "compare": "make parity compares all formats with their libraries.",
+    "ema_decay": "It is a flag of run_pretraining.",
+    "feature_layers": (
+        "See python -m experiments.feature_based.run_ner_features."
+    ),
+    "features_dir": "See python -m experiments.feature_based.run_ner_features.",
+    "few_shot": "There is a command for it: run_few_shot.",
+    "final_learning_rate": "It is 0.",
+    "first": "The first records are shown: raise --num_records.",
+    "layerwise_lr_decay": "All layers have the same learning rate.",
+    "learn_scale": "Choose --similarity_scale.",
+    "lora_alpha": "It is the rank; in Python, encoder.enable_lora takes it.",
+    "lstm_units": "See python -m experiments.feature_based.run_ner_features.",
+    "muon_learning_rate": "It is a flag of run_pretraining.",
+    "na_prob_thresh": "It is 1; the best threshold is among the scores.",
+    "optimizer": "It is a flag of run_pretraining; here it is adamw.",
+    "passages_per_query": "There is a command for it: run_ranking.",
+    "preemption_file": (
+        "Send SIGTERM when the file appears, from the shell that starts this."
+    ),
+    "ranking_loss": "There is a command for it: run_ranking.",
+    "relation_heads": "It follows from the sizes of teacher and student.",
+    "relation_layer": "It is the last layer of the teacher.",
+    "squad_version": "It is read from --data_file.",
+    "text_a_column": "Use --columns=text_a=NAME, or text=NAME for one text.",
+    "text_b_column": "Use --columns=text_a=NAME,text_b=NAME.",
+    "weight_decay_rate": "It is 0.01.",
+    "worker_timeout": "It is 300 seconds.",
 }
 
 _TENSORFLOW_FILES = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
@@ -56,7 +87,7 @@ def require(values: flags.FlagValues, *names: str) -> None:
         flags.mark_flag_as_required(name, flag_values=values)
 
 
-def flags_of(*classes: type, **defaults: Any) -> flags.FlagValues:
+def make_flags(*classes: type, **defaults: Any) -> flags.FlagValues:
     """Returns new flags for the options of dataclasses, see `define`."""
     flag_values = flags.FlagValues()
     for cls in classes:
@@ -227,8 +258,12 @@ def _explain(
     is_off = name not in _COUNTERPARTS and name.startswith("no")  # --nouse_tpu
     if is_off:
         name = name.removeprefix("no")
-    if name in _COMMANDS:
-        return f"{error} There is a command for it: {_COMMANDS[name]}."
+    if name in _REMOVED:
+        # Without absl's guess of another flag.
+        return (
+            f"Unknown command line flag {error.flagname!r}; it was removed. "
+            f"{_REMOVED[name]}"
+        )
     if name not in _COUNTERPARTS:
         return str(error)
     is_off = is_off or str(error.flagvalue).lower().endswith("=false")
@@ -268,7 +303,7 @@ def _message(error: Exception) -> str:
     if not isinstance(error, _tensorflow_errors()):
         return str(error)
     if failed := re.search(r"assertion failed: \[(.*)\]", error.message):
-        # Of tf.debugging.Assert, which escapes quotes and all but ASCII.
+        # tf.debugging.Assert escapes quotes and all but ASCII.
         text = failed[1].encode().decode("unicode_escape")
         return text.encode("latin-1").decode(errors="replace")
     # An error in a dataset: "{{node ...}} ValueError: <ours>\n\nTraceback".
@@ -322,7 +357,7 @@ def run(main) -> None:
         ):
             main(argv)
     except stopping.Stopped as stopped:
-        # Not to a terminal that has been closed, which is why it stops.
+        # The terminal may be closed, which is why the run stops.
         with contextlib.suppress(OSError):
             print(f"stopped {stopped}", file=sys.stderr)
         raise SystemExit(stopped.exit_code) from None

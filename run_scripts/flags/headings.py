@@ -7,7 +7,7 @@ from absl import flags
 
 # Flags in the first command of the script's docstring, and required ones.
 FIRST = "Set these first"
-# Of a flag that is not listed below.
+# Heading of flags that are not listed below.
 OTHER = "Other"
 # Heading -> the flags of all scripts that belong under it.
 HEADINGS = {
@@ -60,8 +60,7 @@ HEADINGS = {
     ),
     "Learning from a teacher": (
         *("teacher", "distillation_losses", "distillation_weight"),
-        *("temperature", "relation_heads", "relation_layer"),
-        "init_from_teacher_layers",
+        *("temperature", "init_from_teacher_layers"),
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
@@ -91,7 +90,7 @@ HEADINGS = {
         *("precision", "jit_compile", "steps_per_loop", "remat"),
         *("use_one_hot_embeddings", "distribution_strategy", "tpu"),
         *("virtual_devices", "input_mode"),
-        *("preemption_file", "preemption_server", "num_replicas"),
+        *("preemption_server", "num_replicas"),
         *("runner", "num_processes", "spark_master", "spark_conf"),
         *("host", "port", "allowed_hosts"),
     ),
@@ -141,6 +140,6 @@ def help_text(values: flags.FlagValues, doc: str) -> str:
             shown[flag.name] = flag
             shown.register_flag_by_module(heading, flag)
         parts.append(shown.module_help(heading))
-    # That of no flags: --flagfile and --undefok, which every script has.
+    # Every script has --flagfile and --undefok, which no flags list.
     parts.append(f"\nFiles of flags:\n{flags.FlagValues().get_help()}")
     return "\n".join(parts)

@@ -24,7 +24,7 @@ from tfrecords.io import atomic_files
 LABELS = ("stdlib", "numpy", "scipy", "sklearn", "keras", "tensorflow")
 # These folders hold tests, or generated copies of other text.
 _SKIPPED = {"__pycache__", "site-packages", "test", "tests", "_tf_keras"}
-LABELLED_SHARE = 0.08  # Of documents; left out of pre-training.
+LABELLED_SHARE = 0.08  # Share of documents; left out of pre-training.
 NUM_TRAIN_ROWS = 240
 NUM_DEV_ROWS = 900
 

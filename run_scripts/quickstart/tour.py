@@ -86,7 +86,7 @@ class TourConfig(Options):
         )
 
 
-FLAGS = common_flags.flags_of(TourConfig)
+FLAGS = common_flags.make_flags(TourConfig)
 
 MAX_SEQ_LENGTH = 64
 

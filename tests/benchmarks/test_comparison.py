@@ -44,7 +44,7 @@ def test_the_product_rate_is_that_of_the_faster_library(found):
 
 
 def test_ratios_are_computed_within_a_group(wanted, found):
-    rows = comparison.rows_of(wanted, ["ours", "a", "b", "absent"], found)
+    rows = comparison.make_rows(wanted, ["ours", "a", "b", "absent"], found)
     assert [row.name for row in rows] == ["ours", "a", "b"]
     ours, a, b = rows
     assert ours.seconds == [1.0, 2.0, 3.0, 3.0]

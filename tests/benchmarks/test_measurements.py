@@ -4,20 +4,10 @@ import json
 
 import pytest
 
-from benchmarks import first_request, input_pipeline, make_records, startup
+from benchmarks import input_pipeline, make_records, startup
 from tfrecords import schema
 from tfrecords.io import records
 from tfrecords.text import documents, text_files
-
-
-@pytest.mark.slow
-def test_an_export_is_measured_with_and_without_warm_up(exported, capsys):
-    pytest.importorskip("tensorflow_serving")
-    path = exported("regression").path
-    first_request.main(["main", f"--export_dir={path}", "--rounds=1"])
-    without, replayed = capsys.readouterr().out.splitlines()[2:]
-    assert without.startswith("| without | ")
-    assert replayed.startswith("| with | ")
 
 
 @pytest.mark.slow

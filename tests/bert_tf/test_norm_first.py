@@ -43,7 +43,7 @@ def test_every_layer_and_attention_match_the_reference(config, make_batch, key):
     np.testing.assert_array_equal(
         outputs.sequence_output, outputs.hidden_states[-1]
     )
-    _, attention = reference_bert.attention_of_layers(batch, weights, config)
+    _, attention = reference_bert.layer_attention(batch, weights, config)
     for ours, theirs in zip(outputs.attention, attention, strict=True):
         np.testing.assert_allclose(ours[:1], theirs[:1], atol=1e-5)
 

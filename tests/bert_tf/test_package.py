@@ -69,7 +69,7 @@ def test_every_class_of_keras_files_is_known_before_its_import():
                 module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
                 (name,) = re.findall(r'"bert_tf", "(\w+)"', line) or [own]
                 names[name] = (module.removeprefix("bert_tf."), own)
-    assert names == bert_tf._OF_KERAS_FILES
+    assert names == bert_tf._KERAS_CLASSES
 
 
 @pytest.mark.slow

@@ -110,10 +110,7 @@ UNMARKED = {
     ("run_scripts.make_pretraining_records", "output_dir"),
 }
 # Scripts whose inputs are local.
-LOCAL = (
-    *("run_scripts.quickstart", "experiments.ablations"),
-    *("experiments.small_budget", "tools"),
-)
+LOCAL = ("run_scripts.quickstart", "experiments.ablations", "tools")
 
 
 @pytest.mark.parametrize(

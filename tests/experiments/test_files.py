@@ -63,7 +63,7 @@ def test_scores_are_those_of_the_paper_and_nan_is_below_a_baseline(
     content = {"best_metric": best, "dev": {"loss": 1.0} | scores}
     content["majority_baseline"] = {"dev": {expected: 0.1}}
     (tmp_path / "eval_results.json").write_text(json.dumps(content))
-    score = dev_scores.of_run(str(tmp_path), kind)
+    score = dev_scores.read_score(str(tmp_path), kind)
     if scores[expected] is None:
         assert math.isnan(score.mean) and report._is_below_baseline(score)
     else:

@@ -56,9 +56,9 @@ CASES = [
     Case("predict", "--output_file=text/one.txt", _SAME),
     Case("predict", "--output_file=none/x", "No such file"),
     Case("predict", "--explain=x.html", "--explain=x.html needs gradients"),
-    Case("run_scripts.explore.page", "--model= ", "--model is empty"),
+    Case("run_scripts.explore", "--model= ", "--model is empty"),
     Case(
-        "run_scripts.explore.page",
+        "run_scripts.explore",
         "--model=model --host=192.0.2.1",
         "--host=192.0.2.1 --port=7860 (Cannot assign",
     ),

@@ -43,7 +43,6 @@ CASES = [
         "--kind=encoder --prompt_name=query",
         "--prompt_name=query is for --kind=sentence_embedding, but the kind",
     ),
-    Case("run_glue", "--preemption_file=vocab.txt", "exists already, so that"),
     *(
         Case("run_glue", f"--preemption_server={address}", "does not answer")
         for address in ("127.0.0.1:1", "localhost:x", "[")

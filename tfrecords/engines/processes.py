@@ -9,7 +9,7 @@ import signal
 import threading
 from multiprocessing import resource_tracker
 
-from tfrecords import import_hooks
+from tfrecords import libraries
 from tfrecords.io import progress
 
 # More than any machine has cores; each is a Python with TensorFlow.
@@ -36,7 +36,7 @@ def _start_worker():
         signal.signal(number, signal.SIG_IGN)
     # A killed driver cannot, so workers also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    import_hooks.quiet_tensorflow()
+    libraries.quiet_tensorflow()
     use_one_core()
 
 

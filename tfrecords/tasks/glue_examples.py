@@ -13,7 +13,7 @@ from absl import logging
 
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
-from tfrecords.tables import hold_out, table_files
+from tfrecords.tables import table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -101,6 +101,8 @@ def find_splits(
 
 
 def _held_out_rows(task, path, dev_share, seed) -> frozenset[int]:
+    from tfrecords.tables import hold_out  # Only without a dev file.
+
     rows = glue_rows.read_rows(task, path, is_labelled=True)
     # Without the texts, which may not fit into memory.
     labels, groups = zip(*((row.label, row.group) for row in rows), strict=True)

@@ -14,6 +14,7 @@ Five formats; all except Parquet are UTF-8, and plain, .gz or .zst:
 import dataclasses
 import html
 import itertools
+import json
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -21,8 +22,9 @@ from typing import NamedTuple
 from absl import logging
 
 from tfrecords import libraries
+from tfrecords.io import storage
 from tfrecords.options import REQUIRED, Options, option
-from tfrecords.text import dumps, text_files
+from tfrecords.text import text_files
 
 INPUT_FORMATS = (
     "auto",
@@ -33,6 +35,7 @@ INPUT_FORMATS = (
     "parquet",
 )
 
+_PARQUET = b"PAR1"  # The first bytes of each Parquet file.
 # Lines from which "auto" detects the format.
 _DETECTION_LINES = 200
 # A sentence ends with one of these, perhaps followed by closing quotes.
@@ -209,9 +212,11 @@ def _read(
     path, input_format, text_field, statistics, part
 ) -> tuple[str, _Documents]:
     """Returns the format and the documents, as paragraphs or sentences."""
-    if input_format == "auto" and dumps.is_parquet(path):
+    if input_format == "auto" and is_parquet(path):
         input_format = "parquet"
     if input_format == "parquet":
+        from tfrecords.text import dumps
+
         rows = dumps.read_parquet(path, text_field, statistics)
         return input_format, _read_rows(rows)
     lines = text_files.read_lines(path, statistics, part)
@@ -227,6 +232,8 @@ def _read(
     elif input_format == "text":
         documents = _read_text(lines)
     elif input_format == "jsonl":
+        from tfrecords.text import dumps
+
         rows = dumps.read_json_lines(
             lines, path, text_field, statistics, first_line
         )
@@ -249,9 +256,28 @@ def guess_format(lines: Iterable[str]) -> str:
     first = next(filter(None, lines), "")
     if is_doc_tag(first):
         return "wikiextractor"
-    if dumps.is_json(first):
+    if is_json(first):
         return "jsonl"
     return "sentences" if _are_sentences(lines) else "text"
+
+
+def is_json(line: str) -> bool:
+    """Returns whether a line is a JSON object."""
+    try:
+        return line.startswith("{") and isinstance(json.loads(line), dict)
+    except json.JSONDecodeError:
+        return False
+    except (ValueError, RecursionError):  # Too long a number, or too deep.
+        return True
+
+
+def is_parquet(path: str) -> bool:
+    """Returns whether a file is Parquet; False if it is missing."""
+    try:
+        with storage.open_bytes(path) as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except FileNotFoundError:
+        return False
 
 
 def _are_sentences(lines: list[str]) -> bool:

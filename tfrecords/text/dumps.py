@@ -4,7 +4,6 @@ Parquet requires pyarrow, installed with the extra `parquet`.
 """
 
 import contextlib
-import json
 from collections.abc import Iterable, Iterator
 
 from absl import logging
@@ -14,27 +13,7 @@ from tfrecords.io import storage
 from tfrecords.options import shortened
 from tfrecords.text import text_files
 
-_MAGIC = b"PAR1"  # The first bytes of each Parquet file.
 _ROWS = 256  # Rows of Parquet in memory.
-
-
-def is_json(line: str) -> bool:
-    """Returns whether a line is a JSON object."""
-    try:
-        return line.startswith("{") and isinstance(json.loads(line), dict)
-    except json.JSONDecodeError:
-        return False
-    except (ValueError, RecursionError):  # Too long a number, or too deep.
-        return True
-
-
-def is_parquet(path: str) -> bool:
-    """Returns whether a file is Parquet; False if it is missing."""
-    try:
-        with storage.open_bytes(path) as file:
-            return file.read(len(_MAGIC)) == _MAGIC
-    except FileNotFoundError:
-        return False
 
 
 def read_json_lines(

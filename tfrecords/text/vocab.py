@@ -319,3 +319,36 @@ def check(entries: Sequence[str], path: str) -> None:
             f"{path} has {len(entries)} special tokens and no other entry, so "
             "every word would be [UNK]. Copy or make the vocabulary again."
         )
+
+
+def _uncased(word: str, strip_accents: bool) -> str:
+    """Lower-cases a word as BasicTokenizer in tokenization.py does."""
+    if not strip_accents:
+        return word.lower()
+    letters = unicodedata.normalize("NFD", word.lower())
+    return "".join(x for x in letters if unicodedata.category(x) != "Mn")
+
+
+def infer_lower_case(
+    vocabulary: bytes | None, strip_accents: bool = True
+) -> bool | None:
+    """Infers from a vocabulary whether text is lower-cased before tokenization.
+
+    A TensorFlow checkpoint does not specify it; tokenization.py only compares a
+    flag with the folder's name (validate_case_matches_checkpoint). The
+    vocabulary is more reliable: lower-cased text, whose accents are stripped
+    too, never matches an entry with a capital or a combining mark. If at least
+    1 % of the entries are of this kind, text is not lower-cased. Entries in
+    brackets, such as [CLS] and the <S> and <T> of the uncased Chinese
+    vocabulary, are not counted. Thai and Hindi have combining marks, although
+    no capitals, and NFD decomposes Hangul, so these scripts are recognized too.
+    For scripts with neither, such as Hebrew, the result is True. If
+    `vocabulary` is None, the result is None. Without `strip_accents`, only
+    capitals count.
+    """
+    if vocabulary is None:
+        return None
+    entries = vocabulary.decode("utf-8", "replace").split()
+    words = [word for word in entries if not re.match(r"[\[<].+[\]>]$", word)]
+    never_matched = sum(word != _uncased(word, strip_accents) for word in words)
+    return 100 * never_matched < max(len(words), 1)

@@ -13,7 +13,6 @@ from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Kind, Tensors
 from tfrecords import schema
-from tfrecords.text import word_windows
 
 # Kind -> its inputs beside those of the encoder.
 _MORE_INPUTS = {
@@ -85,6 +84,8 @@ def settings(answers: Kind) -> dict[str, Any]:
     elif kind == "tagging":
         found["doc_stride"] = answers.doc_stride
         if answers.doc_stride:
+            from tfrecords.text import word_windows
+
             word_windows.check_stride(
                 answers.max_seq_length, answers.doc_stride
             )

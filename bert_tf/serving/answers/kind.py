@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from bert_tf.serving import batches, text_rows
+from bert_tf.serving import batches
 from tfrecords.options import quoted
 
 Tensors = Mapping[str, tf.Tensor]
@@ -97,6 +97,8 @@ class Kind:
 
         A str is the only or first text, and a pair both.
         """
+        from bert_tf.serving import text_rows  # An export reads no rows.
+
         names = cls.inputs[TEXT]
         needed = names.keys() - {*text_rows.OPTIONAL}
         if isinstance(value, str):

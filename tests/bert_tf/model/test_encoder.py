@@ -57,7 +57,7 @@ def test_attention_and_embeddings_match_the_reference(
     )
     encoder = randomised(bert_tf.BertEncoder(config))
     outputs = encoder(batch, training=training, return_attention=True)
-    embedded, attention = reference_bert.attention_of_layers(
+    embedded, attention = reference_bert.layer_attention(
         batch, weights_of(encoder), config
     )
     np.testing.assert_allclose(outputs.embedding_output, embedded, atol=1e-5)

@@ -56,14 +56,16 @@ def test_modes_are_concatenated_and_steps_follow_in_order():
     embedding.check_width(4)
     with pytest.raises(ValueError, match="of 8 inputs after 10 numbers"):
         embedding.check_width(5)
-    again = sentence_embedding.of_folder(
+    again = sentence_embedding.from_settings(
         embedding.settings(), embedding.tensors(), "folder"
     )
     np.testing.assert_array_equal(again(tf.constant(HIDDEN), MASK), vectors)
     settings = embedding.settings()
     settings["steps"][0]["use_bias"] = False  # Its tensor is there.
     with pytest.raises(ValueError, match="use_bias in its model.json is wrong"):
-        sentence_embedding.of_folder(settings, embedding.tensors(), "folder")
+        sentence_embedding.from_settings(
+            settings, embedding.tensors(), "folder"
+        )
 
 
 def test_a_vector_of_zeros_is_not_divided_by_zero():
@@ -91,4 +93,4 @@ def test_a_vector_of_zeros_is_not_divided_by_zero():
 def test_wrong_settings_are_refused(settings, message):
     settings = {"pooling": ["mean"], "steps": []} | settings
     with pytest.raises(ValueError, match=message):
-        sentence_embedding.of_folder(settings, {}, "folder")
+        sentence_embedding.from_settings(settings, {}, "folder")

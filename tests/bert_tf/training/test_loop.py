@@ -228,25 +228,23 @@ def test_phases_share_one_schedule_and_can_resume_at_any_step(
         assert loss_curve(folder) == loss_curve(tmp_path / "complete")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, None])
 @pytest.mark.usefixtures("eagerly")
-def test_a_signal_or_a_file_stops_after_the_step_with_a_checkpoint(
-    complete, tmp_path, run, batches, monkeypatch, number
+def test_a_signal_stops_after_the_step_with_a_checkpoint(
+    complete, tmp_path, run, batches, monkeypatch
 ):
     undisturbed, expected = complete
-    file = tmp_path / "preempted"
 
     def batches_then_signal(strategy, make, start):
         """Yields batches; requests to stop with the fifth."""
         for count, batch in enumerate(batches(start)):
             if count == 4:
-                os.kill(os.getpid(), number) if number else file.touch()
+                os.kill(os.getpid(), signal.SIGTERM)
             yield batch
 
     with monkeypatch.context() as patch:
         patch.setattr(strategies, "distribute_batches", batches_then_signal)
         with pytest.raises(stopping.Stopped, match="after step 5, with a"):
-            run(tmp_path, preemption_file=str(file))
+            run(tmp_path)
     assert run_models.newest_step(str(tmp_path)) == 5
     digest, _ = run(tmp_path)
     assert digest == expected

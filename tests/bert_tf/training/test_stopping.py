@@ -26,16 +26,6 @@ def test_a_signal_makes_the_request(number):
         assert request.is_made
 
 
-def test_a_file_makes_the_request(tmp_path, caplog):
-    file = tmp_path / "preempted"
-    with stopping.after_step(str(file)) as request:
-        assert not request.is_made
-        file.touch()
-        assert request.is_made and request.is_made
-    expected = f"{file}: stopping after this step, with a checkpoint"
-    assert caplog.messages == [expected]
-
-
 @pytest.fixture
 def metadata_server():
     """Address and answers of a server like that of Google Cloud."""
@@ -88,16 +78,6 @@ def test_only_true_announces_a_preemption(metadata_server, answer):
     address, answers = metadata_server
     answers["/computeMetadata/v1/instance/preempted"] = answer
     assert not stopping.is_preempted(address)
-
-
-def test_a_file_notifies_other_threads(tmp_path, monkeypatch):
-    monkeypatch.setattr(stopping, "_POLL_SECONDS", 0.05)
-    notified, file = threading.Event(), tmp_path / "preempted"
-    with stopping.after_step(str(file)) as request:
-        request.notify(notified.set)
-        assert not notified.wait(0.2)
-        file.touch()
-        assert notified.wait(30)
 
 
 def test_a_signal_notifies_while_the_main_thread_is_in_a_long_call():

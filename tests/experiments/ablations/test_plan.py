@@ -41,15 +41,15 @@ def test_sizes_are_those_of_the_paper_for_its_base(base, expected):
 
 
 def test_narrow_models_start_with_larger_weights():
-    configs = [SETTINGS.config_of(Model(2, width, 2)) for width in (40, 160)]
+    configs = [SETTINGS.model_config(Model(2, width, 2)) for width in (40, 160)]
     # sqrt(2 / (5 H))
     assert [config.initializer_range for config in configs] == [0.1, 0.05]
 
 
 def test_epochs_are_limited_by_max_train_examples():
-    assert ablation_jobs.epochs_of(TASKS[0], SETTINGS) == 3.0
+    assert ablation_jobs.num_epochs(TASKS[0], SETTINGS) == 3.0
     cut = dataclasses.replace(SETTINGS, max_train_examples=150)
-    assert ablation_jobs.epochs_of(TASKS[0], cut) == 0.15
+    assert ablation_jobs.num_epochs(TASKS[0], cut) == 0.15
 
 
 def test_two_checkpoints_at_the_same_step_are_refused():
@@ -57,7 +57,9 @@ def test_two_checkpoints_at_the_same_step_are_refused():
         settings = make_settings(
             "runs", num_train_steps=steps, num_checkpoints=points
         )
-        taken = {settings.step_of(i / points) for i in range(1, points + 1)}
+        taken = {
+            settings.checkpoint_step(i / points) for i in range(1, points + 1)
+        }
         assert len(taken) == points and max(taken) == steps
 
     for steps, points in itertools.product(range(1, 31), repeat=2):

@@ -40,13 +40,13 @@ def test_scores_are_those_of_finished_seeds_and_the_last_step(tmp_path):
     write_result(settings, rows[0], TASKS[1], 40.0)
     score = Score((0.5, 0.7), "accuracy", 0.5)
     assert score.error == pytest.approx(0.1)  # 0.1414 / sqrt(2)
-    scores = results.of_rows(rows, TASKS, settings)
+    scores = results.all_scores(rows, TASKS, settings)
     assert scores[0] == {"SST-2": score, "SQuAD": Score((0.4,), "f1", 0.005)}
     # Tables share a run, and points of the figure do not.
     others = [
-        (row.table, row.share, of_row)
-        for row, of_row in zip(rows[1:], scores[1:], strict=True)
-        if of_row
+        (row.table, row.share, row_scores)
+        for row, row_scores in zip(rows[1:], scores[1:], strict=True)
+        if row_scores
     ]
     perplexity = Score((10.0, 14.0), "perplexity")
     assert others == [
@@ -54,8 +54,8 @@ def test_scores_are_those_of_finished_seeds_and_the_last_step(tmp_path):
         ("figure5", 1.0, {"SST-2": score}),
     ]
     later = make_settings(str(tmp_path), num_train_steps=200)
-    found = results.of_rows(rows, TASKS, later)
-    assert not any(PERPLEXITY in of_row for of_row in found)
+    found = results.all_scores(rows, TASKS, later)
+    assert not any(PERPLEXITY in row_scores for row_scores in found)
 
 
 def test_a_report_has_our_numbers_next_to_the_papers_and_false_claims(

@@ -96,15 +96,18 @@ def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
 
 
 @pytest.mark.parametrize(
-    "word, command",
+    "word, instead",
     [
-        ("--ranking_loss=binary", "run_ranking"),
-        ("--few_shot", "run_few_shot"),
-        ("--nofew_shot", "run_few_shot"),
+        ("--ranking_loss=binary", "There is a command for it: run_ranking."),
+        ("--few_shot", "There is a command for it: run_few_shot."),
+        ("--nofew_shot", "There is a command for it: run_few_shot."),
+        ("--optimizer=lamb", "It is a flag of run_pretraining; here it is"),
+        ("--text_a_column=review", "Use --columns=text_a=NAME"),
+        ("--noclip_before_reduce", "The sum of the gradients is clipped."),
     ],
 )
-def test_the_command_that_a_flag_has_become_is_named(values, word, command):
-    message = f"Unknown command line flag .* command for it: {command}."
+def test_what_to_use_instead_of_a_removed_flag_is_named(values, word, instead):
+    message = f"Unknown command line flag .* {instead}"
     with pytest.raises(flags.Error, match=message):
         parse(values, word)
 

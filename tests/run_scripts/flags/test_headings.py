@@ -19,7 +19,7 @@ RULES = ["strip_accents", "tokenize_chinese_chars"]
 
 
 def make_flags():
-    values = common_flags.flags_of(VocabularyOptions)
+    values = common_flags.make_flags(VocabularyOptions)
     for name in ("wheels", "speed", "seed"):
         flags.DEFINE_integer(name, 1, f"The {name}.", flag_values=values)
     return values

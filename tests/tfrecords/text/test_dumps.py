@@ -58,9 +58,9 @@ def test_an_invalid_line_is_named(read, line, message):
 
 
 def test_json_is_an_object_on_one_line():
-    assert dumps.is_json('{"text": 1}')
+    assert documents.is_json('{"text": 1}')
     for line in ("", "{", '["text"]', "text", '{"text": 1} {'):
-        assert not dumps.is_json(line)
+        assert not documents.is_json(line)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def read_parquet(path, text_field="text"):
 
 def test_rows_of_parquet_are_read(table):
     path = table({"text": ["One.", None, "Three."], "id": [1, 2, 3]})
-    assert dumps.is_parquet(path)
+    assert documents.is_parquet(path)
     rows, statistics = read_parquet(path)
     assert rows == [(1, "One."), (3, "Three.")]
     assert statistics.rows_without_text == 1
@@ -102,8 +102,8 @@ def test_parquet_is_detected_by_its_first_bytes(table, tmp_path):
     ]
     assert found[1].source.endswith("a.txt:2")
     (tmp_path / "b.txt").write_text("PA")
-    assert not dumps.is_parquet(str(tmp_path / "b.txt"))
-    assert not dumps.is_parquet(str(tmp_path / "none"))
+    assert not documents.is_parquet(str(tmp_path / "b.txt"))
+    assert not documents.is_parquet(str(tmp_path / "none"))
 
 
 def test_a_missing_column_is_named(table):

@@ -16,6 +16,7 @@ from bert_tf import config as bert_config
 from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.formats import renaming, sidecar, vocabularies
 from bert_tf.contrib.formats.keras_hub import preset_json, weight_files
+from tfrecords.text import vocab
 
 WRITES = (*preset_json.WRITES, *weight_files.WRITES, *sidecar.WRITES)
 
@@ -202,7 +203,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         is_case_inferred = checkpoint.is_case_inferred
     else:
         # KerasHub's tokenizer requires a value.
-        lower = vocabularies.infer_lower_case(checkpoint.vocabulary)
+        lower = vocab.infer_lower_case(checkpoint.vocabulary)
         rules["do_lower_case"], is_case_inferred = lower, True
     classes = 1 if task == "regression" else len(labels)
     length = checkpoint.metadata.get("max_seq_length")

@@ -43,56 +43,6 @@ def test_entries_are_counted_with_or_without_a_final_newline(content, count):
     assert vocabularies.count_entries(content) == count
 
 
-# Case.
-
-
-@pytest.mark.parametrize(
-    "name, lower",
-    [
-        ("bert-base-uncased", True),
-        ("bert-base-cased", False),
-        ("bert-base-multilingual-cased", False),
-    ],
-)
-def test_the_case_of_released_vocabularies_is_inferred(
-    shared_data, name, lower
-):
-    path = shared_data / "vocab" / f"{name}-vocab.txt"
-    assert vocabularies.infer_lower_case(path.read_bytes()) is lower
-
-
-@pytest.mark.parametrize(
-    ("words", "lower"),
-    [
-        ("<S> der the ##s", True),
-        ("der Weg", False),
-        ("กิน น้ำ ที่ นี่", False),  # Thai: vowels and tones are marks.
-        ("हिन्दी है में", False),  # Hindi: so is the virama.
-        ("أحمد إلى في", False),  # Arabic: hamza comes off the alef.
-        ("한국 말", False),  # NFD decomposes Hangul into its letters.
-        ("ไทย ไป มา", True),  # No marks.
-        ("שלום עולם", True),
-        ("中 国 的", True),
-        ("cafe uber", True),
-        ("café uber", False),
-    ],
-)
-def test_the_case_is_inferred_from_capitals_and_marks(words, lower):
-    content = vocab.to_bytes([*SPECIAL, *words.split()])
-    assert vocabularies.infer_lower_case(content) is lower
-
-
-def test_less_than_one_percent_of_such_entries_is_ignored():
-    words = [f"word{i}" for i in range(300)]
-    few = vocab.to_bytes([*words, "é", "Ä"])
-    assert vocabularies.infer_lower_case(few) is True
-    assert vocabularies.infer_lower_case(few + "ö\nü\n".encode()) is False
-    assert vocabularies.infer_lower_case(None) is None
-    accents = "é\nö\nü\n".encode()
-    assert vocabularies.infer_lower_case(accents) is False
-    assert vocabularies.infer_lower_case(accents, strip_accents=False) is True
-
-
 @pytest.mark.parametrize("module", [tf1_checkpoint, tf2_checkpoint, preset])
 @pytest.mark.parametrize("word, lower", [("the", True), ("น้ำ", False)])
 def test_an_inferred_case_is_noted(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps.page import attention_maps, explorer, marked_text
-from run_scripts.explore import page
+from run_scripts import explore
 
 
 def test_a_port_in_use_is_one_clear_line(tmp_path):
@@ -16,7 +16,7 @@ def test_a_port_in_use_is_one_clear_line(tmp_path):
         port = server.getsockname()[1]
         # Before anything is loaded: there is no model.
         with pytest.raises(ValueError) as error:
-            page.main(["explore", f"--model={tmp_path}", f"--port={port}"])
+            explore.main(["explore", f"--model={tmp_path}", f"--port={port}"])
     assert str(error.value) == (
         f"--host=127.0.0.1 --port={port} is in use. Give another port, such as "
         f"--port={port + 1}."
@@ -67,7 +67,8 @@ def test_other_hosts_need_a_flag_and_cause_a_warning(monkeypatch, caplog, host):
         caplog.at_level("INFO", logger="absl"),
         pytest.raises(KeyboardInterrupt),
     ):
-        page.main(["explore", *words, "--allowed_hosts=box.example,10.0.0.7"])
+        hosts = "--allowed_hosts=box.example,10.0.0.7"
+        explore.main(["explore", *words, hosts])
     ((guard, *address),) = served
     assert (guard.app, guard.is_open) == ("page", host == "0.0.0.0")
     assert {"box.example", "10.0.0.7", "localhost", host} <= guard.hosts

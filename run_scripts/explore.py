@@ -39,7 +39,7 @@ class ExploreConfig(CheckpointOptions):
     )
 
 
-FLAGS = common_flags.flags_of(ExploreConfig)
+FLAGS = common_flags.make_flags(ExploreConfig)
 
 
 def main(argv: list[str]) -> None:
@@ -59,3 +59,6 @@ def main(argv: list[str]) -> None:
 
 
 run = common_flags.command(main)
+
+if __name__ == "__main__":
+    run()

@@ -1,1 +1,0 @@
-"""A loaded model -> a page in the browser."""
