@@ -100,9 +100,8 @@ def _parts(layer, prefix=""):
       layer_0            encoder  EncoderLayer
       layer_0/attention  layer_0  SelfAttention
     """
-    for (
-        weight
-    ) in layer._trainable_variables:  # Without its parts; frozen or not.
+    # Without those of its parts; frozen or not.
+    for weight in layer._trainable_variables:
         yield prefix + weight.name, layer, weight
     for part in layer._layers:
         if part.weights:
