@@ -102,18 +102,16 @@ def read(
       ValueError: naming file and line, if the file is of another format, not
         UTF-8 or damaged, or pyarrow is not installed for Parquet.
     """
+    # A format that is given may be the only one of a command, as of SWAG.
+    advice = _TABLE_OR_FORMAT if input_format == "auto" else _TABLE
     input_format = format_of(path, input_format)
     if input_format == "parquet":
         yield from _parquet_cells(path, columns)
         return
     with open(path, "rb") as file:
-        is_json = input_format == "jsonl"
-        lines = decoded(
-            file,
-            path,
-            statistics or ReadStatistics(),
-            None if is_json else _TABLE_OR_FORMAT,
-        )
+        if input_format == "jsonl":
+            advice = None
+        lines = decoded(file, path, statistics or ReadStatistics(), advice)
         cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
         yield from cells[input_format](lines, path)
 
