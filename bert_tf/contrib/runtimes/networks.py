@@ -12,6 +12,10 @@ import tensorflow as tf
 from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Kind, Tensors
+from bert_tf.serving.answers.multi_label import MultiLabel
+from bert_tf.serving.answers.questions import QuestionAnswering
+from bert_tf.serving.answers.tags import Tagging
+from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords import schema
 from tfrecords.text import word_windows
 
@@ -20,7 +24,6 @@ _MORE_INPUTS = {
     "fill_mask": ("masked_lm_positions",),
     "pseudo_log_likelihood": ("masked_lm_positions", "masked_lm_ids"),
 }
-_WITH_LABELS = ("classification", "multi_label", "tagging")
 
 
 def inputs(kind: str) -> tuple[str, ...]:
@@ -76,20 +79,20 @@ _CALLS = {
 
 def settings(answers: Kind) -> dict[str, Any]:
     """Returns the entries of a kind in the model.json beside predict.py."""
-    kind, found = answers.name, {}
-    if kind in _WITH_LABELS:
+    found = {}
+    if answers.task in contents.WITH_LABELS:
         found["labels"] = answers.labels
         found["num_classes"] = len(answers.labels)
-    if kind == "multi_label":
+    if isinstance(answers, MultiLabel):
         found["thresholds"] = answers.thresholds
-    elif kind == "tagging":
+    elif isinstance(answers, Tagging):
         found["doc_stride"] = answers.doc_stride
         if answers.doc_stride:
             word_windows.check_stride(
                 answers.max_seq_length, answers.doc_stride
             )
-    elif kind == "question_answering":
+    elif isinstance(answers, QuestionAnswering):
         found = dataclasses.asdict(answers.windows)
-    elif kind == "sentence_embedding" and answers.prompts:
+    elif isinstance(answers, SentenceEmbedding) and answers.prompts:
         found[contents.PROMPTS] = answers.prompts
     return found
