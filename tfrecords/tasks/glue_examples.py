@@ -143,7 +143,7 @@ def read_split(
         seed=seed,
     )
     (split,) = (x for x in splits if x.name == name)
-    return _rows(task, split)
+    return rows_of(task, split)
 
 
 def make_records(
@@ -155,6 +155,7 @@ def make_records(
     max_seq_length: int = 128,
     dev_share: float = 0.1,
     seed: int = 12345,
+    make_split: Callable[..., split_records.Split] | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
@@ -166,6 +167,8 @@ def make_records(
       max_seq_length: tokens in an example, including [CLS], [SEP] and padding.
       dev_share: see `find_splits`.
       seed: see `find_splits`.
+      make_split: arguments of `split_of` -> the records of a split. Default: an
+        example for each row.
 
     Returns:
       The folder of each split.
@@ -184,7 +187,7 @@ def make_records(
         _check_groups(task, splits)
     return split_records.make(
         [
-            _to_make(task, split, encode, max_seq_length, seed)
+            (make_split or split_of)(task, split, encode, max_seq_length)
             for split in splits
         ],
         split_records.vocabulary_of(tokenizer),
@@ -210,18 +213,23 @@ def _check_groups(task, splits: Sequence[Split]) -> None:
             )
 
 
-def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
+def split_of(
+    task: glue_tables.GlueTask, split: Split, encode, max_seq_length: int
+) -> split_records.Split:
+    """Returns the records of a split, to be made: an example for each row.
+
+    Args:
+      task: the task of the files.
+      split: from `find_splits`.
+      encode: from `make_encoder`.
+      max_seq_length: tokens in an example.
+    """
+
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
         counts = {"tokens": 0, "truncated_rows": 0}
-        yield from task.examples(
-            _rows(task, split, reading),
-            split.name,
-            functools.partial(
-                _examples, task=task, encode=encode, counts=counts
-            ),
-            counts,
-            seed,
+        yield from encode_rows(
+            rows_of(task, split, reading), task, encode, counts
         )
         statistics |= dataclasses.asdict(reading) | counts
 
@@ -240,16 +248,21 @@ def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
             "labels": list(task.labels),
             "held_out": split.held_out,
             **({} if is_usual else {"input_format": own_format}),
-            **task.manifest_flags(split.name, seed),
+            **task.manifest_flags(split.name),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
-        count=lambda: _count_rows(task, split),
+        count=lambda: count_rows(rows_of(task, split), split),
         examples=examples,
     )
 
 
-def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
+def rows_of(
+    task: glue_tables.GlueTask,
+    split: Split,
+    statistics: glue_rows.ReadStatistics | None = None,
+) -> Iterator[glue_rows.Row]:
+    """Yields the rows of a split, as `glue_rows.read_rows` does."""
     rows = glue_rows.read_rows(
         task,
         split.path,
@@ -260,9 +273,8 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
     return (row for number, row in enumerate(rows) if split.takes_row(number))
 
 
-def _count_rows(task, split) -> int:
+def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
     """Checks all rows of a split and returns their number."""
-    rows = task.checked(_rows(task, split), split.name, split.path)
     num_rows = sum(1 for _ in rows)
     if not num_rows:
         raise ValueError(
@@ -302,10 +314,20 @@ def make_encoder(
     return encode
 
 
-def _examples(
-    rows: Iterable[glue_rows.Row], task, encode, counts: dict
+def encode_rows(
+    rows: Iterable[glue_rows.Row],
+    task: glue_tables.GlueTask,
+    encode,
+    counts: dict,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields an example for each row; rows are packed in batches."""
+    """Yields an example for each row; rows are packed in batches.
+
+    Args:
+      rows: the rows.
+      task: their task.
+      encode: from `make_encoder`.
+      counts: `tokens` and `truncated_rows` are added to.
+    """
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         texts = zip(*[row.texts for row in chunk], strict=True)

@@ -340,7 +340,6 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
                 "text. Correct or remove the row."
             )
-    task.check_texts(texts, where)
     label = weight = None
     if "label" in cells:
         label = _parse_label(task, cells["label"], where)

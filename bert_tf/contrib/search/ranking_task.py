@@ -15,9 +15,10 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.contrib.search import ranking
+from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.model import encoder
 from bert_tf.tasks import losses
-from bert_tf.tasks.task import Target
+from bert_tf.tasks.task import DEV_SEED, Target
 from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
@@ -49,6 +50,10 @@ class Ranking(Regression):
 
     On dev all passages of a query are ranked, in any number.
     """
+
+    make_split = staticmethod(
+        functools.partial(ranking_examples.split_of, seed=DEV_SEED)
+    )
 
     def __init__(self, table, data=None):
         super().__init__(table, data)

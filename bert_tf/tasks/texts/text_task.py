@@ -38,6 +38,7 @@ class TextTask(FineTuningTask):
       task: name in model.json.
       feature: name of the labels in records and batches.
       reads_train: whether `read_train` is called.
+      make_split: see `glue_examples.make_records`.
       class_names: names of the classes in the order of their ids, if any.
       class_weights: [C] float32, weights of the classes in the loss; None for
         1.
@@ -51,6 +52,7 @@ class TextTask(FineTuningTask):
     task: str
     feature: str
     reads_train = False
+    make_split = staticmethod(glue_examples.split_of)
 
     def __init__(
         self,
@@ -137,6 +139,7 @@ class TextTask(FineTuningTask):
             max_seq_length=max_seq_length,
             dev_share=self.data.dev_share,
             seed=DEV_SEED,
+            make_split=self.make_split,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
         self.records_dir = output_dir
