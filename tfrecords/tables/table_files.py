@@ -332,11 +332,16 @@ def to_cell(value: Any, where: str) -> Cell:
 
 
 def check_columns(
-    wanted: Iterable[str], header: Sequence[str], path: str, fix: str
+    wanted: Iterable[str],
+    header: Sequence[str],
+    path: str,
+    fix: str,
+    line: int = 1,
 ) -> None:
     """Raises ValueError for columns that are missing or there twice.
 
-    If columns are missing, its message ends with `fix`.
+    If columns are missing, its message ends with `fix`. The header is at
+    `line`.
     """
     wanted = list(wanted)
     if not header:
@@ -344,10 +349,10 @@ def check_columns(
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
-            f"{path}:1: no column {listed(missing)}; there are "
+            f"{path}:{line}: no column {listed(missing)}; there are "
             f"{listed(header)}. {fix}"
         )
-    text_files.check_unique(wanted, header, f"{path}:1")
+    text_files.check_unique(wanted, header, f"{path}:{line}")
 
 
 def read_columns(
