@@ -83,37 +83,45 @@ def find_splits(
         "stratified": True,
         "groups": task.group_name,
     }
-    # Only when records are made: it reads the file.
-    dev_rows = functools.cache(
-        lambda: _held_out_rows(task, paths["train"], dev_share, seed)
-    )
+    read = functools.partial(_strata_and_groups, task, paths["train"])
+    return [*held_out_splits(paths["train"], read, held_out), *splits[1:]]
 
-    def is_dev(number: int) -> bool:
-        return number in dev_rows()
+
+def held_out_splits(
+    path: str, read: Callable[[], tuple], held_out: dict
+) -> list[Split]:
+    """Returns train and dev, which are rows of one file.
+
+    Args:
+      path: the file.
+      read: returns strata and groups of its rows, as for `hold_out.choose`. It
+        is called when the first row is asked for.
+      held_out: settings for the manifest: `dev_share`, `seed` and others.
+    """
+    share, seed = held_out["dev_share"], held_out["seed"]
+
+    @functools.cache
+    def dev_rows():
+        strata, groups = read()
+        rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
+        logging.info(
+            "%s: %d of %d rows are held out as dev",
+            *(path, len(rows), len(strata)),
+        )
+        return frozenset(rows.tolist())
 
     return [
-        Split(
-            "train", paths["train"], lambda number: not is_dev(number), held_out
-        ),
-        Split("dev", paths["train"], is_dev, held_out),
-        *splits[1:],
+        Split("train", path, lambda i: i not in dev_rows(), held_out),
+        Split("dev", path, lambda i: i in dev_rows(), held_out),
     ]
 
 
-def _held_out_rows(task, path, dev_share, seed) -> frozenset[int]:
+def _strata_and_groups(task, path) -> tuple[list[int], Sequence | None]:
     rows = glue_rows.read_rows(task, path, is_labelled=True)
     # Without the texts, which may not fit into memory.
     labels, groups = zip(*((row.label, row.group) for row in rows), strict=True)
-    dev = hold_out.choose(
-        [0] * len(labels) if task.is_regression else _strata(labels),
-        groups if task.group_name else None,
-        dev_share=dev_share,
-        seed=seed,
-    )
-    logging.info(
-        "%s: %d of %d rows are held out as dev", path, len(dev), len(labels)
-    )
-    return frozenset(dev.tolist())
+    strata = [0] * len(labels) if task.is_regression else _strata(labels)
+    return strata, groups if task.group_name else None
 
 
 def _strata(labels: Sequence) -> list[int]:
