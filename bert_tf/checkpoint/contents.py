@@ -41,8 +41,7 @@ _OPTIMIZER_NAMES = re.compile(
 WITH_LABELS = ("classification", "multi_label", "tagging")
 # Tasks whose head reads one vector of a text.
 OF_TEXTS = ("classification", "multi_label", "regression", "multiple_choice")
-# Keys of model.json that have a field of their own in Contents, or no use: the
-# last two were of folders that converted weights were kept in.
+# Keys of model.json that have a field of their own in Contents.
 OWN_FIELDS = (
     "task",
     "labels",
@@ -50,8 +49,6 @@ OWN_FIELDS = (
     INFERRED_CASE,
     "source",
     SENTENCE_EMBEDDING,
-    "source_files",
-    "source_path_sha256",
 )
 
 

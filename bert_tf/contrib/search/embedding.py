@@ -242,14 +242,14 @@ class Embedder:
 
     Args:
       predictor: a Predictor of kind sentence_embedding.
-      prompt: put before each text.
 
     Attributes:
+      prompt: put before each text, by default none.
       num_texts, num_cut: number of texts so far, and of those that were cut.
     """
 
-    def __init__(self, predictor, prompt: str = ""):
-        self.predictor, self.prompt = predictor, prompt
+    def __init__(self, predictor):
+        self.predictor, self.prompt = predictor, ""
         self.num_texts = self.num_cut = 0
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
