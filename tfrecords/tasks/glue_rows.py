@@ -183,10 +183,7 @@ def _has_repeated_indicator(labels: Sequence[str]) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    return math.isfinite(glue_tables.number(text))
 
 
 def read_rows(

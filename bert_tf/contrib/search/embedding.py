@@ -273,7 +273,7 @@ class Embedder:
         from bert_tf.serving import row_outputs
 
         limit = self.predictor.max_seq_length
-        row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
+        row_outputs.warn_of_cut(num_cut, num_texts, limit)
 
 
 def _make_part(

@@ -55,7 +55,6 @@ class Kind:
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
       kept_tokens: what the tokenizer must not split.
-      in_windows: whether long texts are read in windows; others are cut.
       has_answers: whether a Predictor can return it.
       record_outputs: outputs that `records` reads, if all are wanted.
       signature_outputs: outputs by which its signatures are recognized.
@@ -69,7 +68,6 @@ class Kind:
     expected = "a str"
     options: tuple[str, ...] = ()
     kept_tokens: tuple[str, ...] = ()
-    in_windows = False
     has_answers = True
     record_outputs: tuple[str, ...] = ()
     signature_outputs: tuple[str, ...] = ()
