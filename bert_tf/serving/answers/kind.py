@@ -52,6 +52,7 @@ class Kind:
       weights: prefix of the names of the weights that compute it.
       inputs: signature -> its inputs, and their ranks: 1 for a text, 2 for a
         list of texts.
+      made_for: entry of the model.json of models whose default it is.
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
       kept_tokens: what the tokenizer must not split.
@@ -65,6 +66,7 @@ class Kind:
     task: str | None = None
     weights = "encoder/layer"
     inputs: Mapping[str, Mapping[str, int]] = {TEXT: {"text": 1}}
+    made_for = ""
     expected = "a str"
     options: tuple[str, ...] = ()
     kept_tokens: tuple[str, ...] = ()
