@@ -225,7 +225,7 @@ def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
 
 
 def untrained_pooler(
-    task: str, config: bert_config.BertConfig, source: Contents | None = None
+    task: str, config: bert_config.BertConfig, source: Contents | None
 ) -> dict[str, list[str]]:
     """Returns the entry of model.json on a pooler that stays untrained.
 

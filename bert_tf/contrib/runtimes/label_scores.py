@@ -29,7 +29,7 @@ def check(kind: str, label: str | None, labels: Sequence[str]) -> str | None:
     """
     if label is None or kind not in SCORED_OUTPUTS:
         return None
-    if kind == "regression":
+    if "score" in SCORED_OUTPUTS[kind]:
         is_number = math.isfinite(glue_tables.number(label))
         return None if is_number else "a score should be a number"
     given = _split(label) if kind == "multi_label" else [label]

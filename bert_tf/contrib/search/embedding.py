@@ -206,6 +206,7 @@ def open_embedder(options: VectorOptions):
         not apply to it.
     """
     from bert_tf.checkpoint.checkpoint import Checkpoint
+    from bert_tf.serving.answers.vectors import SentenceEmbedding
     from bert_tf.serving.predictor import Predictor
 
     given = Checkpoint.open(
@@ -227,7 +228,7 @@ def open_embedder(options: VectorOptions):
     predictor = Predictor(
         model,
         given.tokenizer([]),
-        kind="sentence_embedding",
+        kind=SentenceEmbedding.name,
         batch_size=options.batch_size,
         pooling=options.pooling,
         layers=options.layers,

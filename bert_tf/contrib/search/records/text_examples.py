@@ -95,18 +95,14 @@ def first_length(folders: Mapping[str, str]) -> int | None:
       folders: some of `make_records`; SEARCH has no rows of several texts.
 
     Returns:
-      Its tokens with [CLS] and [SEP], a multiple of 4; None if records do not
-      say it, or there are none.
+      Its tokens with [CLS] and [SEP], a multiple of 4; None without records.
     """
-    manifests = [
-        records.Manifest.read(folder)
+    found = [
+        records.Manifest.read(folder).statistics[_LONGEST_FIRST_TEXT]
         for split, folder in folders.items()
         if split != SEARCH
     ]
-    found = [x.statistics.get(_LONGEST_FIRST_TEXT) for x in manifests]
-    if not found or None in found:
-        return None
-    return -(-max(found) // _MULTIPLE) * _MULTIPLE
+    return -(-max(found) // _MULTIPLE) * _MULTIPLE if found else None
 
 
 def _splits(data, seed: int) -> list[tuple[text_tables.Table, Split]]:
