@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import sklearn.metrics
 
-from tfrecords.tasks import glue_tables
-
 # Kind -> outputs of its network that labels are compared with.
 SCORED_OUTPUTS = {
     "classification": ("logits",),
@@ -30,8 +28,7 @@ def check(kind: str, label: str | None, labels: Sequence[str]) -> str | None:
     if label is None or kind not in SCORED_OUTPUTS:
         return None
     if "score" in SCORED_OUTPUTS[kind]:
-        is_number = math.isfinite(glue_tables.number(label))
-        return None if is_number else "a score should be a number"
+        return None if _is_number(label) else "a score should be a number"
     given = _split(label) if kind == "multi_label" else [label]
     if set(given) <= set(labels):
         return None
@@ -69,3 +66,10 @@ def _split(labels: str) -> list[str]:
     """Returns the labels in a cell, which has commas between them."""
     words = (word.strip() for word in labels.split(","))
     return [word for word in words if word]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False

@@ -12,10 +12,6 @@ import tensorflow as tf
 from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Kind, Tensors
-from bert_tf.serving.answers.multi_label import MultiLabel
-from bert_tf.serving.answers.questions import QuestionAnswering
-from bert_tf.serving.answers.tags import Tagging
-from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords import schema
 from tfrecords.text import word_windows
 
@@ -83,16 +79,23 @@ def settings(answers: Kind) -> dict[str, Any]:
     if answers.task in contents.WITH_LABELS:
         found["labels"] = answers.labels
         found["num_classes"] = len(answers.labels)
-    if isinstance(answers, MultiLabel):
-        found["thresholds"] = answers.thresholds
-    elif isinstance(answers, Tagging):
-        found["doc_stride"] = answers.doc_stride
-        if answers.doc_stride:
-            word_windows.check_stride(
-                answers.max_seq_length, answers.doc_stride
-            )
-    elif isinstance(answers, QuestionAnswering):
-        found = dataclasses.asdict(answers.windows)
-    elif isinstance(answers, SentenceEmbedding) and answers.prompts:
-        found[contents.PROMPTS] = answers.prompts
-    return found
+    more = _SETTINGS.get(answers.name)
+    return found | (more(answers) if more else {})
+
+
+def _stride(answers: Kind) -> dict[str, Any]:
+    if stride := answers.doc_stride:
+        word_windows.check_stride(answers.max_seq_length, stride)
+    return {"doc_stride": stride}
+
+
+def _prompts(answers: Kind) -> dict[str, Any]:
+    return {contents.PROMPTS: answers.prompts} if answers.prompts else {}
+
+
+_SETTINGS = {
+    "multi_label": lambda answers: {"thresholds": answers.thresholds},
+    "tagging": _stride,
+    "question_answering": lambda answers: dataclasses.asdict(answers.windows),
+    "sentence_embedding": _prompts,
+}
