@@ -9,7 +9,6 @@ import dataclasses
 import os
 import re
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +41,7 @@ _OPTIMIZER_NAMES = re.compile(
 WITH_LABELS = ("classification", "multi_label", "tagging")
 # Tasks whose head reads one vector of a text.
 OF_TEXTS = ("classification", "multi_label", "regression", "multiple_choice")
-# Keys of model.json that have a field of their own in Contents, or no use: the
-# last two were of folders that converted weights were kept in.
+# Keys of model.json that have a field of their own in Contents.
 OWN_FIELDS = (
     "task",
     "labels",
@@ -51,8 +49,6 @@ OWN_FIELDS = (
     INFERRED_CASE,
     "source",
     SENTENCE_EMBEDDING,
-    "source_files",
-    "source_path_sha256",
 )
 
 
@@ -229,7 +225,7 @@ def reads_pooler(task: str, config: bert_config.BertConfig) -> bool:
 
 
 def untrained_pooler(
-    task: str, config: bert_config.BertConfig, source: Contents | None = None
+    task: str, config: bert_config.BertConfig, source: Contents | None
 ) -> dict[str, list[str]]:
     """Returns the entry of model.json on a pooler that stays untrained.
 
@@ -353,58 +349,6 @@ def check_prompts(values: Mapping, path: str) -> None:
             f"has {some(list(prompts)) if prompts else 'none'}. Name one of "
             "them, or remove the entry."
         )
-
-
-class Coverage(NamedTuple):
-    """Names of weights, grouped by whether a checkpoint provides them.
-
-    Attributes:
-      loaded: weights in the checkpoint with the same shape.
-      missing: weights not in the checkpoint, which are newly initialized.
-      other_shapes: weights of a different shape: "name: its shape, expected".
-      unused: weights of the checkpoint that the model does not have.
-    """
-
-    loaded: list[str]
-    missing: list[str]
-    other_shapes: list[str]
-    unused: list[str]
-
-
-def coverage(
-    checkpoint: Contents, config: bert_config.BertConfig, task: str
-) -> Coverage:
-    """Returns which of a model's weights are in a checkpoint.
-
-    Follows the rule of the training scripts: only the encoder is loaded, unless
-    both the checkpoint and the model are for pre-training.
-
-    Args:
-      checkpoint: checkpoint to load from.
-      config: config of the model.
-      task: task of the model.
-    """
-    wanted = shapes(config, task, len(checkpoint.labels) or 2)
-    has_heads = task == checkpoint.task == "pretraining"
-    present = {
-        name: shape
-        for name, shape in tensor_files.shapes_of(checkpoint.tensors).items()
-        if has_heads or name.startswith("encoder/")
-    }
-    return Coverage(
-        loaded=[n for n in wanted if present.get(n) == wanted[n]],
-        missing=[n for n in wanted if n not in present],
-        other_shapes=[
-            f"{name}: {present[name]} in the checkpoint, {wanted[name]} in the "
-            "model"
-            for name in wanted
-            if name in present and present[name] != wanted[name]
-        ],
-        unused=[
-            *(name for name in checkpoint.tensors if name not in wanted),
-            *checkpoint.unused,
-        ],
-    )
 
 
 def without_folders(source: str) -> str:

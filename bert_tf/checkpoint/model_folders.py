@@ -44,8 +44,6 @@ _ENTRIES = {
     "pairs?": str,
     "precision?": str,
     "source?": str,
-    "source_files?": str,
-    "source_path_sha256?": str,
     "do_lower_case?": bool,
     "do_lower_case_inferred?": bool,
     "strip_accents?": bool,

@@ -158,19 +158,12 @@ def _faults_named(path: str) -> Iterator[None]:
         ) from error
 
 
-def read_tensors(path: str) -> dict[str, np.ndarray]:
-    """Reads a .safetensors file, and checks it against state.json if any.
+def read_tensor(path: str, name: str) -> np.ndarray:
+    """Reads one tensor of a .safetensors file.
 
     Raises:
       DamagedError: a ValueError, if the file is missing or damaged.
     """
-    folder, name = os.path.split(path)
-    checksums.check(folder, [name])
-    return dict(TensorFile(path))
-
-
-def read_tensor(path: str, name: str) -> np.ndarray:
-    """Reads one tensor of a .safetensors file; see `read_tensors`."""
     return TensorFile(path)[name]
 
 

@@ -231,17 +231,15 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
 
     Args:
       options: of the answers.
-      metadata: content of the model's model.json; of a model that was trained
-        to rank, rankings are the default.
-      model: reads its `config`, and `sentence_embedding`: of a model that has
-        one, as those of sentence-transformers do, vectors are the default.
+      metadata: content of the model's model.json. The default is the kind that
+        an entry of it says the model was made for, see `Kind.made_for`.
+      model: reads its `config` and `sentence_embedding`.
 
     Raises:
       ValueError: if the model has no such head, or only a newly initialized
         one; or if a setting of `options` does not apply to the kind.
     """
     from bert_tf.checkpoint import contents
-    from bert_tf.serving.answers.vectors import SentenceEmbedding
 
     task, config = metadata["task"], model.config
     untrained = contents.read_untrained(metadata, config)
@@ -270,11 +268,13 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
             f"The model has untrained {', '.join(untrained)}, which every "
             "answer depends on. Train it first."
         )
-    kind = fitting.get(given) or next(iter(fitting.values()))
-    if given == "auto" and model.sentence_embedding:
-        kind = SentenceEmbedding
-    elif given == "auto" and metadata.get("ranking_loss"):
-        kind = fitting.get("ranking", kind)
+    # Of the model: the metadata of an export lacks this entry.
+    embedding = {contents.SENTENCE_EMBEDDING: model.sentence_embedding}
+    entries = {**metadata, **embedding}
+    kind = fitting.get(given) or next(
+        (kind for kind in fitting.values() if entries.get(kind.made_for)),
+        next(iter(fitting.values())),
+    )
     check_options(options, kind)
     return kind
 

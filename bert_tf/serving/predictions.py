@@ -107,8 +107,8 @@ class Model(NamedTuple):
       outputs: names of its outputs.
       owner: the SavedModel, whose variables live as long as it does; or the
         Predictor.
-      max_seq_length: longer texts are cut; None if that is unknown, or they are
-        read in windows.
+      max_seq_length: longer texts are cut, unless they are read in windows;
+        None if it is unknown.
       num_tokens: function of the same inputs -> the lengths of texts before
         they are cut; None if they are read in windows.
       prompt: what the signature puts before each text.
@@ -159,12 +159,14 @@ def predict(
     model = open_model(config)
     ranks = model.ranks
     outputs = choose_outputs(config, model)
-    explanations = open_explanations if config.explain else _explain_nothing
+    explanations = contextlib.nullcontext()
+    if config.explain:
+        explanations = open_explanations(config.explain, model)
     started = time.monotonic()
     with (
         text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
-        explanations(config.explain, model) as explain,
+        explanations as explain,
         tqdm(
             total=lines.size,
             unit="B",
@@ -195,7 +197,7 @@ def predict(
                 else:
                     answer = answers[row.line]
                 file.write(json.dumps(answer, ensure_ascii=False) + "\n")
-                if row.line in answers:
+                if explain and row.line in answers:
                     explain(row)
             file.flush()
             count += len(rows)
@@ -207,8 +209,7 @@ def predict(
             count / (time.monotonic() - started),
             lines.num_replaced,
         )
-        is_known = model.num_tokens is not None
-        row_outputs.warn_of_cut(num_cut, count, model.max_seq_length, is_known)
+        row_outputs.warn_of_cut(num_cut, count, model.max_seq_length)
         if not count and not num_bad:
             logging.warning(
                 "%s has no rows, so there are no answers", lines.name
@@ -219,12 +220,6 @@ def predict(
             f"{first_bad}"
         )
     return count
-
-
-def _explain_nothing(path: None, model: Model):
-    """Returns the context of a function that explains no row."""
-    del path, model
-    return contextlib.nullcontext(lambda row: None)
 
 
 def _answer(
@@ -288,6 +283,8 @@ def open_model(config: PredictConfig) -> Model:
       ValueError: if there is none, or it does not have the signature.
     """
     if config.export_dir:
+        from bert_tf.serving.answers import vectors
+
         loaded = load(config.export_dir, config.signature)
         metadata = _read_metadata(config.export_dir)
         name, prompt = _choose_signature(config, metadata)
@@ -306,8 +303,8 @@ def open_model(config: PredictConfig) -> Model:
             ranks,
             outputs,
             loaded,
-            None if kind.in_windows else metadata.get("max_seq_length"),
-            _tokens_of(loaded, name),
+            metadata.get("max_seq_length"),
+            getattr(loaded, vectors.num_tokens_name(name), None),
             prompt,
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
@@ -334,7 +331,7 @@ def open_model(config: PredictConfig) -> Model:
         ranks,
         sorted(outputs),
         predictor,
-        predictor.max_seq_length if predictor.num_tokens else None,
+        predictor.max_seq_length,
         predictor.num_tokens,
         predictor.prompt,
     )
@@ -356,13 +353,6 @@ def _choose_signature(
             f"{metadata.get('kind', 'unknown')}. Omit the flag."
         )
     return vectors.find_signature(metadata, name)
-
-
-def _tokens_of(loaded, signature: str) -> Callable | None:
-    """Returns `Model.num_tokens` of a SavedModel."""
-    from bert_tf.serving.answers import vectors
-
-    return getattr(loaded, vectors.num_tokens_name(signature), None)
 
 
 def _read_metadata(export_dir: str) -> Mapping[str, Any]:

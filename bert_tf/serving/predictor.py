@@ -133,7 +133,7 @@ class Predictor:
             for i, value, where in _numbered(inputs, is_one)
         ]
         answers, num_cut = self.answer_rows(rows)
-        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length, True)
+        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length)
         if is_one:
             return answers[0]
         if isinstance(self.answers, SentenceEmbedding):
@@ -151,14 +151,14 @@ class Predictor:
           rows: their fields are those of `kind.parse`; each has another `line`.
         """
         found, num_cut = {}, 0
-        limit = self.max_seq_length if self.num_tokens else None
         for name, ranks in self.answers.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
             for batch in row_outputs.batches_of(
                 of_signature, ranks, self.batch_size
             ):
                 num_cut += row_outputs.count_cut(
-                    batch, ranks, limit, self.num_tokens, self.prompt
+                    *(batch, ranks, self.max_seq_length),
+                    *(self.num_tokens, self.prompt),
                 )
                 found |= self._answer(name, batch, ranks)
         return [found[row.line] for row in rows], num_cut

@@ -32,12 +32,11 @@ def count_cut(
     num_tokens: Callable | None,
     prompt: str = "",
 ) -> int:
-    """Returns how many rows of a batch are cut.
+    """Returns how many rows of a batch are cut; 0 if that is unknown.
 
-    Without `num_tokens`, it is the number of those that may be. The other
-    arguments are attributes of `predictions.Model`.
+    All but `rows` are attributes of `predictions.Model`.
     """
-    if not max_seq_length:
+    if not max_seq_length or not num_tokens:
         return 0
 
     def most_tokens(row):
@@ -51,26 +50,20 @@ def count_cut(
         )
 
     rows = [row for row in rows if most_tokens(row) > max_seq_length]
-    if not rows or not num_tokens:
-        return len(rows)
+    if not rows:
+        return 0
     lengths = num_tokens(**make_inputs(rows, ranks)).numpy()
     return int(np.sum(lengths > max_seq_length))
 
 
-def warn_of_cut(
-    num_cut: int, count: int, max_seq_length: int, is_known: bool
-) -> None:
-    """Logs how many of `count` texts were cut, or may have been."""
-    if not num_cut:
-        return
-    logging.warning(
-        "%d of %d texts %s more than max_seq_length=%d tokens and are cut%s",
-        num_cut,
-        count,
-        "have" if is_known else "may have",
-        max_seq_length,
-        "" if is_known else "; export the model again to know",
-    )
+def warn_of_cut(num_cut: int, count: int, max_seq_length: int) -> None:
+    """Logs how many of `count` texts were cut, if any."""
+    if num_cut:
+        logging.warning(
+            "%d of %d texts have more than max_seq_length=%d tokens and are "
+            "cut",
+            *(num_cut, count, max_seq_length),
+        )
 
 
 def make_inputs(

@@ -382,7 +382,13 @@ class ColumnParser:
         """Returns the row of the cells of a line; None for the header."""
         where = f"{self.source}:{number}"
         if self.indices is None:
-            self.indices = self._resolve_columns(cells, where)
+            table_files.check_columns(
+                *(self.columns, cells, self.source),
+                "Give one of these, or, for a file without a header, indices "
+                "from 0.",
+                number,
+            )
+            self.indices = [cells.index(name) for name in self.columns]
             self.width = len(cells)
             return None
         if len(cells) <= max(self.indices):
@@ -405,17 +411,6 @@ class ColumnParser:
             else:
                 fields.setdefault(name, []).append(cells[index])
         return Row(number, fields)
-
-    def _resolve_columns(self, names: list[str], where: str) -> list[int]:
-        for column in self.columns:
-            if column not in names:
-                raise ValueError(
-                    f"{where} has no column {column!r}; the header has "
-                    f"{table_files.listed(names)}. Give one of these, or, for "
-                    "a file without a header, indices from 0."
-                )
-        text_files.check_unique(self.columns, names, where)
-        return [names.index(column) for column in self.columns]
 
 
 class ParquetParser:

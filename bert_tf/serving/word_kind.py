@@ -28,7 +28,6 @@ class WordKind(Kind):
     inputs = {TEXT: {"text": 1}, "words": {"words": 2}}
     expected = "a str, or a list of words that are not empty"
     options = ("doc_stride",)
-    in_windows = True
 
     def set_options(self, options):
         """Sets `doc_stride`: that of the options or of the model, or None."""

@@ -3,6 +3,7 @@
 N examples.
 """
 
+import functools
 import warnings
 from collections.abc import Callable, Iterable
 
@@ -29,17 +30,12 @@ def f1(predictions: np.ndarray, labels: np.ndarray) -> float:
     )
 
 
-def macro_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the mean F1 of the classes that occur, in [0, 1]."""
-    return _mean_f1(predictions, labels, "macro")
+def mean_f1(predictions: np.ndarray, labels: np.ndarray, average: str) -> float:
+    """Returns the mean F1 of the classes that occur, in [0, 1].
 
-
-def weighted_f1(predictions: np.ndarray, labels: np.ndarray) -> float:
-    """Returns the mean F1 of the classes, weighted by their numbers of rows."""
-    return _mean_f1(predictions, labels, "weighted")
-
-
-def _mean_f1(predictions, labels, average: str) -> float:
+    They count as much as each other if `average` is "macro", and as their
+    numbers of rows if it is "weighted".
+    """
     return float(
         sklearn.metrics.f1_score(
             labels, predictions, average=average, zero_division=0.0
@@ -81,8 +77,8 @@ def _correlation(function, predictions, labels) -> float | None:
 METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float | None]] = {
     "accuracy": accuracy,
     "f1": f1,
-    "macro_f1": macro_f1,
-    "weighted_f1": weighted_f1,
+    "macro_f1": functools.partial(mean_f1, average="macro"),
+    "weighted_f1": functools.partial(mean_f1, average="weighted"),
     "matthews_correlation": matthews_correlation,
     "pearson": pearson,
     "spearman": spearman,

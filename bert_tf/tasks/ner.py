@@ -31,8 +31,9 @@ class Ner(FineTuningTask):
       data: files and options; None if `make_records` is not used.
       labels: tags in the order of their ids, at least 2; None to read them from
         the training file or the model.
-      scheme: scheme of the training file, one of `ner_files.SCHEMES`; None for
-        that of the labels.
+
+    Attributes:
+      scheme: scheme of the tags, one of `ner_files.SCHEMES`; None if unknown.
 
     Raises:
       ValueError: in `build_model`, if there are fewer than 2 labels.
@@ -46,11 +47,10 @@ class Ner(FineTuningTask):
         self,
         data: ner_files.NerData | None = None,
         labels: Sequence[str] | None = None,
-        scheme: str | None = None,
     ):
         self.data = data
         self.labels = labels
-        self.scheme = scheme or (labels and ner_files.scheme_of(labels))
+        self.scheme = labels and ner_files.scheme_of(labels)
         self.files: dict[str, str] = {}  # Split -> path; all existing files.
         self.splits: list[str] = []  # Splits that need records.
         # Split -> weights, 1 at first pieces, and tag ids, both [M, S].

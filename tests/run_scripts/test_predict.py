@@ -57,17 +57,6 @@ def answers_to(exported, run, monkeypatch):
     return answers_to
 
 
-def test_an_export_that_cannot_count_names_texts_that_may_be_cut(
-    answers_to, caplog, exported, monkeypatch
-):
-    # As exports of version 0.1.
-    monkeypatch.setattr(predictions, "_tokens_of", lambda *args: None)
-    exact = "a " * (exports.MAX_SEQ_LENGTH - 2)
-    answers_to("classification", f"{exact}\na\n".encode())
-    assert "1 of 2 texts may have more than max_seq_length=16" in caplog.text
-    assert "export the model again" in caplog.text
-
-
 @pytest.fixture
 def stdin_of(monkeypatch):
     """Bytes -> stdin reads them from a pipe."""

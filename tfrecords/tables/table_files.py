@@ -102,18 +102,16 @@ def read(
       ValueError: naming file and line, if the file is of another format, not
         UTF-8 or damaged, or pyarrow is not installed for Parquet.
     """
+    # A format that is given may be the only one of a command, as of SWAG.
+    advice = _TABLE_OR_FORMAT if input_format == "auto" else _TABLE
     input_format = format_of(path, input_format)
     if input_format == "parquet":
         yield from _parquet_cells(path, columns)
         return
     with open(path, "rb") as file:
-        is_json = input_format == "jsonl"
-        lines = decoded(
-            file,
-            path,
-            statistics or ReadStatistics(),
-            None if is_json else _TABLE_OR_FORMAT,
-        )
+        if input_format == "jsonl":
+            advice = None
+        lines = decoded(file, path, statistics or ReadStatistics(), advice)
         cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
         yield from cells[input_format](lines, path)
 
@@ -334,11 +332,16 @@ def to_cell(value: Any, where: str) -> Cell:
 
 
 def check_columns(
-    wanted: Iterable[str], header: Sequence[str], path: str, fix: str
+    wanted: Iterable[str],
+    header: Sequence[str],
+    path: str,
+    fix: str,
+    line: int = 1,
 ) -> None:
     """Raises ValueError for columns that are missing or there twice.
 
-    If columns are missing, its message ends with `fix`.
+    If columns are missing, its message ends with `fix`. The header is at
+    `line`.
     """
     wanted = list(wanted)
     if not header:
@@ -346,10 +349,10 @@ def check_columns(
     missing = [name for name in wanted if name not in header]
     if missing:
         raise ValueError(
-            f"{path}:1: no column {listed(missing)}; there are "
+            f"{path}:{line}: no column {listed(missing)}; there are "
             f"{listed(header)}. {fix}"
         )
-    text_files.check_unique(wanted, header, f"{path}:1")
+    text_files.check_unique(wanted, header, f"{path}:{line}")
 
 
 def read_columns(

@@ -83,39 +83,47 @@ def find_splits(
         "stratified": True,
         "groups": task.group_name,
     }
-    # Only when records are made: it reads the file.
-    dev_rows = functools.cache(
-        lambda: _held_out_rows(task, paths["train"], dev_share, seed)
-    )
+    read = functools.partial(_strata_and_groups, task, paths["train"])
+    return [*held_out_splits(paths["train"], read, held_out), *splits[1:]]
 
-    def is_dev(number: int) -> bool:
-        return number in dev_rows()
+
+def held_out_splits(
+    path: str, read: Callable[[], tuple], held_out: dict
+) -> list[Split]:
+    """Returns train and dev, which are rows of one file.
+
+    Args:
+      path: the file.
+      read: returns strata and groups of its rows, as for `hold_out.choose`. It
+        is called when the first row is asked for.
+      held_out: settings for the manifest: `dev_share`, `seed` and others.
+    """
+    share, seed = held_out["dev_share"], held_out["seed"]
+
+    @functools.cache
+    def dev_rows():
+        from tfrecords.tables import hold_out  # Only without a dev file.
+
+        strata, groups = read()
+        rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
+        logging.info(
+            "%s: %d of %d rows are held out as dev",
+            *(path, len(rows), len(strata)),
+        )
+        return frozenset(rows.tolist())
 
     return [
-        Split(
-            "train", paths["train"], lambda number: not is_dev(number), held_out
-        ),
-        Split("dev", paths["train"], is_dev, held_out),
-        *splits[1:],
+        Split("train", path, lambda i: i not in dev_rows(), held_out),
+        Split("dev", path, lambda i: i in dev_rows(), held_out),
     ]
 
 
-def _held_out_rows(task, path, dev_share, seed) -> frozenset[int]:
-    from tfrecords.tables import hold_out  # Only without a dev file.
-
+def _strata_and_groups(task, path) -> tuple[list[int], Sequence | None]:
     rows = glue_rows.read_rows(task, path, is_labelled=True)
     # Without the texts, which may not fit into memory.
     labels, groups = zip(*((row.label, row.group) for row in rows), strict=True)
-    dev = hold_out.choose(
-        [0] * len(labels) if task.is_regression else _strata(labels),
-        groups if task.group_name else None,
-        dev_share=dev_share,
-        seed=seed,
-    )
-    logging.info(
-        "%s: %d of %d rows are held out as dev", path, len(dev), len(labels)
-    )
-    return frozenset(dev.tolist())
+    strata = [0] * len(labels) if task.is_regression else _strata(labels)
+    return strata, groups if task.group_name else None
 
 
 def _strata(labels: Sequence) -> list[int]:
@@ -145,7 +153,7 @@ def read_split(
         seed=seed,
     )
     (split,) = (x for x in splits if x.name == name)
-    return _rows(task, split)
+    return rows_of(task, split)
 
 
 def make_records(
@@ -157,6 +165,7 @@ def make_records(
     max_seq_length: int = 128,
     dev_share: float = 0.1,
     seed: int = 12345,
+    make_split: Callable[..., split_records.Split] | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
@@ -168,6 +177,8 @@ def make_records(
       max_seq_length: tokens in an example, including [CLS], [SEP] and padding.
       dev_share: see `find_splits`.
       seed: see `find_splits`.
+      make_split: arguments of `split_of` -> the records of a split. Default: an
+        example for each row.
 
     Returns:
       The folder of each split.
@@ -186,7 +197,7 @@ def make_records(
         _check_groups(task, splits)
     return split_records.make(
         [
-            _to_make(task, split, encode, max_seq_length, seed)
+            (make_split or split_of)(task, split, encode, max_seq_length)
             for split in splits
         ],
         split_records.vocabulary_of(tokenizer),
@@ -212,18 +223,23 @@ def _check_groups(task, splits: Sequence[Split]) -> None:
             )
 
 
-def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
+def split_of(
+    task: glue_tables.GlueTask, split: Split, encode, max_seq_length: int
+) -> split_records.Split:
+    """Returns the records of a split, to be made: an example for each row.
+
+    Args:
+      task: the task of the files.
+      split: from `find_splits`.
+      encode: from `make_encoder`.
+      max_seq_length: tokens in an example.
+    """
+
     def examples(statistics):
         reading = glue_rows.ReadStatistics()
         counts = {"tokens": 0, "truncated_rows": 0}
-        yield from task.examples(
-            _rows(task, split, reading),
-            split.name,
-            functools.partial(
-                _examples, task=task, encode=encode, counts=counts
-            ),
-            counts,
-            seed,
+        yield from encode_rows(
+            rows_of(task, split, reading), task, encode, counts
         )
         statistics |= dataclasses.asdict(reading) | counts
 
@@ -242,16 +258,21 @@ def _to_make(task, split, encode, max_seq_length, seed) -> split_records.Split:
             "labels": list(task.labels),
             "held_out": split.held_out,
             **({} if is_usual else {"input_format": own_format}),
-            **task.manifest_flags(split.name, seed),
+            **task.manifest_flags(split.name),
             "source": os.path.basename(split.path),
             "source_sha256": atomic_files.digest(split.path),
         },
-        count=lambda: _count_rows(task, split),
+        count=lambda: count_rows(rows_of(task, split), split),
         examples=examples,
     )
 
 
-def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
+def rows_of(
+    task: glue_tables.GlueTask,
+    split: Split,
+    statistics: glue_rows.ReadStatistics | None = None,
+) -> Iterator[glue_rows.Row]:
+    """Yields the rows of a split, as `glue_rows.read_rows` does."""
     rows = glue_rows.read_rows(
         task,
         split.path,
@@ -262,9 +283,8 @@ def _rows(task, split, statistics=None) -> Iterator[glue_rows.Row]:
     return (row for number, row in enumerate(rows) if split.takes_row(number))
 
 
-def _count_rows(task, split) -> int:
+def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
     """Checks all rows of a split and returns their number."""
-    rows = task.checked(_rows(task, split), split.name, split.path)
     num_rows = sum(1 for _ in rows)
     if not num_rows:
         raise ValueError(
@@ -304,10 +324,20 @@ def make_encoder(
     return encode
 
 
-def _examples(
-    rows: Iterable[glue_rows.Row], task, encode, counts: dict
+def encode_rows(
+    rows: Iterable[glue_rows.Row],
+    task: glue_tables.GlueTask,
+    encode,
+    counts: dict,
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yields an example for each row; rows are packed in batches."""
+    """Yields an example for each row; rows are packed in batches.
+
+    Args:
+      rows: the rows.
+      task: their task.
+      encode: from `make_encoder`.
+      counts: `tokens` and `truncated_rows` are added to.
+    """
     rows = iter(rows)
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         texts = zip(*[row.texts for row in chunk], strict=True)

@@ -183,10 +183,7 @@ def _has_repeated_indicator(labels: Sequence[str]) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
+    return math.isfinite(glue_tables.number(text))
 
 
 def read_rows(
@@ -340,7 +337,6 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
                 "text. Correct or remove the row."
             )
-    task.check_texts(texts, where)
     label = weight = None
     if "label" in cells:
         label = _parse_label(task, cells["label"], where)

@@ -7,7 +7,6 @@ an entry for a user's own files.
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
 
 from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
@@ -91,23 +90,14 @@ class GlueTask:
             return {"num_labels": len(self.labels)}
         return {}
 
-    def manifest_flags(self, split: str, seed: int) -> dict:
-        """Returns the manifest entries of optional columns.
-
-        Args:
-          split: name of the split.
-          seed: of what is drawn for the records.
-        """
-        del seed
+    def manifest_flags(self, split: str) -> dict:
+        """Returns the manifest entries of optional columns of a split."""
         given = {
             "label_columns": list(self.label_columns),
             "label_separator": self.multi_label and self.label_separator,
             "weight_column": split == "train" and self.weight_column,
         }
         return {name: value for name, value in given.items() if value}
-
-    def check_texts(self, texts: Sequence[str], where: str) -> None:
-        """Raises ValueError for texts of a row that the task cannot have."""
 
     def parse_score(self, cell, where: str) -> float:
         """Returns the score of a row.
@@ -123,32 +113,6 @@ class GlueTask:
                 f"a number from {low:g} to {high:g}. Correct the line."
             )
         return score
-
-    def checked(self, rows: Iterator, split: str, path: str) -> Iterator:
-        """Yields the rows of a split; raises ValueError if they do not do.
-
-        Args:
-          rows: of `glue_rows.Row`.
-          split: name of the split.
-          path: its file.
-        """
-        del split, path
-        return rows
-
-    def examples(
-        self, rows: Iterator, split: str, encode: Callable, counts: dict, seed
-    ) -> Iterator[dict]:
-        """Yields the examples of a split.
-
-        Args:
-          rows: of `glue_rows.Row`.
-          split: name of the split.
-          encode: rows -> an example for each.
-          counts: statistics of the manifest, which are added to.
-          seed: of what is drawn.
-        """
-        del split, counts, seed
-        return encode(rows)
 
 
 MAX_SCORE = 3e38  # About the range of float32.

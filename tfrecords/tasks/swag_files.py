@@ -13,6 +13,10 @@ from tfrecords.tasks import data_files
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
 _ENDING = re.compile(r"ending(\d{1,3})")
 _LABEL = re.compile(r"\d{1,3}")
+_FIX = (
+    "Use the official file, or name the columns of yours as in SWAG: sent1, "
+    "sent2, ending0, ending1 and so on, label."
+)
 # Split -> official name of its file.
 FILES = {"train": "train.csv", "dev": "val.csv", "test": "test.csv"}
 
@@ -59,26 +63,14 @@ def read_rows(
         closed, or a label is not the number of an ending.
     """
     statistics = statistics or table_files.ReadStatistics()
-    with open(path, "rb") as file:
-        table = table_files.csv_cells(
-            table_files.decoded(file, path, statistics), path
-        )
-        _, header = next(table, (0, []))
-        endings = _endings(header, is_labelled, path)
-        for line, cells in table:
-            where = f"{path}:{line}"
-            if len(cells) != len(header):
-                raise ValueError(
-                    f"{where}: {len(cells)} columns where the header has "
-                    f"{len(header)}: {table_files.listed(header)}. There is "
-                    "an ending or a comma too few or too many, or a stray "
-                    "quote joined or split rows. Correct this line."
-                )
-            stripped = [cell.strip() for cell in cells]
-            named = dict(zip(header, stripped, strict=True))
-            row = _parse(named, endings, is_labelled, where)
-            statistics.rows += 1
-            yield row
+    endings = _endings(table_files.read_header(path, "csv"))
+    names = [CONTEXT, BEGINNING, *[LABEL] * is_labelled, *endings]
+    for line, cells in table_files.read_columns(
+        path, "csv", names, _FIX, statistics=statistics
+    ):
+        named = zip(names, (cell.strip() for cell in cells), strict=True)
+        yield _parse(dict(named), endings, is_labelled, f"{path}:{line}")
+        statistics.rows += 1
     if not statistics.rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
@@ -89,25 +81,18 @@ def count_endings(path: str) -> int:
     Raises:
       ValueError: naming the file, if it has no such header.
     """
-    with open(path, "rb") as file:
-        lines = table_files.decoded(file, path, table_files.ReadStatistics())
-        _, header = next(table_files.csv_cells(lines, path), (0, []))
-    return len(_endings(header, False, path))
+    header = table_files.read_header(path, "csv")
+    endings = _endings(header)
+    wanted = [CONTEXT, BEGINNING, *endings]
+    table_files.check_columns(wanted, header, path, _FIX)
+    return len(endings)
 
 
-def _endings(header: list[str], is_labelled: bool, path: str) -> list[str]:
-    """Returns the columns of endings; raises ValueError if one is missing."""
+def _endings(header: list[str]) -> list[str]:
+    """Returns the columns of endings that a file should have."""
     # At least two, and none missing before the last.
     last = max([1, *(int(m[1]) for m in map(_ENDING.fullmatch, header) if m)])
-    endings = [f"ending{number}" for number in range(last + 1)]
-    table_files.check_columns(
-        [CONTEXT, BEGINNING] + [LABEL] * is_labelled + endings,
-        header,
-        path,
-        "Use the official file, or name the columns of yours as in SWAG: "
-        "sent1, sent2, ending0, ending1 and so on, label.",
-    )
-    return endings
+    return [f"ending{number}" for number in range(last + 1)]
 
 
 def _parse(

@@ -27,7 +27,7 @@ def check(kind: str, label: str | None, labels: Sequence[str]) -> str | None:
     """
     if label is None or kind not in SCORED_OUTPUTS:
         return None
-    if kind == "regression":
+    if "score" in SCORED_OUTPUTS[kind]:
         return None if _is_number(label) else "a score should be a number"
     given = _split(label) if kind == "multi_label" else [label]
     if set(given) <= set(labels):

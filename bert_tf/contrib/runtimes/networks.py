@@ -19,7 +19,6 @@ _MORE_INPUTS = {
     "fill_mask": ("masked_lm_positions",),
     "pseudo_log_likelihood": ("masked_lm_positions", "masked_lm_ids"),
 }
-_WITH_LABELS = ("classification", "multi_label", "tagging")
 
 
 def inputs(kind: str) -> tuple[str, ...]:
@@ -75,22 +74,29 @@ _CALLS = {
 
 def settings(answers: Kind) -> dict[str, Any]:
     """Returns the entries of a kind in the model.json beside predict.py."""
-    kind, found = answers.name, {}
-    if kind in _WITH_LABELS:
+    found = {}
+    if answers.task in contents.WITH_LABELS:
         found["labels"] = answers.labels
         found["num_classes"] = len(answers.labels)
-    if kind == "multi_label":
-        found["thresholds"] = answers.thresholds
-    elif kind == "tagging":
-        found["doc_stride"] = answers.doc_stride
-        if answers.doc_stride:
-            from tfrecords.text import word_windows
+    more = _SETTINGS.get(answers.name)
+    return found | (more(answers) if more else {})
 
-            word_windows.check_stride(
-                answers.max_seq_length, answers.doc_stride
-            )
-    elif kind == "question_answering":
-        found = dataclasses.asdict(answers.windows)
-    elif kind == "sentence_embedding" and answers.prompts:
-        found[contents.PROMPTS] = answers.prompts
-    return found
+
+def _stride(answers: Kind) -> dict[str, Any]:
+    if stride := answers.doc_stride:
+        from tfrecords.text import word_windows
+
+        word_windows.check_stride(answers.max_seq_length, stride)
+    return {"doc_stride": stride}
+
+
+def _prompts(answers: Kind) -> dict[str, Any]:
+    return {contents.PROMPTS: answers.prompts} if answers.prompts else {}
+
+
+_SETTINGS = {
+    "multi_label": lambda answers: {"thresholds": answers.thresholds},
+    "tagging": _stride,
+    "question_answering": lambda answers: dataclasses.asdict(answers.windows),
+    "sentence_embedding": _prompts,
+}

@@ -110,6 +110,20 @@ _ENTRIES_OF = {
     "tagging": _CLASSES | {"doc_stride": "a positive integer or null"},
     "pseudo_log_likelihood": {"within_word_masking": "true or false"},
 }
+# Outputs that the answers of a kind are made of.
+_OUTPUTS = {
+    "classification": ("logits", "probabilities"),
+    "multi_label": ("logits", "probabilities"),
+    "regression": ("score",),
+    "ranking": ("score",),
+    "question_answering": ("start_logits", "end_logits"),
+    "multiple_choice": ("logits",),
+    "tagging": ("logits",),
+    "fill_mask": ("token_ids", "probabilities"),
+    "pseudo_log_likelihood": ("log_probabilities",),
+    "sentence_embedding": ("embedding",),
+    "encoder": ("sequence_output",),
+}
 
 
 def read_settings(folder):
@@ -151,6 +165,13 @@ def _faults(settings):
         least += settings["max_query_length"] + 1
     if length < least:
         yield f": max_seq_length is {length}, which is too few"
+    # Another kind may have been written into it.
+    kind, outputs = settings["kind"], settings["outputs"]
+    if lacking := sorted(set(_OUTPUTS[kind]) - set(outputs)):
+        yield f": the kind is {kind}, and outputs lack {', '.join(lacking)}"
+    others = {n for of_kind in _ENTRIES_OF.values() for n in of_kind}
+    if others := sorted((others - set(entries)) & set(settings)):
+        yield f": the kind is {kind}, which has no {', '.join(others)}"
 
 
 def open_network(folder, settings, num_threads=None):

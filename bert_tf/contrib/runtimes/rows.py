@@ -48,6 +48,11 @@ def _parse(path: str, kind: type[Kind], lines: Iterator[str]) -> Iterator[dict]:
             yield _fields(json_files.parse(line, where), kind, where)
     elif input_format in ("tsv", "csv"):
         yield from _parse_table(path, kind, lines, input_format)
+    elif input_format == "parquet":
+        raise ValueError(
+            f"{path} is a Parquet file, which is not read here. Convert it to "
+            ".jsonl, .csv or .tsv."
+        )
     else:
         for number, line in enumerate(lines, 1):
             values = {tokenizer_lib.FIELDS[kind.name][0]: line.rstrip("\r\n")}

@@ -467,7 +467,7 @@ def needed(kind):
 
 
 def choose_format(path, kind, given="auto"):
-    """Returns the format of a file of texts: "text", "jsonl", "csv" or "tsv".
+    """Returns "text", "jsonl", "csv", "tsv" or "parquet", the format of a file.
 
     This is the rule of `predict`, predict.py and --report_file. The content
     decides nothing, since a text may begin with a brace.
@@ -482,7 +482,7 @@ def choose_format(path, kind, given="auto"):
     _, dot, ending = path.lower().rpartition(".")
     if dot and ending in ("jsonl", "ndjson", "json"):
         return "jsonl"
-    if dot and ending in ("csv", "tsv"):
+    if dot and ending in ("csv", "tsv", "parquet"):
         return ending
     return "text" if len(needed(kind)) == 1 else "jsonl"
 

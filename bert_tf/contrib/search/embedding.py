@@ -206,6 +206,7 @@ def open_embedder(options: VectorOptions):
         not apply to it.
     """
     from bert_tf.checkpoint.checkpoint import Checkpoint
+    from bert_tf.serving.answers.vectors import SentenceEmbedding
     from bert_tf.serving.predictor import Predictor
 
     given = Checkpoint.open(
@@ -227,7 +228,7 @@ def open_embedder(options: VectorOptions):
     predictor = Predictor(
         model,
         given.tokenizer([]),
-        kind="sentence_embedding",
+        kind=SentenceEmbedding.name,
         batch_size=options.batch_size,
         pooling=options.pooling,
         layers=options.layers,
@@ -242,14 +243,14 @@ class Embedder:
 
     Args:
       predictor: a Predictor of kind sentence_embedding.
-      prompt: put before each text.
 
     Attributes:
+      prompt: put before each text, by default none.
       num_texts, num_cut: number of texts so far, and of those that were cut.
     """
 
-    def __init__(self, predictor, prompt: str = ""):
-        self.predictor, self.prompt = predictor, prompt
+    def __init__(self, predictor):
+        self.predictor, self.prompt = predictor, ""
         self.num_texts = self.num_cut = 0
 
     def __call__(self, texts: Sequence[str]) -> np.ndarray:
@@ -273,7 +274,7 @@ class Embedder:
         from bert_tf.serving import row_outputs
 
         limit = self.predictor.max_seq_length
-        row_outputs.warn_of_cut(num_cut, num_texts, limit, True)
+        row_outputs.warn_of_cut(num_cut, num_texts, limit)
 
 
 def _make_part(

@@ -25,6 +25,7 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from bert_tf.checkpoint import contents
 from bert_tf.contrib.search import in_batch, prompts, ranker, ranking
 from bert_tf.contrib.search.options import EmbeddingData
 from bert_tf.contrib.search.records import search_files, text_examples
@@ -355,7 +356,7 @@ class Embeddings(FineTuningTask):
             similarity["similarity_fn_name"] = self.similarity
         return {
             "task": "pretraining",  # Of a BERT without a head.
-            "sentence_embedding": self.embedding.settings(),
+            contents.SENTENCE_EMBEDDING: self.embedding.settings(),
             **self.prompts,
             **similarity,
         }

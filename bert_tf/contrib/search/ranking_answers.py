@@ -46,6 +46,7 @@ class Ranking(Kind):
     name = "ranking"
     task = "regression"
     weights = "regression/"
+    made_for = "ranking_loss"
     inputs = {TEXT: {"query": 1, "passages": 2}}
     expected = "(query, [passage, ...]), or a dict with these"
     signature_outputs = ("ranked", "scores", "order")

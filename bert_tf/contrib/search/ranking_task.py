@@ -15,9 +15,10 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.contrib.search import ranking
+from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.model import encoder
 from bert_tf.tasks import losses
-from bert_tf.tasks.task import Target
+from bert_tf.tasks.task import DEV_SEED, Target
 from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
@@ -50,6 +51,10 @@ class Ranking(Regression):
     On dev all passages of a query are ranked, in any number.
     """
 
+    make_split = staticmethod(
+        functools.partial(ranking_examples.split_of, seed=DEV_SEED)
+    )
+
     def __init__(self, table, data=None):
         super().__init__(table, data)
         self.is_listwise = table.ranking_loss == "listwise"
@@ -72,9 +77,11 @@ class Ranking(Regression):
             )
         return super().prepare(config, source)
 
-    def label_features(self):
-        """Returns the grade of a row of dev."""
-        return {self.feature: schema.REGRESSION[self.feature]}
+    def open_splits(self, splits):
+        """Reads grades, and queries and passages of the dev splits."""
+        super().open_splits(splits)
+        for split in self.labels:
+            self.read_rows(split, self.rows_of(split))
 
     def read_rows(self, split, rows):
         """Takes queries and passages of a dev split."""
@@ -115,21 +122,25 @@ class Ranking(Regression):
         )
         return {"listwise": target}
 
-    def as_batch(self, outputs, labels, split):
-        """Returns scores and grades of dev; of a list, those of each query."""
+    def score(self, split, outputs):
+        """Returns the loss, of a list that of each query, nDCG and MRR."""
         if not self.is_listwise:
-            return super().as_batch(outputs, labels, split)
+            return super().score(split, outputs)
+        labels = self.labels[split]
         rows = self.queries[split].rows
         # [Q, C], filled with the first of each query.
         shape = len(rows), max(map(len, rows))
         places = np.array([np.resize(x, shape[1]) for x in rows])
         sizes = np.array([len(x) for x in rows])[:, np.newaxis]
         is_passage = (np.arange(shape[1]) < sizes).astype(np.float32)
-        return {"predictions": tf.constant(self.predicted(outputs)[places])}, {
+        batch = {
             "passage_grades": tf.constant(labels[places] * is_passage),
             "passage_weights": tf.constant(is_passage),
             "is_real_example": tf.ones(len(rows)),
         }
+        of_queries = tf.constant(self.predicted(outputs)[places])
+        loss = self.mean_loss({"predictions": of_queries}, batch)
+        return {"loss": loss} | self.metric_values(outputs, labels, split)
 
     def metric_values(self, outputs, labels, split):
         """Returns nDCG@10 and MRR, means over queries."""

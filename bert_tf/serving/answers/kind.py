@@ -52,10 +52,10 @@ class Kind:
       weights: prefix of the names of the weights that compute it.
       inputs: signature -> its inputs, and their ranks: 1 for a text, 2 for a
         list of texts.
+      made_for: entry of the model.json of models whose default it is.
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
       kept_tokens: what the tokenizer must not split.
-      in_windows: whether long texts are read in windows; others are cut.
       has_answers: whether a Predictor can return it.
       record_outputs: outputs that `records` reads, if all are wanted.
       signature_outputs: outputs by which its signatures are recognized.
@@ -66,10 +66,10 @@ class Kind:
     task: str | None = None
     weights = "encoder/layer"
     inputs: Mapping[str, Mapping[str, int]] = {TEXT: {"text": 1}}
+    made_for = ""
     expected = "a str"
     options: tuple[str, ...] = ()
     kept_tokens: tuple[str, ...] = ()
-    in_windows = False
     has_answers = True
     record_outputs: tuple[str, ...] = ()
     signature_outputs: tuple[str, ...] = ()

@@ -123,7 +123,6 @@ class QuestionAnswering(Kind):
         "version_2_with_negative",
         "null_score_diff_threshold",
     )
-    in_windows = True
     record_outputs = signature_outputs = (
         "answer",
         "nbest_answers",

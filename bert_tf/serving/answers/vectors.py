@@ -40,6 +40,7 @@ class SentenceEmbedding(Kind):
     """
 
     name = "sentence_embedding"
+    made_for = contents.SENTENCE_EMBEDDING
     options = ("pooling", "layers", "prompt_name")
 
     def set_options(self, options):

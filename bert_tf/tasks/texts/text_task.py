@@ -38,6 +38,7 @@ class TextTask(FineTuningTask):
       task: name in model.json.
       feature: name of the labels in records and batches.
       reads_train: whether `read_train` is called.
+      make_split: see `glue_examples.make_records`.
       class_names: names of the classes in the order of their ids, if any.
       class_weights: [C] float32, weights of the classes in the loss; None for
         1.
@@ -51,6 +52,7 @@ class TextTask(FineTuningTask):
     task: str
     feature: str
     reads_train = False
+    make_split = staticmethod(glue_examples.split_of)
 
     def __init__(
         self,
@@ -137,6 +139,7 @@ class TextTask(FineTuningTask):
             max_seq_length=max_seq_length,
             dev_share=self.data.dev_share,
             seed=DEV_SEED,
+            make_split=self.make_split,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
         self.records_dir = output_dir
@@ -148,31 +151,19 @@ class TextTask(FineTuningTask):
             split: records.manifest.flags.get("source", split)
             for split, records in splits.items()
         }
-        wanted = self.label_features()
+        # Of the class: training may have other features than a row of dev.
+        wanted = {self.feature: type(self).schema[self.feature]}
         self.labels = {
             split: records.read(wanted)[self.feature]
             for split, records in splits.items()
             if split.startswith("dev")
         }
-        for split in self.labels:
-            self.read_rows(split, self._rows(split))
         if self.reads_train and "train" in splits:
             weight = "example_weights"
             if weight in self.schema:
                 wanted = wanted | {weight: self.schema[weight]}
             found = splits["train"].read(wanted)
             self.read_train(found[self.feature], found.get(weight))
-
-    def label_features(self) -> schema.Schema:
-        """Returns the label of a row of dev, by the name in its records."""
-        return {self.feature: self.schema[self.feature]}
-
-    def read_rows(self, split: str, rows: Iterable[glue_rows.Row]) -> None:
-        """Collects the per-row data that the metrics of a dev split need.
-
-        The default needs none; it does not read the rows.
-        """
-        del split, rows
 
     def read_train(
         self, labels: np.ndarray, weights: np.ndarray | None = None
@@ -215,19 +206,16 @@ class TextTask(FineTuningTask):
     def score(self, split, outputs):
         """Returns "loss" and all metrics; None for one that is undefined."""
         labels = self.labels[split]
-        dev_outputs, batch = self.as_batch(outputs, labels, split)
-        targets = self.label_targets(batch, batch["is_real_example"])
-        means = losses_of(targets, dev_outputs).values()
-        loss = sum(float(mean.value()) for mean in means)
+        real = tf.ones(len(labels))
+        batch = {self.feature: labels, "is_real_example": real}
+        loss = self.mean_loss(outputs, batch)
         return {"loss": loss} | self.metric_values(outputs, labels, split)
 
-    def as_batch(
-        self, outputs: SplitOutputs, labels: np.ndarray, split: str
-    ) -> tuple[Outputs, Batch]:
-        """Returns outputs and labels of a dev split as `label_targets` does."""
-        del split
-        weights = tf.ones(len(labels))
-        return outputs, {self.feature: labels, "is_real_example": weights}
+    def mean_loss(self, outputs: Outputs, batch: Batch) -> float:
+        """Returns the loss of all rows of a dev split."""
+        targets = self.label_targets(batch, batch["is_real_example"])
+        means = losses_of(targets, outputs).values()
+        return sum(float(mean.value()) for mean in means)
 
     def metric_values(
         self, outputs: SplitOutputs, labels: np.ndarray, split: str
@@ -283,7 +271,7 @@ class TextTask(FineTuningTask):
     def evaluated_rows(self, split, outputs):
         """Yields the rows of a dev split with label and prediction."""
         answers = self.answers(outputs)
-        for row, answer in zip(self._rows(split), answers, strict=True):
+        for row, answer in zip(self.rows_of(split), answers, strict=True):
             path, _, line = row.source.rpartition(":")
             found = {"source": f"{os.path.basename(path)}:{line}"}
             if row.id is not None:
@@ -291,7 +279,7 @@ class TextTask(FineTuningTask):
             found |= zip(("text_a", "text_b"), row.texts, strict=False)
             yield found | {"label": self.named(row.label)} | answer
 
-    def _rows(self, split: str) -> Iterator[glue_rows.Row]:
+    def rows_of(self, split: str) -> Iterator[glue_rows.Row]:
         """Yields the rows of a split, which are read now."""
         yield from glue_examples.read_split(
             self.table,

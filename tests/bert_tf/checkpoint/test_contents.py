@@ -58,68 +58,6 @@ def test_another_task_than_that_of_the_weights_is_refused(
         model_folders.read(str(tmp_path / "model"))
 
 
-# Coverage of a model's weights.
-
-
-def test_a_checkpoint_of_the_same_model_covers_all_weights(
-    make_checkpoint, tiny_config
-):
-    given = make_checkpoint("pretraining", unused=("step",))
-    found = contents.coverage(given, tiny_config, "pretraining")
-    assert found.loaded == list(given.shapes())
-    assert found.missing == found.other_shapes == []
-    assert found.unused == ["step"]
-
-
-def test_coverage_lists_missing_weights(make_checkpoint, tiny_config):
-    given = make_checkpoint("pretraining")
-    for name in list(given.tensors):
-        if not name.startswith("encoder/layer_0"):
-            del given.tensors[name]
-    found = contents.coverage(given, tiny_config, "pretraining")
-    assert len(found.loaded) == 16
-    assert "encoder/embeddings/word_embeddings" in found.missing
-    assert len(found.loaded) + len(found.missing) == len(given.shapes())
-
-
-def test_coverage_lists_weights_of_another_shape(make_checkpoint, tiny_config):
-    given = make_checkpoint("pretraining")
-    other = dataclasses.replace(tiny_config, max_position_embeddings=512)
-    found = contents.coverage(given, other, "pretraining")
-    assert found.other_shapes == [
-        "encoder/embeddings/position_embeddings: (64, 16) in the checkpoint, "
-        "(512, 16) in the model"
-    ]
-    assert found.missing == []
-
-
-def test_fine_tuning_loads_only_the_encoder(make_checkpoint, tiny_config):
-    for task in ("pretraining", "classification"):
-        given = make_checkpoint(task)
-        found = contents.coverage(given, tiny_config, "classification")
-        assert all(name.startswith("encoder/") for name in found.loaded)
-        assert found.missing == [
-            "classification/dense/kernel",
-            "classification/dense/bias",
-        ]
-    assert found.unused == []
-
-
-def test_pre_training_loads_the_encoder_of_a_classifier(
-    make_checkpoint, tiny_config
-):
-    given = make_checkpoint("classification")
-    found = contents.coverage(given, tiny_config, "pretraining")
-    assert {name.split("/")[0] for name in found.missing} == {
-        "masked_lm",
-        "next_sentence",
-    }
-    assert found.unused == [
-        "classification/dense/kernel",
-        "classification/dense/bias",
-    ]
-
-
 def test_missing_weights_are_drawn_without_touching_the_random_state(
     make_checkpoint,
 ):

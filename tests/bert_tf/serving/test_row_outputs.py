@@ -17,11 +17,17 @@ from bert_tf.serving.answers.tags import Tagging
 def test_texts_are_cut_that_have_more_tokens_than_fit():
     row = text_rows.Row(1, {"text_a": "abc", "text_b": "d"})
     arguments = [row], {"text_a": 1, "text_b": 1}
-    # At most four tokens, [CLS] and two [SEP].
-    assert row_outputs.count_cut(*arguments, 7, None) == 0
-    assert row_outputs.count_cut(*arguments, 6, None) == 1
-    assert row_outputs.count_cut(*arguments, 9, None, "q:") == 0
-    assert row_outputs.count_cut(*arguments, 8, None, "q:") == 1
+
+    def too_many(text_a, text_b):
+        return tf.fill(tf.shape(text_a), 99)
+
+    # At most four tokens, [CLS] and two [SEP]: then it is not called.
+    assert row_outputs.count_cut(*arguments, 7, too_many) == 0
+    assert row_outputs.count_cut(*arguments, 6, too_many) == 1
+    assert row_outputs.count_cut(*arguments, 9, too_many, "q:") == 0
+    assert row_outputs.count_cut(*arguments, 8, too_many, "q:") == 1
+    # Texts that are read in windows.
+    assert row_outputs.count_cut(*arguments, 1, None) == 0
 
     def num_tokens(text_a, text_b):
         return tf.fill(tf.shape(text_a), 5)

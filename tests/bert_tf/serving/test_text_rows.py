@@ -198,8 +198,8 @@ def test_a_csv_without_a_header_has_indices(tmp_path):
     ("content", "message"),
     [
         (b'"t"x,y\na,b\n', "in.csv:1: ',' expected"),
-        (b"a,b\nt,u\n", "in.csv:1 has no column 't'; the header has 'a', 'b'"),
-        (b'"\na",b\nt,u\n', r"has no column 't'; the header has '\\na', 'b'"),
+        (b"a,b\nt,u\n", "in.csv:1: no column 't'; there are 'a', 'b'. Give"),
+        (b'"\na",b\nt,u\n', r"no column 't'; there are '\\na', 'b'"),
     ],
 )
 def test_a_header_that_is_wrong_stops_all(tmp_path, content, message):

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 
-from bert_tf.checkpoint import contents
+from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import BertConfig
@@ -200,25 +200,7 @@ def check_checkpoint(
       made_with: `sha256` and rules of the records; may be empty.
       vocabulary: a vocabulary that may be that of the records.
     """
-    weights = contents.coverage(checkpoint, bert_config, task)
-    loaded = len(weights.loaded)
-    total = loaded + len(weights.missing) + len(weights.other_shapes)
-    text = f"has {loaded} of the model's {total} weights"
-    severity, fix = NOTE, "."
-    if weights.missing:
-        text += f"; newly initialized: {some(weights.missing, most=_MAX_NAMES)}"
-    if weights.unused:
-        text += f"; not used: {some(weights.unused, most=_MAX_NAMES)}"
-    if weights.other_shapes:
-        named = some(weights.other_shapes, most=_MAX_NAMES)
-        text += f"; with different shapes: {named}"
-        severity = ERROR
-        fix = ". Use the bert_config.json that belongs to the checkpoint."
-    elif not loaded:
-        severity, fix = ERROR, ". Give a BERT checkpoint."
-    elif any(name.startswith("encoder/") for name in weights.missing):
-        severity, fix = WARNING, ". Check that it is the intended checkpoint."
-    diagnostics = [Diagnostic(severity, "checkpoint", text + fix)]
+    diagnostics = [_check_weights(checkpoint, bert_config, task)]
     sha256 = made_with.get("sha256")
     if checkpoint.vocabulary is not None and sha256:
         is_same = hashlib.sha256(checkpoint.vocabulary).hexdigest() == sha256
@@ -243,6 +225,48 @@ def check_checkpoint(
             diagnostics.append(Diagnostic(severity, "case", text))
             break  # Another case has other accents, too.
     return diagnostics
+
+
+def _check_weights(
+    checkpoint: Contents, bert_config: BertConfig, task: str
+) -> Diagnostic:
+    """Returns which of the model's weights would be loaded.
+
+    As in training: only those of the encoder, unless both the checkpoint and
+    the model are for pre-training.
+    """
+    wanted = contents.shapes(bert_config, task, len(checkpoint.labels) or 2)
+    has_heads = task == checkpoint.task == "pretraining"
+    found = {
+        name: shape
+        for name, shape in tensor_files.shapes_of(checkpoint.tensors).items()
+        if has_heads or name.startswith("encoder/")
+    }
+    missing = [name for name in wanted if name not in found]
+    other_shapes = [
+        f"{name}: {found[name]} in the checkpoint, {shape} in the model"
+        for name, shape in wanted.items()
+        if found.get(name, shape) != shape
+    ]
+    unused = [name for name in checkpoint.tensors if name not in wanted]
+    unused += checkpoint.unused
+    loaded = len(wanted) - len(missing) - len(other_shapes)
+    text = f"has {loaded} of the model's {len(wanted)} weights"
+    severity, fix = NOTE, "."
+    if missing:
+        text += f"; newly initialized: {some(missing, most=_MAX_NAMES)}"
+    if unused:
+        text += f"; not used: {some(unused, most=_MAX_NAMES)}"
+    if other_shapes:
+        named = some(other_shapes, most=_MAX_NAMES)
+        text += f"; with different shapes: {named}"
+        severity = ERROR
+        fix = ". Use the bert_config.json that belongs to the checkpoint."
+    elif not loaded:
+        severity, fix = ERROR, ". Give a BERT checkpoint."
+    elif any(name.startswith("encoder/") for name in missing):
+        severity, fix = WARNING, ". Check that it is the intended checkpoint."
+    return Diagnostic(severity, "checkpoint", text + fix)
 
 
 def _replaces_unused(

@@ -1,9 +1,7 @@
-"""Tables of queries, passages and grades -> examples of rankings."""
+"""Flags of a table of queries, passages and grades -> RankingTable."""
 
 import dataclasses
-from collections.abc import Iterator
 
-from bert_tf.contrib.search.records import passage_lists
 from tfrecords.options import REQUIRED, option, quoted
 from tfrecords.tasks import glue_tables
 
@@ -27,42 +25,6 @@ class RankingTable(glue_tables.GlueTask):
         """The column of queries, unless another one is named."""
         return self.group_column or self.text_columns[0]
 
-    def has_lists(self, split: str) -> bool:
-        """Returns whether an example has several passages of a query."""
-        return split == "train" and self.ranking_loss == "listwise"
-
-    def schema_name(self, split):
-        """Returns the key in `schema.SCHEMAS` of a split's records."""
-        if self.has_lists(split):
-            return "ranking"
-        return super().schema_name(split)
-
-    def sizes(self, split):
-        """Returns the number of passages of a list."""
-        if self.has_lists(split):
-            return {"num_choices": self.passages_per_query}
-        return super().sizes(split)
-
-    def manifest_flags(self, split, seed):
-        """Returns the manifest entries of the loss."""
-        found = super().manifest_flags(split, seed)
-        if not split.startswith("test"):
-            found["ranking_loss"] = self.ranking_loss
-        if self.has_lists(split):
-            found["passages_per_query"] = self.passages_per_query
-            found["groups"] = self.group_name
-            found["lists_seed"] = seed
-        return found
-
-    def check_texts(self, texts, where):
-        """Raises ValueError for an empty text."""
-        for name, text in zip(self.text_columns, texts, strict=True):
-            if not text.strip():
-                raise ValueError(
-                    f"{where}: {name!r} is empty; a ranking needs a query and "
-                    "a passage in each row. Correct or remove the row."
-                )
-
     def parse_score(self, cell, where):
         """Returns a grade."""
         score = glue_tables.number(cell)
@@ -73,46 +35,6 @@ class RankingTable(glue_tables.GlueTask):
                 "the column with --label_column."
             )
         return score
-
-    def checked(self, rows, split, path):
-        """Yields the rows; raises ValueError if they have no ranking to learn.
-
-        All or none are relevant; or, in lists, no query has a relevant passage
-        and one of a lower grade.
-        """
-        if split != "train":
-            yield from rows
-            return
-        groups, grades = [], []
-        for row in rows:
-            groups.append(row.group)
-            grades.append(row.label)
-            yield row
-        if self.has_lists(split):
-            lists = passage_lists.choose(groups, grades, size=2, seed=0)
-            if grades and next(lists, None) is None:
-                raise ValueError(
-                    f"{path}: none of the {len(set(groups))} queries "
-                    f"({self.group_name!r}) of train has a relevant passage "
-                    f"and one of a lower grade ({self.label_column!r}), so "
-                    "there is no ranking to learn. Add rows, name another "
-                    "--group_column, or use --ranking_loss=binary."
-                )
-        elif grades and len({grade > 0 for grade in grades}) < 2:
-            which = "above 0, relevant" if any(grades) else "0"
-            raise ValueError(
-                f"{path}: all {len(grades)} grades ({self.label_column!r}) of "
-                f"train are {which}, so there is nothing to learn. Add rows of "
-                "both, or name another --label_column."
-            )
-
-    def examples(self, rows, split, encode, counts, seed) -> Iterator[dict]:
-        """Yields an example for each row, or for each list of passages."""
-        if not self.has_lists(split):
-            return super().examples(rows, split, encode, counts, seed)
-        return passage_lists.examples(
-            list(rows), encode, counts, size=self.passages_per_query, seed=seed
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,19 +4,18 @@ N rows, T texts of each, S max_seq_length.
 """
 
 import dataclasses
-import functools
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from bert_tf.contrib.search.records import search_files, text_tables
 from tfrecords.io import atomic_files, records
-from tfrecords.tables import hold_out, table_files
+from tfrecords.tables import table_files
 from tfrecords.tasks import glue_examples, split_records
+from tfrecords.tasks.glue_examples import Split
 from tfrecords.text import tokenizer as tokenizer_lib
 
 SEARCH = "dev_search"
@@ -28,32 +27,6 @@ _LONGEST_FIRST_TEXT = "longest_first_text"
 # Statistics of a manifest.
 _COUNTS = ("tokens", "truncated_texts", _LONGEST_FIRST_TEXT)
 _MULTIPLE = 4  # As of `static_lengths.choose`.
-
-
-@dataclasses.dataclass(frozen=True)
-class _Part:
-    """The rows of a table that are in a split."""
-
-    split: str
-    table: text_tables.Table
-    takes_row: Callable[[int], bool] = lambda number: True
-    held_out: dict | None = None  # Settings, if dev is held out from train.
-
-    def rows(self, statistics=None) -> Iterator[text_tables.Row]:
-        """Yields the rows, in the order of the records."""
-        rows = self.table.rows(statistics)
-        return (row for i, row in enumerate(rows) if self.takes_row(i))
-
-    def count(self) -> int:
-        """Checks all rows, and returns the number of those of the split."""
-        num_rows = sum(1 for _ in self.rows())
-        if not num_rows:
-            raise ValueError(
-                f"{self.table.path} has too few rows to hold some out: "
-                f"{self.split} would have none. Give a --dev_file, or "
-                "--dev_share=0."
-            )
-        return num_rows
 
 
 def make_records(
@@ -98,11 +71,11 @@ def make_records(
     encode = glue_examples.make_encoder(tokenizer, 1, max_seq_length)
     splits = [
         _to_make(
-            *(part, encode, max_seq_length, prompts),
+            *(table, split, encode, max_seq_length, prompts),
             rank if is_train else None,
         )
-        for part in _parts(data, seed)
-        for is_train in [part.split == "train"]
+        for table, split in _splits(data, seed)
+        for is_train in [split.name == "train"]
         if not (is_train and only_dev)
     ]
     if search:
@@ -122,64 +95,44 @@ def first_length(folders: Mapping[str, str]) -> int | None:
       folders: some of `make_records`; SEARCH has no rows of several texts.
 
     Returns:
-      Its tokens with [CLS] and [SEP], a multiple of 4; None if records do not
-      say it, or there are none.
+      Its tokens with [CLS] and [SEP], a multiple of 4; None without records.
     """
-    manifests = [
-        records.Manifest.read(folder)
+    found = [
+        records.Manifest.read(folder).statistics[_LONGEST_FIRST_TEXT]
         for split, folder in folders.items()
         if split != SEARCH
     ]
-    found = [x.statistics.get(_LONGEST_FIRST_TEXT) for x in manifests]
-    if not found or None in found:
-        return None
-    return -(-max(found) // _MULTIPLE) * _MULTIPLE
+    return -(-max(found) // _MULTIPLE) * _MULTIPLE if found else None
 
 
-def _parts(data, seed: int) -> list[_Part]:
-    """Returns the splits; a share of train is dev if no table is."""
+def _splits(data, seed: int) -> list[tuple[text_tables.Table, Split]]:
+    """Returns tables and splits; a share of train is dev if no table is."""
     tables, share = data.tables(), data.dev_share
     train = tables.get("train")
-    if "dev" in tables or not train or not share:
-        return [_Part(split, table) for split, table in tables.items()]
-    if len(train.text_columns) == 1:
-        return [_Part("train", train)]
-    # Only when records are made: it reads the file.
-    dev_rows = functools.cache(lambda: _held_out_rows(train, share, seed))
+    is_whole = "dev" in tables or not train or not share
+    if is_whole or len(train.text_columns) == 1:
+        return [(x, Split(name, x.path)) for name, x in tables.items()]
+
+    def read():
+        # Rows of equal first texts stay together: a query may have several
+        # passages.
+        groups = [row.texts[0] for row in train.rows()]
+        has_groups = len(set(groups)) < len(groups)
+        return [0] * len(groups), groups if has_groups else None
+
     held_out = {"dev_share": share, "seed": seed}
-    return [
-        _Part("train", train, lambda i: i not in dev_rows(), held_out),
-        _Part("dev", train, lambda i: i in dev_rows(), held_out),
-    ]
-
-
-def _held_out_rows(table, share: float, seed: int) -> frozenset[int]:
-    """Returns the rows of dev: rows of equal first texts stay together."""
-    groups = [row.texts[0] for row in table.rows()]
-    rows = hold_out.choose(
-        [0] * len(groups),
-        # A query may have several passages.
-        groups if len(set(groups)) < len(groups) else None,
-        dev_share=share,
-        seed=seed,
-    )
-    logging.info(
-        "%s: %d of %d rows are held out as dev",
-        table.path,
-        len(rows),
-        len(groups),
-    )
-    return frozenset(rows.tolist())
+    splits = glue_examples.held_out_splits(train.path, read, held_out)
+    return [(train, split) for split in splits]
 
 
 def _to_make(
-    part: _Part,
+    table: text_tables.Table,
+    split: Split,
     encode,
     max_seq_length: int,
     prompts: tuple[str, str],
     rank: Rank | None,
 ) -> split_records.Split:
-    table = part.table
     schema_name = "scored_texts" if table.score_column else "texts"
     taught = {}
     if rank:
@@ -190,11 +143,14 @@ def _to_make(
         "max_seq_length": max_seq_length,
     }
 
+    def rows(statistics=None):
+        found = table.rows(statistics)
+        return (row for i, row in enumerate(found) if split.takes_row(i))
+
     def examples(statistics):
         reading = table_files.ReadStatistics()
         counts = dict.fromkeys(_COUNTS, 0)
-        rows = part.rows(reading)
-        yield from _examples(rows, encode, counts, prompts, rank)
+        yield from _examples(rows(reading), encode, counts, prompts, rank)
         statistics |= dataclasses.asdict(reading) | counts
 
     by_ending = table_files.format_of(table.path)
@@ -202,7 +158,7 @@ def _to_make(
     scores = {"score_column": table.score_column}
     scores |= {"score_range": list(table.bounds)}
     return split_records.Split(
-        name=part.split,
+        name=split.name,
         schema_name=schema_name,
         sizes=sizes,
         flags={
@@ -210,7 +166,7 @@ def _to_make(
             "max_seq_length": max_seq_length,
             "text_columns": list(table.text_columns),
             "texts_of_a_row": len(table.text_columns),
-            "held_out": part.held_out,
+            "held_out": split.held_out,
             **(scores if table.score_column else {}),
             **_prompt_flags(prompts),
             **({"teacher": rank.sha256} if rank else {}),
@@ -218,7 +174,7 @@ def _to_make(
             "source": os.path.basename(table.path),
             "source_sha256": atomic_files.digest(table.path),
         },
-        count=part.count,
+        count=lambda: glue_examples.count_rows(rows(), split),
         examples=examples,
     )
 

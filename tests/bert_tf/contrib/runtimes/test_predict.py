@@ -170,6 +170,7 @@ def predict(monkeypatch):
     [
         (["--input_file=reviews.csv"], "reviews.csv"),
         (["--input_file=data/R.TSV"], "data/R.TSV"),
+        (["--input_file=a.parquet"], "a.parquet"),
         (["--input_file=a.txt", "--columns=text_a=review"], "a.txt"),
         (["--columns=text_a=0"], "stdin"),
         (["--input_format=csv"], "stdin"),

@@ -118,6 +118,12 @@ CASES = [
     ),
     Case("vocab.txt is not UTF-8", _with_digest(b"\xff\n")),
     Case("vocab.txt has no entry [UNK]", _with_digest(b"")),
+    # Another kind than that of the network.
+    _settings(
+        "the kind is regression, and outputs lack score", kind="regression"
+    ),
+    _settings("kind is encoder, and outputs lack", kind="encoder"),
+    _settings("has no labels, num_classes", kind="multiple_choice"),
     # The other kinds.
     _settings("doc_stride is missing", kind="tagging"),
     _settings("is 0; expected", kind="tagging", doc_stride=0),
@@ -143,7 +149,7 @@ CASES = [
     _settings("model.onnx cannot be run (", inputs=["ids"]),
     _settings(
         "model.onnx cannot be used ('it has no output score')",
-        outputs=["score"],
+        outputs=["logits", "probabilities", "score"],
     ),
     Case("pip install onnxruntime", {"onnxruntime.py": b"import nowhere"}),
     Case("No module named 'tokenizer'", {"tokenizer.py": None}),

@@ -66,6 +66,7 @@ CHOICE, QUESTION = "multiple_choice", "question_answering"
         (LABEL, "t.jsonl", '{"text_a": 3}\n', "t.jsonl:1: text_a"),
         (LABEL, "t.jsonl", "[]\n", "t.jsonl:1"),
         (LABEL, "t.txt", "", "has no texts"),
+        (LABEL, "t.parquet", "PAR1", "t.parquet is a Parquet file"),
         (LABEL, "t.csv", "text_a,label\na,b,1\n", "t.csv:2 has 3 columns whe"),
         (LABEL, "t.csv", '"text_a\n', "t.csv:1: unexpected end of data"),
         (CHOICE, "t.tsv", "context\tendings\nc\ta\n", "t.tsv: .* hold a list"),

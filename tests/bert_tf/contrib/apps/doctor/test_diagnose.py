@@ -54,6 +54,19 @@ def test_missing_heads_are_a_note(given):
     assert text.endswith("and 4 more.")
 
 
+def test_pre_training_loads_the_encoder_of_a_classifier(given):
+    shapes = contents.shapes(given.config, "classification", 2)
+    tensors = {n: np.zeros(shape, np.float32) for n, shape in shapes.items()}
+    given = dataclasses.replace(
+        given, task="classification", tensors=tensors, unused=("step",)
+    )
+    severity, text = only(given)
+    assert severity == "note"
+    assert "newly initialized: masked_lm/bias, " in text
+    heads = "classification/dense/kernel, classification/dense/bias"
+    assert text.endswith(f"not used: {heads}, step.")
+
+
 def test_missing_encoder_weights_are_a_warning(given):
     del given.tensors["encoder/layer_1/intermediate/kernel"]
     severity, text = only(given)

@@ -1,7 +1,10 @@
 """ranking_tables.py: grades of passages, and the lists that are learned."""
 
+import functools
+
 import pytest
 
+from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.contrib.search.records.ranking_tables import (
     RankingData,
     RankingTable,
@@ -92,6 +95,7 @@ def make_ranking(tmp_path, tokenizer, rows=RANKED, **fields):
         tokenizer,
         max_seq_length=16,
         dev_share=0.3,
+        make_split=functools.partial(ranking_examples.split_of, seed=12345),
     )
 
 
