@@ -35,7 +35,7 @@ class Manifest:
     vocabulary: dict  # `sha256`, `size` and the rules, see `vocab.rules_of`.
     statistics: dict  # Counts, for readers and for checks.
     shards: list[ShardInfo]  # In order.
-    # Versions that the tokens depend on; {} if a version did not write them.
+    # Versions of libraries that the tokens depend on.
     libraries: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -84,8 +84,7 @@ class Manifest:
                 "makes them; it resumes where it stopped."
             ) from None
         _check_names(content, path)
-        fields = {f.name: content.get(f.name) for f in dataclasses.fields(cls)}
-        fields["libraries"] = fields["libraries"] or {}
+        fields = {f.name: content[f.name] for f in dataclasses.fields(cls)}
         _check(fields, path)
         fields["shards"] = list(map(shard_info, fields["shards"]))
         return cls(**fields)
@@ -115,7 +114,7 @@ _CONTENT = {
     "vocabulary": dict,
     "statistics": {"examples?": int, "rows?": int},
     "shards": [SHARD],
-    "libraries?": dict,
+    "libraries": dict,
 }
 # Of `vocabulary`, unless it is empty, as of records of another origin.
 _VOCABULARY = {

@@ -226,10 +226,8 @@ def _make_shards(
 
 
 def _shard_names(name, num_shards):
-    return [
-        records.shard_name(name, shard, num_shards)
-        for shard in range(num_shards)
-    ]
+    numbers = range(num_shards)
+    return [records.shard_name(name, shard, num_shards) for shard in numbers]
 
 
 def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
@@ -247,15 +245,18 @@ def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
 def _finish(name, num_shards, settings, corpus, vocab_size, journal, counts):
     """Writes the manifest of a set whose shards are complete; logs counts."""
     shards, statistics = journal.read(name, _shard_names(name, num_shards))
-    shares = examples_lib.shares(statistics)
-    examples = statistics["examples"]
+    examples = statistics.get("examples")
+    if not examples:
+        raise ValueError(
+            "The documents gave no examples. With --pairs=sentence_order, a "
+            "document needs two tokens: check --input_file, or add documents."
+        )
     rows = statistics.setdefault("rows", examples)
     row_tokens = statistics["example_tokens"] / settings.max_seq_length
     statistics |= {
         "padding_share": 1 - row_tokens / rows,
         # If no examples shared a row.
         "unpacked_padding_share": 1 - row_tokens / examples,
-        **shares,
         "corpus": counts,
     }
     flags = dict(journal.run)

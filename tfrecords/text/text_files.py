@@ -46,7 +46,6 @@ class ReadStatistics:
     files: int = 0  # Read to the end.
     empty_files: int = 0  # Files without a sentence, among `files`.
     documents: int = 0  # With at least one sentence.
-    one_sentence_documents: int = 0  # Among `documents`.
     sentences: int = 0
     invalid_characters: int = 0  # Invalid UTF-8 replaced by U+FFFD.
     unclosed_documents: int = 0  # <doc ...> without </doc>.
@@ -63,7 +62,6 @@ class ReadStatistics:
     def add_document(self, num_sentences: int) -> None:
         """Counts a document."""
         self.documents += 1
-        self.one_sentence_documents += num_sentences == 1
         self.sentences += num_sentences
 
     def check(self) -> None:

@@ -48,16 +48,10 @@ def changed(folder):
     path.write_text(json.dumps(content))
 
 
-def test_a_manifest_that_names_no_libraries_is_read(folder):
-    with changed(folder) as content:
-        assert content.pop("libraries") == {"tensorflow-text": "2.20.1"}
-    assert records.Manifest.read(folder).libraries == {}
-
-
 @pytest.mark.parametrize(
     ("of", "name", "message"),
     [
-        (None, "libraries", "librarie is unknown"),
+        (None, "libraries", "libraries is missing"),
         (None, "digest", "diges is unknown"),
         ("vocabulary", "sha256", "vocabulary.sha256 is missing"),
         ("vocabulary", "size", "vocabulary.size is missing"),
