@@ -195,23 +195,19 @@ def lock_records(output_dir: str) -> Iterator[None]:
       output_dir: folder or address; created if missing.
 
     Raises:
-      ValueError, OSError: as `lock` and `leases.hold`.
+      ValueError, OSError: as `lock` and `leases.Lease`.
     """
     storage.check_writable(output_dir)
     if not storage.is_local(output_dir):
-        with leases.hold(output_dir.rstrip("/")):
+        with leases.Lease(output_dir.rstrip("/")):
             yield
         return
-    is_new = not os.path.isdir(output_dir)
-    held = _take(output_dir)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(os.path.join(output_dir, LOCK))
-            if is_new:
-                os.rmdir(output_dir)  # If nothing was written.
-        held.release()
+    with lock(output_dir):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(output_dir, LOCK))
 
 
 def _take(output_dir: str) -> filelock.FileLock:
@@ -268,10 +264,10 @@ def _holder(path: str) -> str:
 
 def _remove_if_empty(output_dir: str) -> None:
     """Removes the folder of a run that failed before it wrote anything."""
-    if os.listdir(output_dir) == [LOCK]:
-        os.remove(os.path.join(output_dir, LOCK))
-        with contextlib.suppress(OSError):
-            os.rmdir(output_dir)
+    with contextlib.suppress(OSError):
+        if os.listdir(output_dir) == [LOCK]:
+            os.remove(os.path.join(output_dir, LOCK))
+        os.rmdir(output_dir)
 
 
 def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:

@@ -14,7 +14,6 @@ from absl import logging
 
 from bert_tf.training import stopping
 
-NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
 _NO_TPU_KERNELS = (
     f"This TensorFlow {tf.__version__} has no TPU kernels; they are in the "
     "wheel tensorflow-tpu of the same version, which replaces the wheel "
@@ -69,14 +68,9 @@ def make_strategy(
         machine.
 
     Raises:
-      ValueError: if the name is unknown, or its requirements are missing.
+      ValueError: if the requirements of the strategy are missing.
       stopping.Stopped: if another process has not been started in time.
     """
-    if name not in NAMES:
-        raise ValueError(
-            f"distribution_strategy={name!r} should be one of "
-            f"{', '.join(NAMES)}."
-        )
     if tpu and name != "tpu":
         raise ValueError(
             f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."

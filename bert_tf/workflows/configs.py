@@ -303,11 +303,11 @@ class TrialsConfig(FineTuningConfig):
     def with_defaults(self) -> "TrialsConfig":
         """Returns a copy with defaults for rate, batch size and epochs."""
         missing = {
-            name: value
-            for name, value in (
-                ("learning_rate", 5e-5),
-                ("train_batch_size", 32),
-                ("num_train_epochs", 3.0),
+            name: getattr(FineTuningConfig, name)
+            for name in (
+                "learning_rate",
+                "train_batch_size",
+                "num_train_epochs",
             )
             if getattr(self, name) is None
         }

@@ -116,17 +116,12 @@ def atomic_folder(path: str) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def temporary_folder(path: str | None = None) -> Iterator[str]:
+def temporary_folder() -> Iterator[str]:
     """Yields a folder that is removed after the body, like that of tempfile.
 
-    If the process is killed, the next call with this path removes it.
-
-    Args:
-      path: the folder is `.<name>.<16 hex digits>.tmp` beside it. Default: in
-        the folder of the system for temporary files.
+    If the process is killed, the next call removes it.
     """
-    target = os.path.join(tempfile.gettempdir(), "bert_tf")
-    target = os.path.realpath(path or target)
+    target = os.path.realpath(os.path.join(tempfile.gettempdir(), "bert_tf"))
     _remove_dead(target)
     aside = _sibling(target, "tmp")
     try:

@@ -203,6 +203,23 @@ def find_shards(path: str) -> list[str]:
     return sorted(paths - sidecars)
 
 
+def check_shard(path: str, num_bytes: int) -> None:
+    """Raises ValueError if a shard is not the file that a manifest lists."""
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{path!r} is in the manifest but not in the folder. Rerun the "
+            "command that makes it."
+        )
+    size = os.path.getsize(path)
+    if size == num_bytes:
+        return
+    shards.scan(path)  # Raises an error for a truncated record.
+    raise ValueError(
+        f"{path!r} has {size} bytes; the manifest lists {num_bytes}. Delete it "
+        "and rerun the command that makes it."
+    )
+
+
 class Records:
     """Random access to the records of a list of shards.
 
@@ -254,19 +271,7 @@ class Records:
         manifest = Manifest.read(path)
         paths = [os.path.join(path, shard.name) for shard in manifest.shards]
         for shard_path, shard in zip(paths, manifest.shards, strict=True):
-            if not os.path.exists(shard_path):
-                raise ValueError(
-                    f"{shard_path!r} is in the manifest but not in the folder. "
-                    "Rerun the command that makes it."
-                )
-            if os.path.getsize(shard_path) == shard.num_bytes:
-                continue
-            shards.scan(shard_path)  # Raises an error for a truncated record.
-            raise ValueError(
-                f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
-                "that the manifest lists. Delete it and rerun the command that "
-                "makes it."
-            )
+            check_shard(shard_path, shard.num_bytes)
         opened = cls(paths, manifest)
         counts = np.diff(opened.first).tolist()
         for shard, count in zip(manifest.shards, counts, strict=True):

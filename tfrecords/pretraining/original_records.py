@@ -90,18 +90,12 @@ def check(
             examples,
         ),
         f"masking={settings.unit}": (settings.unit == "spans", examples),
-        f"max_examples_per_row={settings.max_examples_per_row}": (
-            settings.is_packed,
+    } | {
+        f"{name}={getattr(settings, name)}": (
+            getattr(settings, name) != getattr(settings_lib.Settings, name),
             examples,
-        ),
-        f"pairs={settings.pairs}": (
-            settings.pairs != "next_sentence",
-            examples,
-        ),
-        f"masking_time={settings.masking_time}": (
-            settings.masking_time != "static",
-            examples,
-        ),
+        )
+        for name in ("max_examples_per_row", "pairs", "masking_time")
     }
     for flag, (is_refused, reason) in refused.items():
         if is_refused:

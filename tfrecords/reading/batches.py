@@ -17,7 +17,6 @@ from tfrecords.reading import (
     static_lengths,
 )
 
-INPUT_MODES = ("python", "stream")
 # Records of a batch named in messages.
 _NAMED = 3
 
@@ -211,11 +210,6 @@ def check_input_mode(
     records: records_lib.Records, schema: schema_lib.Schema, input_mode: str
 ) -> None:
     """Raises ValueError if records cannot be read in an input mode."""
-    if input_mode not in INPUT_MODES:
-        raise ValueError(
-            f"input_mode={input_mode!r} should be one of "
-            f"{', '.join(INPUT_MODES)}."
-        )
     if input_mode == "stream" and batch_features.needs_masks(records, schema):
         raise ValueError(
             f"--input_mode=stream cannot read {records.paths[0]!r}: its "

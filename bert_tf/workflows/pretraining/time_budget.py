@@ -91,12 +91,8 @@ def _seconds_per_step(task, phase, bert_config, config, strategy) -> float:
         num_calls += 1
         if num_calls == _UNTIMED_CALLS:
             begin, count = time.monotonic(), end
-        elif num_calls > _UNTIMED_CALLS and _is_enough(strategy, begin):
+        elif num_calls > _UNTIMED_CALLS and strategies.of_chief(
+            strategy, lambda b=begin: time.monotonic() - b > _TIMED_SECONDS
+        ):
             break
     return (time.monotonic() - begin) / max(end - count, 1)
-
-
-def _is_enough(strategy, begin: float) -> bool:
-    """Returns whether the chief has timed long enough; the same in all."""
-    took = time.monotonic() - begin
-    return bool(strategies.all_gather(strategy, int(took > _TIMED_SECONDS))[0])

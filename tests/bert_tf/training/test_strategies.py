@@ -75,7 +75,6 @@ def test_the_hosts_of_a_tpu_read_records_without_python():
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("two", {}, "'two'.*one_device, mirrored, mul"),
         ("tpu", {}, "needs --tpu"),
         ("mirrored", {"tpu": "local"}, "needs --distribution_strategy=tpu"),
         ("mirrored", {"virtual_devices": 2}, "into 2 devices: TensorFlow alr"),
