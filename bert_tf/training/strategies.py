@@ -253,9 +253,6 @@ def distribute_batches(
       start_batch: number of the first batch.
     """
     replicas = strategy.num_replicas_in_sync
-    options = tf.data.Options()
-    # Deleting an autotuned iterator may take a minute, see `reading.batches`.
-    options.autotune.enabled = False
 
     def local_batches(context):
         local = replicas // context.num_input_pipelines
@@ -264,7 +261,7 @@ def distribute_batches(
             replicas=replicas,
             first_replica=context.input_pipeline_id * local,
             local_replicas=local,
-        ).with_options(options)
+        )
         # Otherwise workers would tell each other before each batch whether they
         # have one.
         endless = tf.data.experimental.assert_cardinality(
@@ -273,7 +270,8 @@ def distribute_batches(
         return dataset.apply(endless)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
-        # A strategy's wrapper would be autotuned regardless of the options.
+        # A strategy's wrapper would be autotuned regardless of the options:
+        # deleting its iterator may take a minute, see `reading.batches`.
         return iter(local_batches(tf.distribute.InputContext()))
     return iter(strategy.distribute_datasets_from_function(local_batches))
 
