@@ -170,8 +170,19 @@ class LoraOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions(Options):
+    """What happens to the records before training."""
+
+    doctor: bool = option(
+        True,
+        "Check a sample of the records before training, and stop if they have "
+        "errors; run_scripts.doctor reports details.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig(
-    LoraOptions, TeacherOptions, TrainingConfig, ModelSource
+    LoraOptions, TeacherOptions, RecordOptions, TrainingConfig, ModelSource
 ):
     """Fine-tuning settings of all tasks.
 
@@ -229,11 +240,6 @@ class FineTuningConfig(
         None,
         "Folder for the records. Default: records in --output_dir.",
         writes="folder",
-    )
-    doctor: bool = option(
-        True,
-        "Check a sample of the records before training, and stop if they have "
-        "errors; run_scripts.doctor reports details.",
     )
 
     def __post_init__(self):
