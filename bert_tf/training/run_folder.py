@@ -134,8 +134,7 @@ def open_run(
         if strategy is not None:
             from bert_tf.training import strategies
 
-            stack.enter_context(strategies.clear_errors(strategy))
-            stack.enter_context(strategies.linger(strategy))
+            stack.enter_context(strategies.worker(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
         folder = RunFolder(output_dir, is_chief)

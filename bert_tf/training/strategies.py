@@ -382,22 +382,12 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 
 @contextlib.contextmanager
-def linger(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Waits at the end, so that other workers receive this one's last messages.
+def worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Lets this process and the other workers end clearly, if there are any.
 
     A worker has its result of a collective operation before the others have
-    received all that they need from it. If it ended at once, theirs would fail.
-    """
-    try:
-        yield
-    finally:
-        if num_workers(strategy) > 1:
-            time.sleep(_LINGER_SECONDS)
-
-
-@contextlib.contextmanager
-def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's errors for a lost worker into Stopped.
+    received all that they need from it. If it ended at once, theirs would fail:
+    it waits a moment.
 
     Raises:
       stopping.Stopped: if an operation fails because a worker is lost.
@@ -417,3 +407,6 @@ def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
             f"({', '.join(sorted(set(tasks)))}); restart all workers with the "
             "same command, which resumes from the last checkpoint"
         ) from error
+    finally:
+        if num_workers(strategy) > 1:
+            time.sleep(_LINGER_SECONDS)

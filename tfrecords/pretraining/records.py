@@ -30,6 +30,7 @@ from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, token_files
 from tfrecords.pretraining import settings as settings_lib
+from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
 TRAIN, HELD_OUT = "train", "held_out"
@@ -119,7 +120,8 @@ def make(
 
         original_records.check(corpus, settings, output.held_out_prob)
         corpus = dataclasses.replace(corpus, input_format="sentences")
-        paths = original_records.expand_inputs(corpus.input_file)
+        # The original reads those of a glob in the order of the file system.
+        paths = text_files.expand_inputs(corpus.input_file, in_order=True)
         # The original has one per name in its --output_file.
         num_shards = {TRAIN: output.num_shards or 1}
         made_with = {"num_shards": num_shards[TRAIN], "compat": output.compat}

@@ -225,7 +225,8 @@ def evaluation_parts(
     indices = records[np.where(is_real, positions, positions[:, :1])]
     of_batches = np.full(len(indices), static[-1])
     if bucket_lengths:
-        of_batches = round_up(lengths[indices[:, 0]], static)
+        longest = lengths[indices[:, 0]]
+        of_batches = static[np.searchsorted(static, longest)]
     numbers = _in_full_groups(of_batches, replicas)
     is_real = is_real[numbers]
     # A repeated batch only fills up the replicas of a step.
@@ -264,14 +265,6 @@ def static_lengths(
             f"max_seq_length {max_seq_length}."
         )
     return np.array(sorted({*bucket_lengths, max_seq_length}), np.int64)
-
-
-def round_up(lengths: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Returns, for each length, the smallest of `allowed` that fits it.
-
-    `allowed` is ascending.
-    """
-    return allowed[np.searchsorted(allowed, lengths)]
 
 
 def shuffled(positions: tf.Tensor, num_records: int, seed: int) -> tf.Tensor:

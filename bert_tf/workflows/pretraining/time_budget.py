@@ -7,27 +7,12 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
-from bert_tf.training import loop, optimizers, run_folder, strategies
+from bert_tf.training import loop, optimizers, strategies
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 # The first calls of a step compile it, and fill caches.
 _UNTIMED_CALLS = 3
 _TIMED_SECONDS = 15.0
-
-
-def steps_of_begun_run(
-    config: PretrainingConfig, folder: run_folder.RunFolder
-) -> int | None:
-    """Returns the number of steps of a run that has a checkpoint, else None.
-
-    Raises:
-      ValueError: if the run was begun for other hours.
-    """
-    if not folder.newest_step():
-        return None
-    before = folder.settings()
-    folder.check(before | {"train_hours": config.train_hours})
-    return before["num_train_steps"]
 
 
 def measure_steps(

@@ -99,18 +99,6 @@ def test_records_of_the_sample_text_are_those_of_the_original(
     compare(found, golden["records"])
 
 
-def test_input_files_keep_the_order_in_which_they_are_named(tmp_path):
-    for name in ("a1", "a0", "b"):
-        (tmp_path / name).write_text("x")
-    named = f"{tmp_path}/b, {tmp_path}/a*,{tmp_path}/b,"
-    found = original_records.expand_inputs(named)
-    assert [os.path.basename(path) for path in found] == ["b", "a0", "a1", "b"]
-    with pytest.raises(ValueError, match="'.*nowhere' matches no file"):
-        original_records.expand_inputs(f"{tmp_path}/b,{tmp_path}/nowhere")
-    with pytest.raises(ValueError, match="No input file is given"):
-        original_records.expand_inputs(" , ")
-
-
 def test_a_document_ends_at_a_blank_line_and_not_at_the_end_of_a_file(tmp_path):
     (tmp_path / "a").write_bytes(b"one \r\n\t\r\n\ntwo\rthree\nfour")
     (tmp_path / "b").write_bytes("five\n\u3000\x1c\nsix\n\n".encode())
