@@ -169,9 +169,7 @@ def train(
                     saved.save(step, is_regular)
                     if is_regular(step) and not stops:
                         _evaluate_once(training_step, on_checkpoint, step)
-                    # Copies changes to the store, if the run is in one.
-                    stored_folders.commit()
-                    strategies.barrier(strategy)
+                    _publish(strategy)
                 requests.note_save()
                 # A signal may have arrived in the meantime.
                 stops = requests.to_stop
@@ -401,6 +399,12 @@ def _evaluate_once(
     if strategies.is_chief(strategy):
         json_files.write(path, {"step": step})
     # The chief may have written the best model, which all read later.
+    strategies.barrier(strategy)
+
+
+def _publish(strategy) -> None:
+    """Copies changes to the store, if the run is in one; waits for workers."""
+    stored_folders.commit()
     strategies.barrier(strategy)
 
 

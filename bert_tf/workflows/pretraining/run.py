@@ -88,13 +88,7 @@ def _train_and_evaluate(
     if not config.do_train:
         _evaluate(config, bert_config, strategy, held_out, source, folder)
         return
-    from bert_tf.workflows import record_checks
-
-    # The phases of a batch-size ramp share their records.
-    opened = list(dict.fromkeys(phase.records for phase in phases))
-    record_checks.refuse_bad_records(
-        config, folder, opened, bert_config, vocabulary
-    )
+    _refuse_bad_records(config, folder, phases, bert_config, vocabulary)
     teacher = None
     if config.teacher:
         from bert_tf.workflows import teachers
@@ -204,6 +198,19 @@ def _open_records(
     opened = [*phases, held_out] if held_out else phases
     pretraining.check_pairs([data.records for data in opened])
     return phases, held_out
+
+
+def _refuse_bad_records(
+    config, folder, phases, bert_config, vocabulary
+) -> None:
+    """Raises ValueError if the doctor finds an error in the records."""
+    from bert_tf.workflows import record_checks
+
+    # The phases of a batch-size ramp share their records.
+    opened = list(dict.fromkeys(phase.records for phase in phases))
+    record_checks.refuse_bad_records(
+        config, folder, opened, bert_config, vocabulary
+    )
 
 
 def _fit_steps(
