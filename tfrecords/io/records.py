@@ -375,7 +375,7 @@ class Records:
         Args:
           schema: the features that the model needs.
           sizes: the model's size of each named dimension.
-          vocab_size: entries in the model's vocabulary.
+          vocab_size: the model's; that of the records may be smaller.
           vocab_sha256: digest of the model's vocab.txt.
 
         Raises:
@@ -403,13 +403,19 @@ class Records:
                     "again."
                 )
         vocabulary = self.manifest.vocabulary if self.manifest else {}
-        for name, expected in (("size", vocab_size), ("sha256", vocab_sha256)):
-            made_with = vocabulary.get(name, expected)
-            if expected is not None and made_with != expected:
-                raise ValueError(
-                    f"The records in {where!r} were made with a vocabulary of "
-                    f"{name} {made_with}; the model's has {name} {expected}. "
-                    "Use the --vocab_file they were made with, which may "
-                    "replace [unused] entries of the model's, or make them "
-                    "again with the model's."
-                )
+        size, sha256 = vocabulary.get("size", 0), vocabulary.get("sha256")
+        if vocab_size is not None and size > vocab_size:
+            raise ValueError(
+                f"The records in {where!r} were made with {size} tokens; the "
+                f"model has vocab_size={vocab_size}. Use the bert_config.json "
+                "that belongs to the vocabulary, or make them again with the "
+                "model's."
+            )
+        if None not in (vocab_sha256, sha256) and sha256 != vocab_sha256:
+            raise ValueError(
+                f"The records in {where!r} were made with a vocabulary of "
+                f"sha256 {sha256}; the model's has sha256 {vocab_sha256}. Use "
+                "the --vocab_file they were made with, which may replace "
+                "[unused] entries of the model's, or make them again with the "
+                "model's."
+            )

@@ -244,7 +244,10 @@ def test_matching_records_pass_the_check(folder):
             {"sizes": SIZES | {"max_predictions_per_seq": 5}},
             "has 2 values of 'masked_lm_positions'",
         ),
-        ({"vocab_size": 99}, "vocabulary of size 100; the model's has size 99"),
+        (
+            {"vocab_size": 99},
+            "made with 100 tokens; the model has vocab_size=99",
+        ),
         ({"vocab_sha256": "bb"}, "vocabulary of sha256 aa"),
         ({"schema": schema.CLASSIFICATION}, "and no 'label_ids'"),
     ],
