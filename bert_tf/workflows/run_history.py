@@ -54,7 +54,7 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
             fields[field.name] = value
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)
-    # Of TensorFlow, whose wheel may have another name, such as tensorflow-tpu.
+    # The wheel of TensorFlow may have another name, such as tensorflow-tpu.
     versions = f"python {sys.version.split()[0]}  tensorflow {tf.__version__}"
     for name in ("keras", "tensorflow-text", "numpy"):
         versions += f"  {name} {libraries.version(name) or 'not installed'}"
