@@ -271,17 +271,16 @@ def _remove_if_empty(output_dir: str) -> None:
 
 def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     """Writes `run.json`, or checks it if the run has begun."""
-    path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
-        json_files.write(path, settings)
+        json_files.write(os.path.join(output_dir, FILE), settings)
         return
-    if not os.path.exists(path):
+    before = RunFolder(output_dir).settings()
+    if not before:
         raise ValueError(
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    before = json_files.read(path)
     kept = {name: before[name] for name in _ORIGINS if name in before}
     changed = differences(before, kept | settings)
     if changed:
