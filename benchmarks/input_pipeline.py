@@ -182,7 +182,7 @@ def reading_steps(opened: records.Records, batch_size: int) -> dict:
                 opened, features, sizes, input_mode=mode, **arguments
             )
         )
-        for mode in batches.INPUT_MODES
+        for mode in ("python", "stream")
     )
     lengths = static_lengths.read(opened, sizes["max_seq_length"])
     chosen = static_lengths.choose(lengths, sizes["max_seq_length"])

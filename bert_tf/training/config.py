@@ -225,7 +225,7 @@ class OptimizerOptions(TrainingConfig):
         decides="always",
     )
     optimizer: str = option(
-        "adamw",
+        TrainingConfig.optimizer,
         "adamw, as in the original; lamb, for very large batches; or muon, for "
         "pre-training in few steps, for instance with "
         "--muon_learning_rate=5e-3 --learning_rate=1.5e-3.",
@@ -233,7 +233,7 @@ class OptimizerOptions(TrainingConfig):
         decides="always",
     )
     muon_learning_rate: float | None = option(
-        None,
+        TrainingConfig.muon_learning_rate,
         "With --optimizer=muon: peak learning rate of the matrices of the "
         "layers, above 0, such as 0.005; --learning_rate is that of all other "
         "weights. Default: --learning_rate.",
@@ -241,14 +241,14 @@ class OptimizerOptions(TrainingConfig):
         above=0.0,
     )
     adam_beta_2: float = option(
-        0.999,
+        TrainingConfig.adam_beta_2,
         "Decay rate of Adam's second moment; 0.98 for short runs.",
         at_least=0.0,
         at_most=_MAX_DECAY,
         decides="unless_default",
     )
     ema_decay: float | None = option(
-        None,
+        TrainingConfig.ema_decay,
         "Decay of a moving average of the weights, above 0, such as 0.999. "
         "Evaluations and saved models then have the averages.",
         at_most=_MAX_DECAY,

@@ -14,6 +14,12 @@ from bert_tf.config import LEARNING_RATE_SCHEDULES
 if TYPE_CHECKING:  # An optimizer alone needs no settings of a run.
     from bert_tf.training.config import TrainingConfig
 
+# Appendix A.2: decay of weights, multiplied by the learning rate, and of the
+# first moment.
+_WEIGHT_DECAY, _BETA_1 = 0.01, 0.9
+# Added to the square root of the second moment; optimization.py:
+# create_optimizer.
+_EPSILON = 1e-6
 # Of the reference implementation of Jordan et al. 2024.
 MUON_MOMENTUM = 0.95
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
@@ -161,11 +167,7 @@ class AdamW(tf.Module):
     Args:
       variables: weights to train.
       learning_rate: step -> scalar float32.
-      weight_decay_rate: weight decay, multiplied by the learning rate; not
-        applied to LayerNorm and biases.
-      beta_1: decay rate of the first moment.
       beta_2: decay rate of the second moment.
-      epsilon: added to the square root of the second moment.
       correct_bias: whether to divide the moments by 1 - beta^t, as in Kingma
         and Ba 2015.
       ema_decay: decay of a moving average of each weight; None for none. In
@@ -181,10 +183,7 @@ class AdamW(tf.Module):
         variables: Sequence[keras.Variable],
         learning_rate: Callable[[tf.Tensor], tf.Tensor],
         *,
-        weight_decay_rate: float = 0.01,  # Appendix A.2, as the betas.
-        beta_1: float = 0.9,
         beta_2: float = 0.999,
-        epsilon: float = 1e-6,  # optimization.py: create_optimizer.
         correct_bias: bool = False,
         ema_decay: float | None = None,
     ):
@@ -192,13 +191,11 @@ class AdamW(tf.Module):
         self.paths = [variable.path for variable in variables]
         self.variables_to_train = [variable.value for variable in variables]
         self.decay_rates = [
-            weight_decay_rate if decays(variable) else 0.0
-            for variable in variables
+            _WEIGHT_DECAY if decays(variable) else 0.0 for variable in variables
         ]
-        self.is_undecayed = [not decays(variable) for variable in variables]
         self.learning_rate = learning_rate
-        self.beta_1, self.beta_2 = beta_1, beta_2
-        self.epsilon = epsilon
+        self.beta_1, self.beta_2 = _BETA_1, beta_2
+        self.epsilon = _EPSILON
         self.correct_bias = correct_bias
         self._kernel_factor = _kernel_factor(beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
@@ -376,7 +373,7 @@ class Lamb(AdamW):
 
     def _update(self, i: int, gradient, rate, adam_op) -> None:
         """Updates weight i."""
-        if self.is_undecayed[i]:
+        if not self.decay_rates[i]:
             super()._update(i, gradient, rate, adam_op)
             return
         variable = self.variables_to_train[i]

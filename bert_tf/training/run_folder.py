@@ -134,8 +134,7 @@ def open_run(
         if strategy is not None:
             from bert_tf.training import strategies
 
-            stack.enter_context(strategies.clear_errors(strategy))
-            stack.enter_context(strategies.linger(strategy))
+            stack.enter_context(strategies.worker(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
         folder = RunFolder(output_dir, is_chief)
@@ -195,23 +194,19 @@ def lock_records(output_dir: str) -> Iterator[None]:
       output_dir: folder or address; created if missing.
 
     Raises:
-      ValueError, OSError: as `lock` and `leases.hold`.
+      ValueError, OSError: as `lock` and `leases.Lease`.
     """
     storage.check_writable(output_dir)
     if not storage.is_local(output_dir):
-        with leases.hold(output_dir.rstrip("/")):
+        with leases.Lease(output_dir.rstrip("/")):
             yield
         return
-    is_new = not os.path.isdir(output_dir)
-    held = _take(output_dir)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(os.path.join(output_dir, LOCK))
-            if is_new:
-                os.rmdir(output_dir)  # If nothing was written.
-        held.release()
+    with lock(output_dir):
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.remove(os.path.join(output_dir, LOCK))
 
 
 def _take(output_dir: str) -> filelock.FileLock:
@@ -268,25 +263,24 @@ def _holder(path: str) -> str:
 
 def _remove_if_empty(output_dir: str) -> None:
     """Removes the folder of a run that failed before it wrote anything."""
-    if os.listdir(output_dir) == [LOCK]:
-        os.remove(os.path.join(output_dir, LOCK))
-        with contextlib.suppress(OSError):
-            os.rmdir(output_dir)
+    with contextlib.suppress(OSError):
+        if os.listdir(output_dir) == [LOCK]:
+            os.remove(os.path.join(output_dir, LOCK))
+        os.rmdir(output_dir)
 
 
 def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
     """Writes `run.json`, or checks it if the run has begun."""
-    path = os.path.join(output_dir, FILE)
     if not has_begun:
         os.makedirs(output_dir, exist_ok=True)
-        json_files.write(path, settings)
+        json_files.write(os.path.join(output_dir, FILE), settings)
         return
-    if not os.path.exists(path):
+    before = RunFolder(output_dir).settings()
+    if not before:
         raise ValueError(
             f"{output_dir} contains a run without {FILE}. Choose another "
             "--output_dir."
         )
-    before = json_files.read(path)
     kept = {name: before[name] for name in _ORIGINS if name in before}
     changed = differences(before, kept | settings)
     if changed:

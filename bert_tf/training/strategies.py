@@ -14,7 +14,6 @@ from absl import logging
 
 from bert_tf.training import stopping
 
-NAMES = ("one_device", "mirrored", "multi_worker", "tpu")
 _NO_TPU_KERNELS = (
     f"This TensorFlow {tf.__version__} has no TPU kernels; they are in the "
     "wheel tensorflow-tpu of the same version, which replaces the wheel "
@@ -69,14 +68,9 @@ def make_strategy(
         machine.
 
     Raises:
-      ValueError: if the name is unknown, or its requirements are missing.
+      ValueError: if the requirements of the strategy are missing.
       stopping.Stopped: if another process has not been started in time.
     """
-    if name not in NAMES:
-        raise ValueError(
-            f"distribution_strategy={name!r} should be one of "
-            f"{', '.join(NAMES)}."
-        )
     if tpu and name != "tpu":
         raise ValueError(
             f"--tpu={tpu} needs --distribution_strategy=tpu, not {name}."
@@ -259,9 +253,6 @@ def distribute_batches(
       start_batch: number of the first batch.
     """
     replicas = strategy.num_replicas_in_sync
-    options = tf.data.Options()
-    # Deleting an autotuned iterator may take a minute, see `reading.batches`.
-    options.autotune.enabled = False
 
     def local_batches(context):
         local = replicas // context.num_input_pipelines
@@ -270,7 +261,7 @@ def distribute_batches(
             replicas=replicas,
             first_replica=context.input_pipeline_id * local,
             local_replicas=local,
-        ).with_options(options)
+        )
         # Otherwise workers would tell each other before each batch whether they
         # have one.
         endless = tf.data.experimental.assert_cardinality(
@@ -279,7 +270,8 @@ def distribute_batches(
         return dataset.apply(endless)
 
     if isinstance(strategy, tf.distribute.OneDeviceStrategy):
-        # A strategy's wrapper would be autotuned regardless of the options.
+        # A strategy's wrapper would be autotuned regardless of the options:
+        # deleting its iterator may take a minute, see `reading.batches`.
         return iter(local_batches(tf.distribute.InputContext()))
     return iter(strategy.distribute_datasets_from_function(local_batches))
 
@@ -390,22 +382,12 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 
 @contextlib.contextmanager
-def linger(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Waits at the end, so that other workers receive this one's last messages.
+def worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
+    """Lets this process and the other workers end clearly, if there are any.
 
     A worker has its result of a collective operation before the others have
-    received all that they need from it. If it ended at once, theirs would fail.
-    """
-    try:
-        yield
-    finally:
-        if num_workers(strategy) > 1:
-            time.sleep(_LINGER_SECONDS)
-
-
-@contextlib.contextmanager
-def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Turns TensorFlow's errors for a lost worker into Stopped.
+    received all that they need from it. If it ended at once, theirs would fail:
+    it waits a moment.
 
     Raises:
       stopping.Stopped: if an operation fails because a worker is lost.
@@ -425,3 +407,6 @@ def clear_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
             f"({', '.join(sorted(set(tasks)))}); restart all workers with the "
             "same command, which resumes from the last checkpoint"
         ) from error
+    finally:
+        if num_workers(strategy) > 1:
+            time.sleep(_LINGER_SECONDS)

@@ -17,8 +17,8 @@ from bert_tf.training.config import TrainingConfig
 
 Batch = Mapping[str, tf.Tensor]
 
-FIRST_LOSS_SCALE = 2.0**15
-GROWTH_STEPS = 2000  # Updates without overflow until the loss scale doubles.
+_FIRST_LOSS_SCALE = 2.0**15
+_GROWTH_STEPS = 2000  # Updates without overflow until the loss scale doubles.
 _MIN_LOSS_SCALE, _MAX_LOSS_SCALE = 1.0, 2.0**24
 
 
@@ -27,21 +27,14 @@ class LossScale(tf.Module):
 
     Micikevicius et al. 2018 (arXiv 1710.03740), section 3.2: small gradients
     underflow in float16 unless the loss is scaled up. The scale doubles after
-    `growth_steps` updates without overflow, and halves if a gradient overflows;
+    2,000 updates without overflow, and halves if a gradient overflows;
     that update is skipped. Create it in the strategy's scope, and save
     `state()` in checkpoints.
-
-    Args:
-      first: initial scale.
-      growth_steps: updates without overflow until it doubles.
     """
 
-    def __init__(
-        self, first: float = FIRST_LOSS_SCALE, growth_steps: int = GROWTH_STEPS
-    ):
+    def __init__(self):
         super().__init__(name="loss_scale")
-        self.growth_steps = growth_steps
-        self.value = tf.Variable(first, trainable=False, dtype=tf.float32)
+        self.value = tf.Variable(_FIRST_LOSS_SCALE, trainable=False)
         self.good_steps = tf.Variable(0, trainable=False, dtype=tf.int64)
         self.skipped = tf.Variable(0, trainable=False, dtype=tf.int64)
 
@@ -61,7 +54,7 @@ class LossScale(tf.Module):
             finite.
         """
         good = tf.where(is_finite, self.good_steps + 1, 0)
-        grows = good >= self.growth_steps
+        grows = good >= _GROWTH_STEPS
         larger = tf.where(grows, self.value * 2.0, self.value)
         value = tf.where(is_finite, larger, self.value / 2.0)
         self.value.assign(

@@ -152,8 +152,19 @@ class LoraOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordOptions(Options):
+    """What happens to the records before training."""
+
+    doctor: bool = option(
+        True,
+        "Check a sample of the records before training, and stop if they have "
+        "errors; run_scripts.doctor reports details.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig(
-    LoraOptions, TeacherOptions, TrainingConfig, ModelSource
+    LoraOptions, TeacherOptions, RecordOptions, TrainingConfig, ModelSource
 ):
     """Fine-tuning settings of all tasks.
 
@@ -211,11 +222,6 @@ class FineTuningConfig(
         None,
         "Folder for the records. Default: records in --output_dir.",
         writes="folder",
-    )
-    doctor: bool = option(
-        True,
-        "Check a sample of the records before training, and stop if they have "
-        "errors; run_scripts.doctor reports details.",
     )
 
     def __post_init__(self):
@@ -285,11 +291,11 @@ class TrialsConfig(FineTuningConfig):
     def with_defaults(self) -> "TrialsConfig":
         """Returns a copy with defaults for rate, batch size and epochs."""
         missing = {
-            name: value
-            for name, value in (
-                ("learning_rate", 5e-5),
-                ("train_batch_size", 32),
-                ("num_train_epochs", 3.0),
+            name: getattr(FineTuningConfig, name)
+            for name in (
+                "learning_rate",
+                "train_batch_size",
+                "num_train_epochs",
             )
             if getattr(self, name) is None
         }

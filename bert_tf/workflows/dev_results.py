@@ -207,10 +207,7 @@ def advice(results: Mapping, output_dir: str) -> list[str]:
       results: content of eval_results.json.
       output_dir: folder of the run.
     """
-    path, settings = os.path.join(output_dir, run_models.SETTINGS), {}
-    if os.path.isfile(path):
-        settings = json_files.read(path)
-    found = []
+    settings, found = run_folder.RunFolder(output_dir).settings(), []
     for split, classes in results.get("classes", {}).items():
         scores, baseline = results[split], results[run_models.BASELINE][split]
         if "accuracy" not in scores or "macro_f1" not in scores:

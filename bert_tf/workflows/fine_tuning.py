@@ -46,7 +46,7 @@ from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
 from tfrecords.options import some
-from tfrecords.reading import batch_order, batches, static_lengths
+from tfrecords.reading import batches, static_lengths
 
 # Compiling the step of another length takes as long as training on this number
 # of tokens, times hidden_size^2; on two cores, for any size of model.
@@ -87,7 +87,6 @@ class RecordSplit:
             batch_size=config.train_batch_size,
             seed=config.seed,
             bucket_lengths=self.train_lengths(config),
-            window_batches=self.window_batches(config),
         )
 
     def train_lengths(self, config: FineTuningConfig) -> tuple[int, ...]:
@@ -95,21 +94,12 @@ class RecordSplit:
         # Batches of a call are stacked, so they must have the same length.
         return self.bucket_lengths if config.steps_per_loop == 1 else ()
 
-    def window_batches(self, config: FineTuningConfig) -> int:
-        """Returns the number of batches that are sorted by length together."""
-        if not self.train_lengths(config):
-            return batch_order.WINDOW_BATCHES
-        return batch_order.choose_window(
-            len(self.records), config.train_batch_size
-        )
-
     def identity(self, config: FineTuningConfig) -> dict:
         """Returns settings that identify a run trained on this split."""
         return {
             "sizes": self.records.manifest.sizes,
             "records": self.records.manifest.digest,
             "bucket_lengths": list(self.train_lengths(config)) or None,
-            "window_batches": self.window_batches(config),
         }
 
     def evaluation_batches(

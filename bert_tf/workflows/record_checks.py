@@ -160,24 +160,13 @@ def check_sizes(
             "use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
-    if vocabulary:
-        _, differs = attempt(
-            "vocabulary",
-            records.check,
-            {},
-            {},
-            vocab_sha256=vocabulary.sha256(),
-        )
-        diagnostics += differs
-    made_with = records.manifest.vocabulary if records.manifest else {}
-    size = made_with.get("size", 0)
-    if bert_config and size > bert_config.vocab_size:
-        text = (
-            f"the records were made with {size} tokens; the model has "
-            f"vocab_size={bert_config.vocab_size}. Use the bert_config.json "
-            "that belongs to the vocabulary."
-        )
-        diagnostics.append(Diagnostic(ERROR, "vocabulary", text))
+    for made_with in (
+        {"vocab_sha256": vocabulary and vocabulary.sha256()},
+        {"vocab_size": bert_config and bert_config.vocab_size},
+    ):
+        diagnostics += attempt(
+            "vocabulary", records.check, {}, {}, **made_with
+        )[1]
     return diagnostics
 
 

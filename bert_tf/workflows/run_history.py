@@ -2,7 +2,6 @@
 
 import csv
 import dataclasses
-import importlib.metadata
 import importlib.util
 import io
 import os
@@ -13,6 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.training import reporting
+from tfrecords import libraries
 from tfrecords.io import atomic_files, json_files, stored_folders
 
 FLAGS_FILE = "run.flags"
@@ -54,14 +54,15 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
             fields[field.name] = value
     os.makedirs(output_dir, exist_ok=True)
     path = os.path.join(output_dir, FLAGS_FILE)
-    versions = "  ".join(  # As comments, which absl skips in flag files.
-        f"{name} {_version(name)}"
-        for name in ("tensorflow", "keras", "tensorflow-text", "numpy")
-    )
+    # The wheel of TensorFlow may have another name, such as tensorflow-tpu.
+    versions = f"python {sys.version.split()[0]}  tensorflow {tf.__version__}"
+    for name in ("keras", "tensorflow-text", "numpy"):
+        versions += f"  {name} {libraries.version(name) or 'not installed'}"
     with atomic_files.atomic_file(path) as file:
         package = "" if _EXPERIMENT.fullmatch(command) else _SCRIPTS
         file.write(f"{_SCRIPT_LINE}{package}{command}\n")
-        file.write(f"# python {sys.version.split()[0]}  {versions}\n")
+        # As a comment, which absl skips in flag files.
+        file.write(f"# {versions}\n")
         for name, value in sorted(fields.items()):
             if value is not None:
                 file.write(flag_line(name, value) + "\n")
@@ -117,19 +118,6 @@ def read_flags(run_dir: str) -> Source:
         {name: version for name, _, version in versions if version},
         {name: value for name, _, value in flags},
     )
-
-
-def _version(name: str) -> str:
-    """Returns the installed version of "python" or of a package."""
-    if name == "python":
-        return sys.version.split()[0]
-    if name == "tensorflow":
-        # Its wheel may have another name, such as tensorflow-tpu.
-        return tf.__version__
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
 
 
 def log_path(run_dir: str, split: str) -> str:

@@ -28,7 +28,7 @@ def make_phase(
       input_mode: "python" or "stream", see `batches.training_batches`.
       first_batch: number of the phase's first batch, in the order of the
         records.
-      **order: `batch_size`, `seed`, `bucket_lengths` and `window_batches`, see
+      **order: `batch_size`, `seed` and `bucket_lengths`, see
         `batches.training_batches`.
     """
     order["num_batches"] = num_steps

@@ -29,16 +29,6 @@ _TRIALS = {
 }
 
 
-def is_done(folder: str) -> bool:
-    """Returns whether the run in a folder has finished and been evaluated."""
-    return os.path.exists(os.path.join(folder, run_folder.RESULTS))
-
-
-def failed() -> dict:
-    """Returns the entries in `trials.json` of a run without a score."""
-    return {"has_failed": True}
-
-
 def read(folder: str) -> dict:
     """Returns the entries in `trials.json` of a run.
 

@@ -220,17 +220,11 @@ def _check_flags(task, config) -> None:
     if not os.path.exists(path):
         return
     written = trial_results.read_trials(config.output_dir).get("flags", {})
-    given = _shared(task, config)
-    differences = [
-        f"was {written.get(name, f'no --{name}')}, "
-        f"is now {given.get(name, f'no --{name}')}"
-        for name in sorted(written | given)
-        if name not in _NOT_COMPARED and written.get(name) != given.get(name)
-    ]
-    if differences:
+    changed = run_folder.differences(written, _shared(task, config))
+    if changed:
         raise ValueError(
             f"{config.output_dir} contains runs with other flags:\n  "
-            + "\n  ".join(differences)
+            + "\n  ".join(changed)
             + "\nChoose another --output_dir, or give the same flags."
         )
 
@@ -273,13 +267,13 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     """Returns the entries in trials.json of a run; runs it if necessary."""
     folder = os.path.join(config.output_dir, FOLDER, trial.name)
     result = {"name": trial.name, "seed": trial.seed, **trial.setting}
-    if not trial_results.is_done(folder):
+    if not os.path.exists(os.path.join(folder, run_folder.RESULTS)):
         changes = {"seed": trial.seed, **trial.setting, "output_dir": folder}
         changes["do_predict"] = do_predict
         status = _start(task, config, command, changes)
         if status == stopping.DIVERGED_EXIT_CODE:
             logging.warning("%s diverged; it is ignored", folder)
-            return result | trial_results.failed()
+            return result | {"has_failed": True}
         _check_status(status, folder)
     atomic_files.remove_leftovers(folder)  # Of a removal that was killed.
     checkpoints = os.path.join(folder, "checkpoints")

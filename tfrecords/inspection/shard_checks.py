@@ -48,22 +48,10 @@ def open_intact(
 
 
 def _check_shard(path: str, num_bytes: int | None) -> list[Diagnostic]:
-    if not os.path.exists(path):
-        text = (
-            f"{path!r} is in the manifest but not in the folder. Rerun the "
-            "command that makes it."
-        )
-        return [Diagnostic(ERROR, _CHECK, text)]
-    size = os.path.getsize(path)
-    if num_bytes in (None, size):
-        return _attempt(shards.Shard, path)[1]
-    # Reports a truncated record.
-    _, problems = _attempt(shards.scan, path)
-    text = (
-        f"{path!r} has {size} bytes; the manifest lists {num_bytes}. "
-        "Delete it and rerun the command that makes it."
-    )
-    return problems or [Diagnostic(ERROR, _CHECK, text)]
+    problems = []
+    if num_bytes is not None:
+        _, problems = _attempt(records_lib.check_shard, path, num_bytes)
+    return problems or _attempt(shards.Shard, path)[1]
 
 
 def check_digests(

@@ -59,22 +59,13 @@ def atomic_file(path: str, mode: str = "w") -> Iterator[IO]:
             yield file
         return
     encoding = None if "b" in mode else "utf-8"
-    target = os.path.realpath(path)
-    aside = _sibling(target, "tmp")
-    _remove_dead(target)
-    with naming(path, aside), contextlib.ExitStack() as stack:
-        try:
-            stack.enter_context(_locked_new(aside, _make_file))
-            with open(aside, mode, encoding=encoding) as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(aside, target)
-            _sync(os.path.dirname(target))
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.remove(aside)
-            raise
+    with _temporary(path, _make_file) as (aside, target):
+        with open(aside, mode, encoding=encoding) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, target)
+        _sync(os.path.dirname(target))
 
 
 @contextlib.contextmanager
@@ -98,42 +89,51 @@ def atomic_folder(path: str) -> Iterator[str]:
     Raises:
       OSError: as in `atomic_file`.
     """
-    target = os.path.realpath(path)
-    aside = _sibling(target, "tmp")
-    with naming(path, aside), contextlib.ExitStack() as stack:
-        try:
-            _remove_dead(target)
-            stack.enter_context(_locked_new(aside, _make_folders))
-            yield aside
-            for folder, _, names in os.walk(aside):
-                for name in names:
-                    _sync(os.path.join(folder, name))
-                _sync(folder)
-            _replace(aside, target)
-        except BaseException:
-            shutil.rmtree(aside, ignore_errors=True)
-            raise
+    with _temporary(path, _make_folders) as (aside, target):
+        yield aside
+        for folder, _, names in os.walk(aside):
+            for name in names:
+                _sync(os.path.join(folder, name))
+            _sync(folder)
+        _replace(aside, target)
 
 
 @contextlib.contextmanager
-def temporary_folder(path: str | None = None) -> Iterator[str]:
+def temporary_folder() -> Iterator[str]:
     """Yields a folder that is removed after the body, like that of tempfile.
 
-    If the process is killed, the next call with this path removes it.
+    If the process is killed, the next call removes it.
+    """
+    path = os.path.join(tempfile.gettempdir(), "bert_tf")
+    with _temporary(path, _make_private_folder) as (aside, _):
+        yield aside
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _temporary(
+    path: str, make: Callable[[str], None]
+) -> Iterator[tuple[str, str]]:
+    """Yields a locked temporary file or folder, and what it is to replace.
+
+    First, what killed writers of the path have left is removed. After an error
+    the temporary file or folder is removed.
 
     Args:
-      path: the folder is `.<name>.<16 hex digits>.tmp` beside it. Default: in
-        the folder of the system for temporary files.
+      path: path of the file or folder; a link is followed.
+      make: makes the temporary one.
     """
-    target = os.path.join(tempfile.gettempdir(), "bert_tf")
-    target = os.path.realpath(path or target)
-    _remove_dead(target)
+    target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
-    try:
-        with _locked_new(aside, _make_private_folder):
-            yield aside
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+    _remove_dead(target)
+    with naming(path, aside):
+        try:
+            with _locked_new(aside, make):
+                yield aside, target
+        except BaseException:
+            with contextlib.suppress(OSError):
+                _remove_leftover(aside, target)
+            raise
 
 
 def append(path: str, text: str) -> None:

@@ -5,8 +5,6 @@ import json
 import os
 from collections.abc import Sequence
 
-from absl import logging
-
 from tfrecords.io import atomic_files, json_files, records, storage
 
 JOURNAL_NAME = "progress.jsonl"
@@ -93,17 +91,9 @@ class Journal:
             return
         names.discard("libraries")
         now = self.run.get("libraries", {})
-        if "libraries" not in before:
-            logging.warning(
-                "%s does not say with which libraries its records were begun; "
-                "they go on with %s",
-                self._path,
-                now,
-            )
-            return
         other = {
             name: version
-            for name, version in before["libraries"].items()
+            for name, version in before.get("libraries", {}).items()
             if now.get(name, version) != version
         }
         if other:

@@ -12,7 +12,6 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Iterator
 
 from absl import logging
 
@@ -32,8 +31,13 @@ _ENTRIES = {
 }
 
 
-class Lease:
-    """The lease of a folder; see `hold`."""
+class Lease(contextlib.AbstractContextManager):
+    """The lease of a folder, which is renewed until the body ends.
+
+    Raises:
+      ValueError: on entering, if another process has it.
+      OSError: likewise, if the store cannot be reached.
+    """
 
     def __init__(self, folder: str):
         self.folder = folder
@@ -50,13 +54,8 @@ class Lease:
         self._ends = threading.Event()
         self._thread = threading.Thread(target=self._renew, daemon=True)
 
-    def take(self) -> None:
-        """Waits until no other process has the lease, and writes this one.
-
-        Raises:
-          ValueError: if the other process renews it.
-          OSError: if the store cannot be reached.
-        """
+    def __enter__(self) -> "Lease":
+        """Waits until no other process has the lease, and writes this one."""
         before = self._read()
         if before and not _has_ended(before):
             self._wait(before)
@@ -65,6 +64,7 @@ class Lease:
         time.sleep(min(1.0, RENEWAL_SECONDS / 10))
         self.check()
         self._thread.start()
+        return self
 
     def _wait(self, before: dict) -> None:
         """Waits until a lease expires."""
@@ -108,7 +108,7 @@ class Lease:
                 "checkpoint."
             )
 
-    def release(self) -> None:
+    def __exit__(self, *_) -> None:
         """Ends the lease."""
         self._ends.set()
         self._thread.join()
@@ -175,19 +175,3 @@ def _has_ended(entries: dict) -> bool:
     except OSError:
         pass
     return False
-
-
-@contextlib.contextmanager
-def hold(folder: str) -> Iterator[Lease]:
-    """Yields the lease of a folder, which is renewed until the body ends.
-
-    Raises:
-      ValueError: if another process has it.
-      OSError: if the store cannot be reached.
-    """
-    lease = Lease(folder)
-    lease.take()
-    try:
-        yield lease
-    finally:
-        lease.release()

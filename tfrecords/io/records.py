@@ -35,7 +35,7 @@ class Manifest:
     vocabulary: dict  # `sha256`, `size` and the rules, see `vocab.rules_of`.
     statistics: dict  # Counts, for readers and for checks.
     shards: list[ShardInfo]  # In order.
-    # Versions that the tokens depend on; {} if a version did not write them.
+    # Versions of libraries that the tokens depend on.
     libraries: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @property
@@ -84,8 +84,7 @@ class Manifest:
                 "makes them; it resumes where it stopped."
             ) from None
         _check_names(content, path)
-        fields = {f.name: content.get(f.name) for f in dataclasses.fields(cls)}
-        fields["libraries"] = fields["libraries"] or {}
+        fields = {f.name: content[f.name] for f in dataclasses.fields(cls)}
         _check(fields, path)
         fields["shards"] = list(map(shard_info, fields["shards"]))
         return cls(**fields)
@@ -102,20 +101,25 @@ _CONTENT = {
     "schema_name": str,
     "sizes": dict,  # All are positive integers.
     "flags": {
-        "dupe_factor?": int,
-        "masked_lm_prob?": float,
-        "max_predictions_per_seq?": int,
+        "max_seq_length?": int,
         "random_seed?": int,
+        "dupe_factor?": int,
         "pairs?": str,
-        "masking?": str,
+        "short_seq_prob?": float,
+        "max_examples_per_row?": int,
         "masking_time?": str,
+        "max_predictions_per_seq?": int,
+        "masked_lm_prob?": float,
+        "masking?": str,
+        "do_whole_word_mask?": bool,
+        "max_ngram?": int,
         "mask_mix?": [str],
         "labels?": [str],
     },
     "vocabulary": dict,
     "statistics": {"examples?": int, "rows?": int},
     "shards": [SHARD],
-    "libraries?": dict,
+    "libraries": dict,
 }
 # Of `vocabulary`, unless it is empty, as of records of another origin.
 _VOCABULARY = {
@@ -204,6 +208,23 @@ def find_shards(path: str) -> list[str]:
     return sorted(paths - sidecars)
 
 
+def check_shard(path: str, num_bytes: int) -> None:
+    """Raises ValueError if a shard is not the file that a manifest lists."""
+    if not os.path.exists(path):
+        raise ValueError(
+            f"{path!r} is in the manifest but not in the folder. Rerun the "
+            "command that makes it."
+        )
+    size = os.path.getsize(path)
+    if size == num_bytes:
+        return
+    shards.scan(path)  # Raises an error for a truncated record.
+    raise ValueError(
+        f"{path!r} has {size} bytes; the manifest lists {num_bytes}. Delete it "
+        "and rerun the command that makes it."
+    )
+
+
 class Records:
     """Random access to the records of a list of shards.
 
@@ -255,19 +276,7 @@ class Records:
         manifest = Manifest.read(path)
         paths = [os.path.join(path, shard.name) for shard in manifest.shards]
         for shard_path, shard in zip(paths, manifest.shards, strict=True):
-            if not os.path.exists(shard_path):
-                raise ValueError(
-                    f"{shard_path!r} is in the manifest but not in the folder. "
-                    "Rerun the command that makes it."
-                )
-            if os.path.getsize(shard_path) == shard.num_bytes:
-                continue
-            shards.scan(shard_path)  # Raises an error for a truncated record.
-            raise ValueError(
-                f"{shard_path!r} is not the shard of {shard.num_bytes} bytes "
-                "that the manifest lists. Delete it and rerun the command that "
-                "makes it."
-            )
+            check_shard(shard_path, shard.num_bytes)
         opened = cls(paths, manifest)
         counts = np.diff(opened.first).tolist()
         for shard, count in zip(manifest.shards, counts, strict=True):
@@ -366,7 +375,7 @@ class Records:
         Args:
           schema: the features that the model needs.
           sizes: the model's size of each named dimension.
-          vocab_size: entries in the model's vocabulary.
+          vocab_size: the model's; that of the records may be smaller.
           vocab_sha256: digest of the model's vocab.txt.
 
         Raises:
@@ -394,13 +403,19 @@ class Records:
                     "again."
                 )
         vocabulary = self.manifest.vocabulary if self.manifest else {}
-        for name, expected in (("size", vocab_size), ("sha256", vocab_sha256)):
-            made_with = vocabulary.get(name, expected)
-            if expected is not None and made_with != expected:
-                raise ValueError(
-                    f"The records in {where!r} were made with a vocabulary of "
-                    f"{name} {made_with}; the model's has {name} {expected}. "
-                    "Use the --vocab_file they were made with, which may "
-                    "replace [unused] entries of the model's, or make them "
-                    "again with the model's."
-                )
+        size, sha256 = vocabulary.get("size", 0), vocabulary.get("sha256")
+        if vocab_size is not None and size > vocab_size:
+            raise ValueError(
+                f"The records in {where!r} were made with {size} tokens; the "
+                f"model has vocab_size={vocab_size}. Use the bert_config.json "
+                "that belongs to the vocabulary, or make them again with the "
+                "model's."
+            )
+        if None not in (vocab_sha256, sha256) and sha256 != vocab_sha256:
+            raise ValueError(
+                f"The records in {where!r} were made with a vocabulary of "
+                f"sha256 {sha256}; the model's has sha256 {vocab_sha256}. Use "
+                "the --vocab_file they were made with, which may replace "
+                "[unused] entries of the model's, or make them again with the "
+                "model's."
+            )

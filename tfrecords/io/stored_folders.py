@@ -313,10 +313,10 @@ class StoredFolder:
 class Outputs:
     """The outputs of a script that are in stores; see `outputs`."""
 
-    def __init__(self):
+    def __init__(self, stack: contextlib.ExitStack):
         self._files: dict[str, str] = {}  # Address -> local path.
-        self._folders: dict[str, StoredFolder] = {}
-        self._leases: dict[str, leases.Lease] = {}
+        self._folders: dict[str, tuple[StoredFolder, leases.Lease]] = {}
+        self._stack = stack  # Releases the leases.
 
     def open_file(self, address: str) -> str:
         """Returns the local path of a file to write instead of another.
@@ -371,13 +371,11 @@ class Outputs:
                     "Omit one of the flags, or give separate folders."
                 )
         if address not in self._folders:
-            lease = leases.Lease(address)
-            lease.take()
-            self._leases[address] = lease
+            lease = self._stack.enter_context(leases.Lease(address))
             folder = StoredFolder(address)
             folder.pull()
-            self._folders[address] = folder
-        return self._folders[address].path
+            self._folders[address] = folder, lease
+        return self._folders[address][0].path
 
     def commit(self) -> None:
         """Copies all changes to the stores, those of a folder as one change.
@@ -387,8 +385,8 @@ class Outputs:
           OSError: if a store cannot be reached. The next commit copies what
             this one did not.
         """
-        for address, folder in self._folders.items():
-            folder.commit(self._leases[address].check)
+        for folder, lease in self._folders.values():
+            folder.commit(lease.check)
         for address, path in list(self._files.items()):
             if os.path.exists(path):
                 with (
@@ -396,11 +394,6 @@ class Outputs:
                     storage.atomic_file(address, "wb") as copy,
                 ):
                     shutil.copyfileobj(file, copy, _BLOCK_BYTES)
-
-    def close(self) -> None:
-        """Releases the leases."""
-        for lease in self._leases.values():
-            lease.release()
 
 
 def _check(address: str) -> None:
@@ -424,15 +417,13 @@ def outputs() -> Iterator[Outputs]:
     is incomplete, so that it resumes from there.
     """
     global _current
-    _current = found = Outputs()
-    try:
+    with contextlib.ExitStack() as stack:
+        _current = found = Outputs(stack)
         try:
             yield found
         finally:
+            _current = None
             found.commit()
-    finally:
-        _current = None
-        found.close()
 
 
 def open_output(path: str, what: str) -> str:

@@ -29,11 +29,6 @@ _CUTS = {
 # A long sentence is cut into parts of an eighth of an example, about the length
 # of a sentence in a book, so that truncation removes a few percent of it.
 _PARTS = 8
-# Statistics of examples with label 1: names of the count and of the share.
-_LABEL_COUNTS = {
-    "next_sentence": ("random_next_examples", "random_next_share"),
-    "sentence_order": ("swapped_examples", "swapped_share"),
-}
 
 
 def make_pairs(
@@ -181,16 +176,13 @@ def _make_blocks(documents, all_pairs, vocabulary, settings, statistics):
                 vocabulary,
                 settings.rules,
             )
-        yield merge(
-            features, masked, pairs, vocabulary, statistics, settings.pairs
-        )
+        yield merge(features, masked, pairs, statistics, settings.pairs)
 
 
 def merge(
     features: dict[str, np.ndarray],
     masked: masking.Masked | None,
     pairs: sentence_pairs.Pairs,
-    vocabulary: masking.Vocabulary,
     statistics: dict[str, int],
     kind: str = "next_sentence",
 ) -> dict[str, np.ndarray]:
@@ -200,65 +192,18 @@ def merge(
     or is None. Counts are added to `statistics`. `kind` is one of
     `settings.PAIRS`.
     """
-    num_tokens = features["input_mask"].sum(axis=1)
-    _count(statistics, pairs, num_tokens, masked, vocabulary, kind)
+    is_token = features["input_mask"]
+    for name, count in (
+        ("examples", len(is_token)),
+        ("example_tokens", is_token.sum()),
+    ):
+        statistics[name] = statistics.get(name, 0) + int(count)
     if masked is not None:
         features = features | masked.features()
     if kind == "none":
         return features
     labels = pairs.is_random_next.astype(np.int32)
     return features | {"next_sentence_labels": labels}
-
-
-def _count(statistics, pairs, num_tokens, masked, vocabulary, kind):
-    counts = {"examples": len(num_tokens)}
-    if kind in _LABEL_COUNTS:
-        counts[_LABEL_COUNTS[kind][0]] = pairs.is_random_next.sum()
-    counts |= {
-        "truncated_examples": (pairs.num_truncated > 0).sum(),
-        "truncated_tokens": pairs.num_truncated.sum(),
-        "example_tokens": num_tokens.sum(),
-    }
-    if masked is not None:
-        rows = np.arange(len(num_tokens))[:, None]
-        shown = masked.input_word_ids[rows, masked.positions]
-        is_used = masked.weights > 0
-        counts |= {
-            "predictions": is_used.sum(),
-            "mask_tokens": (is_used & (shown == vocabulary.mask_id)).sum(),
-            "kept_tokens": (is_used & (shown == masked.ids)).sum(),
-        }
-    for name, count in counts.items():
-        statistics[name] = statistics.get(name, 0) + int(count)
-
-
-def shares(statistics: dict[str, int]) -> dict[str, float]:
-    """Returns shares and the mean length, from the counts of `make_examples`.
-
-    Raises:
-      ValueError: if there are no examples.
-    """
-    if not statistics.get("examples"):
-        raise ValueError(
-            "The documents gave no examples. With --pairs=sentence_order, a "
-            "document needs two tokens: check --input_file, or add documents."
-        )
-    examples = statistics["examples"]
-    all_shares = {
-        share: statistics[count] / examples
-        for count, share in _LABEL_COUNTS.values()
-        if count in statistics
-    }
-    tokens = statistics["example_tokens"]
-    all_shares["mean_example_tokens"] = tokens / examples
-    if "predictions" in statistics:
-        predictions = statistics["predictions"]
-        all_shares |= {
-            "masked_share": predictions / tokens,
-            "mask_token_share": statistics["mask_tokens"] / predictions,
-            "kept_token_share": statistics["kept_tokens"] / predictions,
-        }
-    return all_shares
 
 
 def serialize(

@@ -189,21 +189,24 @@ def mask(
     if rules.unit == "tokens":
         positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
-        continues = is_candidate & vocabulary.is_continuation[input_word_ids]
+        continues = vocabulary.is_continuation[input_word_ids]
         if rules.unit == "words":
-            positions = _choose_words(
-                keys, is_candidate, continues, num_to_predict
-            )[:, :num_slots]
+            # As in the original, a ## piece joins the word before it even
+            # across a [SEP]. A truncated row may begin with one.
+            continues &= np.cumsum(is_candidate, axis=1) > 1
+            lengths = np.ones_like(keys, np.int64)
         else:
+            continues &= _follows(is_candidate)
             more = np.arange(num_bits, num_bits + num_positions).astype(
                 np.uint64
             )
             more = random_numbers.bits(seeds, more)
             lengths = span_lengths(more, rules.max_ngram)
-            positions, first_slots = choose_spans(
-                keys, lengths, is_candidate, continues, num_to_predict
-            )
-            positions = positions[:, :num_slots]
+        positions, first_slots = choose_spans(
+            keys, lengths, is_candidate, continues, num_to_predict
+        )
+        positions = positions[:, :num_slots]
+        if rules.unit == "spans":
             # SpanBERT, section 3.1: one choice for all tokens of a span.
             choices = np.take_along_axis(choices, first_slots[:, :num_slots], 1)
     is_used = positions < num_positions
@@ -248,33 +251,9 @@ def _choose(keys, is_candidate, num_to_predict, num_slots):
     return np.sort(positions, axis=1)
 
 
-def _choose_words(keys, is_candidate, continues, num_to_predict):
-    """Returns [N, S] positions of whole words, ascending; S where unused.
-
-    As in the original, words are visited in random order, and each one that
-    still fits is chosen.
-    """
-    num_rows, num_positions = keys.shape
-    rows = np.arange(num_rows)[:, None]
-    begins = is_candidate & ~continues
-    # A row that starts with a ## piece, after truncation: it begins a word.
-    begins |= is_candidate & (np.cumsum(is_candidate, axis=1) == 1)
-    # Word number of each token; a ## piece joins the word before it, even
-    # across a [SEP], as in the original. Word 0 holds all other tokens.
-    words = np.cumsum(begins, axis=1) * is_candidate  # [N, S]
-    lengths = np.zeros((num_rows, num_positions + 1), np.int64)
-    np.add.at(lengths, (rows, words), 1)
-    order = np.argsort(keys, axis=1, kind="stable") + 1  # [N, S] words.
-    is_taken = np.zeros((num_rows, num_positions + 1), bool)
-    num_taken = np.zeros(num_rows, np.int64)
-    for word in order.T:
-        length = lengths[rows[:, 0], word]
-        fits = (length > 0) & (num_taken + length <= num_to_predict)
-        is_taken[rows[:, 0], word] = fits
-        num_taken += np.where(fits, length, 0)
-    is_masked = is_taken[rows, words]
-    positions = np.where(is_masked, np.arange(num_positions), num_positions)
-    return np.sort(positions, axis=1)
+def _follows(is_candidate: np.ndarray) -> np.ndarray:
+    """Returns [N, S] bool: positions after a candidate."""
+    return np.pad(is_candidate[:, :-1], ((0, 0), (1, 0)))
 
 
 def span_lengths(bits: np.ndarray, max_ngram: int) -> np.ndarray:
@@ -302,12 +281,14 @@ def choose_spans(
     A span ends after its length, at a special token, before a word that is
     already chosen, or before a word that would exceed `num_to_predict`. If all
     words have one token, this number is reached unless there are fewer words.
+    With lengths of 1, each word that still fits is chosen, as in the original.
 
     Args:
       keys: [N, S] uint64, random numbers that order the first words.
       lengths: [N, S] integer, words in each span, in that order.
       is_candidate: [N, S] bool, False at special tokens and padding.
-      continues: [N, S] bool, candidates that begin with ##.
+      continues: [N, S] bool, whether a candidate belongs to the word of the
+        one before it.
       num_to_predict: [N] integer, maximum number of tokens to choose.
 
     Returns:
@@ -316,8 +297,7 @@ def choose_spans(
     """
     num_rows, num_positions = keys.shape
     rows = np.arange(num_rows)[:, None]
-    follows = np.pad(is_candidate[:, :-1], ((0, 0), (1, 0)))
-    begins = is_candidate & ~(continues & follows)
+    begins = is_candidate & ~continues
     # Word number of each token, from 1; 0 for special tokens. [N, S]
     words = np.cumsum(begins, axis=1) * is_candidate
     num_words = words.max(axis=1)
@@ -330,7 +310,7 @@ def choose_spans(
     sizes[:, 0] = 0
     # Words that follow another word with no special token between.
     adjoins = np.zeros((num_rows, num_columns), bool)
-    of_row, position = np.nonzero(begins & follows)
+    of_row, position = np.nonzero(begins & _follows(is_candidate))
     adjoins[of_row, words[of_row, position]] = True
     is_word = np.arange(1, num_positions + 1) <= num_words[:, None]
     order = np.where(is_word, keys, np.iinfo(np.uint64).max)

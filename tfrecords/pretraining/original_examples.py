@@ -70,29 +70,29 @@ def make_examples(
                 rng,
             ):
                 *pair, is_random_next = row
-                num_truncated = _truncate(pair, max_num_tokens, rng)
+                _truncate(pair, max_num_tokens, rng)
                 ids = _ids(documents.tokens, pair, vocabulary)
                 hidden = mask(ids, continues, vocabulary, settings, rng)
                 padding = unused[len(hidden) :]
-                rows.extend([*pair, is_random_next, num_truncated])
+                rows.extend([*pair, is_random_next])
                 num_masked.append(len(hidden))
                 positions.extend([*hidden, *padding])
                 shown.extend([*hidden.values(), *padding])
     order = list(range(len(num_masked)))
     rng.shuffle(order)
-    # [N, 6] of a_begin, a_end, b_begin, b_end, is_random_next, num_truncated.
-    table = np.frombuffer(rows, np.int64).reshape(-1, 6)[order]
+    # [N, 5] of a_begin, a_end, b_begin, b_end, is_random_next.
+    table = np.frombuffer(rows, np.int64).reshape(-1, 5)[order]
     seeds = np.zeros(len(order), np.uint64)
     return Examples(
-        sentence_pairs.Pairs(*table.T[:5], seeds, table[:, 5]),
+        sentence_pairs.Pairs(*table.T, seeds),
         np.frombuffer(positions, np.uint16).reshape(-1, num_slots)[order],
         np.frombuffer(shown, np.int32).reshape(-1, num_slots)[order],
         np.frombuffer(num_masked, np.int64)[order],
     )
 
 
-def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
-    """Truncates a pair in place; returns the number of tokens removed.
+def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> None:
+    """Truncates a pair in place.
 
     create_pretraining_data.py: truncate_seq_pair, a token at a time from the
     longer segment.
@@ -106,7 +106,6 @@ def _truncate(pair: list[int], max_num_tokens: int, rng: random.Random) -> int:
         else:
             b_begin, b_end = b_begin + is_front, b_end - (not is_front)
     pair[:] = a_begin, a_end, b_begin, b_end
-    return surplus
 
 
 def _ids(tokens, pair, vocabulary) -> list[int]:
@@ -184,4 +183,4 @@ def build(
         ids=np.where(is_used, labels, 0),
         weights=is_used.astype(np.float32),
     )
-    return examples_lib.merge(features, masked, pairs, vocabulary, statistics)
+    return examples_lib.merge(features, masked, pairs, statistics)

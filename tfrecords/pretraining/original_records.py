@@ -22,22 +22,6 @@ from tfrecords.text import text_files
 _BLOCK_EXAMPLES = 2048  # Built and serialized at a time.
 
 
-def expand_inputs(patterns: str) -> list[str]:
-    """Returns the matching files, in the order of the patterns.
-
-    The records depend on this order, and a file named twice is read twice.
-    Files that match one glob are sorted by name; the original reads them in
-    the order of the file system, which differs between machines. Arguments and
-    errors are those of `text_files.expand_inputs`.
-    """
-    named = [pattern for pattern in patterns.split(",") if pattern.strip()]
-    return [
-        path
-        for pattern in named or [patterns]
-        for path in text_files.expand_inputs(pattern)
-    ]
-
-
 def read_documents(
     paths: Iterable[str], statistics: text_files.ReadStatistics
 ) -> Iterator[list[str]]:
@@ -90,18 +74,12 @@ def check(
             examples,
         ),
         f"masking={settings.unit}": (settings.unit == "spans", examples),
-        f"max_examples_per_row={settings.max_examples_per_row}": (
-            settings.is_packed,
+    } | {
+        f"{name}={getattr(settings, name)}": (
+            getattr(settings, name) != getattr(settings_lib.Settings, name),
             examples,
-        ),
-        f"pairs={settings.pairs}": (
-            settings.pairs != "next_sentence",
-            examples,
-        ),
-        f"masking_time={settings.masking_time}": (
-            settings.masking_time != "static",
-            examples,
-        ),
+        )
+        for name in ("max_examples_per_row", "pairs", "masking_time")
     }
     for flag, (is_refused, reason) in refused.items():
         if is_refused:

@@ -30,6 +30,7 @@ from tfrecords.pretraining import corpus as corpus_lib
 from tfrecords.pretraining import examples as examples_lib
 from tfrecords.pretraining import masking, token_files
 from tfrecords.pretraining import settings as settings_lib
+from tfrecords.text import text_files
 from tfrecords.text import vocab as vocab_lib
 
 TRAIN, HELD_OUT = "train", "held_out"
@@ -119,7 +120,8 @@ def make(
 
         original_records.check(corpus, settings, output.held_out_prob)
         corpus = dataclasses.replace(corpus, input_format="sentences")
-        paths = original_records.expand_inputs(corpus.input_file)
+        # The original reads those of a glob in the order of the file system.
+        paths = text_files.expand_inputs(corpus.input_file, in_order=True)
         # The original has one per name in its --output_file.
         num_shards = {TRAIN: output.num_shards or 1}
         made_with = {"num_shards": num_shards[TRAIN], "compat": output.compat}
@@ -226,10 +228,8 @@ def _make_shards(
 
 
 def _shard_names(name, num_shards):
-    return [
-        records.shard_name(name, shard, num_shards)
-        for shard in range(num_shards)
-    ]
+    numbers = range(num_shards)
+    return [records.shard_name(name, shard, num_shards) for shard in numbers]
 
 
 def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
@@ -247,15 +247,18 @@ def _make_shard(job: _ShardJob) -> tuple[records.ShardInfo, dict]:
 def _finish(name, num_shards, settings, corpus, vocab_size, journal, counts):
     """Writes the manifest of a set whose shards are complete; logs counts."""
     shards, statistics = journal.read(name, _shard_names(name, num_shards))
-    shares = examples_lib.shares(statistics)
-    examples = statistics["examples"]
+    examples = statistics.get("examples")
+    if not examples:
+        raise ValueError(
+            "The documents gave no examples. With --pairs=sentence_order, a "
+            "document needs two tokens: check --input_file, or add documents."
+        )
     rows = statistics.setdefault("rows", examples)
     row_tokens = statistics["example_tokens"] / settings.max_seq_length
     statistics |= {
         "padding_share": 1 - row_tokens / rows,
         # If no examples shared a row.
         "unpacked_padding_share": 1 - row_tokens / examples,
-        **shares,
         "corpus": counts,
     }
     flags = dict(journal.run)

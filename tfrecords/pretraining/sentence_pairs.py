@@ -53,7 +53,6 @@ class Pairs(NamedTuple):
     b_end: np.ndarray
     is_random_next: np.ndarray  # 1 if B is random, or A and B are swapped.
     seeds: np.ndarray  # uint64, for truncation and masking.
-    num_truncated: np.ndarray  # Tokens removed by truncation.
 
     def of(self, rows: np.ndarray | slice) -> "Pairs":
         """Returns the selected pairs."""
@@ -237,5 +236,4 @@ def truncate(rows: np.ndarray, max_num_tokens: int) -> Pairs:
         b_end=b_end - (b_cut - b_front),
         is_random_next=is_random_next,
         seeds=seeds,
-        num_truncated=a_cut + b_cut,
     )

@@ -158,15 +158,6 @@ class Settings(Options):
         """Returns the settings recorded in a manifest's `flags`."""
         names = {field.name for field in dataclasses.fields(cls)} & set(flags)
         named = {name: flags[name] for name in names}
-        for name, python_type in options.field_types(cls).items():
-            value = named.get(name)
-            allowed = {tuple: list, float: (int, float)}
-            allowed = allowed.get(python_type, python_type)
-            if value is not None and not isinstance(value, allowed):
-                raise ValueError(
-                    f"The manifest's {name}={value!r} is of another type. "
-                    "Make the records again in an empty folder."
-                )
         if "mask_mix" in named:
             named["mask_mix"] = tuple(named["mask_mix"])
         return cls(**named)

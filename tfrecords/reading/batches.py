@@ -17,7 +17,6 @@ from tfrecords.reading import (
     static_lengths,
 )
 
-INPUT_MODES = ("python", "stream")
 # Records of a batch named in messages.
 _NAMED = 3
 
@@ -35,7 +34,6 @@ def training_batches(
     local_replicas: int = 1,
     vocab_size: int | None = None,
     bucket_lengths: Sequence[int] = (),
-    window_batches: int = batch_order.WINDOW_BATCHES,
     num_batches: int | None = None,
     input_mode: str = "python",
 ) -> tf.data.Dataset:
@@ -63,7 +61,6 @@ def training_batches(
         batches, see `batch_order`, are sorted by length, and each batch is cut
         to the smallest of them that fits, or to max_seq_length.
         `static_lengths.choose` finds good ones.
-      window_batches: batches in a window, see `batch_order.choose_window`.
       num_batches: number of batches in the complete run. If given, a run sees
         the same examples with buckets as without; the dataset is endless.
       input_mode: how records are read: "python", or "stream", by TensorFlow
@@ -85,9 +82,7 @@ def training_batches(
     _check_not_empty(records, batch_size)
     _check_replicas(batch_size, replicas, first_replica, local_replicas)
     order = _order(
-        *(records, sizes, batch_size, seed, bucket_lengths),
-        window_batches,
-        num_batches,
+        records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
     source = _source(
         records,
@@ -114,7 +109,6 @@ def describe_batch(
     batch_size: int,
     seed: int,
     bucket_lengths: Sequence[int] = (),
-    window_batches: int = batch_order.WINDOW_BATCHES,
     num_batches: int | None = None,
 ) -> str:
     """Returns the origin of a batch of `training_batches`, for messages.
@@ -125,9 +119,7 @@ def describe_batch(
     The arguments are those of `training_batches`; `number` counts from 0.
     """
     order = _order(
-        *(records, sizes, batch_size, seed, bucket_lengths),
-        window_batches,
-        num_batches,
+        records, sizes, batch_size, seed, bucket_lengths, num_batches
     )
     batch = order.batch(number)
     epochs = batch.positions.numpy() // len(records) + 1
@@ -218,11 +210,6 @@ def check_input_mode(
     records: records_lib.Records, schema: schema_lib.Schema, input_mode: str
 ) -> None:
     """Raises ValueError if records cannot be read in an input mode."""
-    if input_mode not in INPUT_MODES:
-        raise ValueError(
-            f"input_mode={input_mode!r} should be one of "
-            f"{', '.join(INPUT_MODES)}."
-        )
     if input_mode == "stream" and batch_features.needs_masks(records, schema):
         raise ValueError(
             f"--input_mode=stream cannot read {records.paths[0]!r}: its "
@@ -249,15 +236,7 @@ def _source(records, schema, sizes, *, vocab_size, is_cut, seed, input_mode):
     )
 
 
-def _order(
-    records,
-    sizes,
-    batch_size,
-    seed,
-    bucket_lengths,
-    window_batches,
-    num_batches,
-):
+def _order(records, sizes, batch_size, seed, bucket_lengths, num_batches):
     lengths = None
     if bucket_lengths:
         lengths = static_lengths.read(records, sizes[batch_features.SEQUENCE])
@@ -268,7 +247,6 @@ def _order(
         max_seq_length=sizes[batch_features.SEQUENCE],
         lengths=lengths,
         bucket_lengths=bucket_lengths,
-        window_batches=window_batches,
         num_batches=num_batches,
     )
 

@@ -46,7 +46,6 @@ class ReadStatistics:
     files: int = 0  # Read to the end.
     empty_files: int = 0  # Files without a sentence, among `files`.
     documents: int = 0  # With at least one sentence.
-    one_sentence_documents: int = 0  # Among `documents`.
     sentences: int = 0
     invalid_characters: int = 0  # Invalid UTF-8 replaced by U+FFFD.
     unclosed_documents: int = 0  # <doc ...> without </doc>.
@@ -63,7 +62,6 @@ class ReadStatistics:
     def add_document(self, num_sentences: int) -> None:
         """Counts a document."""
         self.documents += 1
-        self.one_sentence_documents += num_sentences == 1
         self.sentences += num_sentences
 
     def check(self) -> None:
@@ -79,22 +77,21 @@ class ReadStatistics:
         return "  ".join(f"{name} {count}" for name, count in counts)
 
 
-def expand_inputs(patterns: str | list[str]) -> list[str]:
+def expand_inputs(patterns: str, in_order: bool = False) -> list[str]:
     """Returns the matching files, sorted and without duplicates.
 
     Args:
-      patterns: names or globs, separated by commas or in a list; local, also
-        with `**`, or in a store, such as
-        `gs://bucket/*.txt`.
+      patterns: names or globs, separated by commas; local, also with `**`, or
+        in a store, such as `gs://bucket/*.txt`.
+      in_order: whether to return the files of each pattern in turn instead; a
+        file named twice is there twice.
 
     Raises:
       ValueError: if a pattern matches no file.
       OSError: if a store cannot be reached.
     """
-    if isinstance(patterns, str):
-        patterns = patterns.split(",")
-    files = set()
-    for pattern in filter(None, map(str.strip, patterns)):
+    files = []
+    for pattern in filter(None, map(str.strip, patterns.split(","))):
         paths = storage.find(pattern)
         if not paths:
             is_folder = storage.is_folder(pattern)
@@ -103,12 +100,12 @@ def expand_inputs(patterns: str | list[str]) -> list[str]:
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
                 "path, and quote globs so that the shell does not expand them."
             )
-        files.update(paths)
+        files += sorted(paths)
     if not files:
         raise ValueError(
             "No input file is given; name files or globs, separated by commas."
         )
-    return sorted(files)
+    return files if in_order else sorted(set(files))
 
 
 def check_encoding(data: bytes, path: str, line: int = 1) -> None:

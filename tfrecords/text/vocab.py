@@ -116,7 +116,9 @@ class Vocabulary(NamedTuple):
 
     def save(self) -> None:
         """Writes the file atomically, with a newline at its end."""
-        os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
+        # The folder of `new/` is that of `new`.
+        folder = os.path.dirname(os.path.realpath(self.path))
+        os.makedirs(folder, exist_ok=True)
         with atomic_files.atomic_file(self.path, "wb") as file:
             file.write(with_end(self.content))
 
@@ -146,10 +148,7 @@ def write(entries: list[str], path: str) -> None:
       ValueError: if the entries would not pass `read`.
     """
     check(entries, path)
-    # The folder of `new/` is that of `new`.
-    os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
-    with atomic_files.atomic_file(path, "wb") as file:
-        file.write(to_bytes(entries))
+    Vocabulary(to_bytes(entries), path).save()
 
 
 def read(path: str) -> list[str]:

@@ -23,6 +23,8 @@ FIRST_ENTRIES = ("[PAD]", *_UNUSED, "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 # Sentences between checks of the number of words in memory.
 _BLOCK_SENTENCES = 65_536
+_BATCH_SENTENCES = 1024  # Split at a time.
+_MAX_WORDS = 5_000_000  # Distinct ones in memory, a few hundred bytes each.
 # The trainer counts words itself, so each word is repeated as often as it was
 # counted. If the total exceeds this, counts are scaled down.
 _MAX_OCCURRENCES = 50_000_000
@@ -139,19 +141,17 @@ def count_words(
     *,
     strip_accents: bool | None = None,
     tokenize_chinese_chars: bool = True,
-    max_words: int = 5_000_000,
-    batch_size: int = 1024,
 ) -> collections.Counter[str]:
     """Counts the words that our tokenizer splits sentences into.
+
+    If there are too many distinct words for the memory, the rarest are dropped,
+    which hardly changes the result.
 
     Args:
       sentences: streamed, not kept in memory.
       do_lower_case: as for BertTokenizer.
       strip_accents: as for BertTokenizer.
       tokenize_chinese_chars: as for BertTokenizer.
-      max_words: distinct words to keep in memory, a few hundred bytes each. If
-        there are more, the rarest are dropped, which hardly changes the result.
-      batch_size: sentences split at a time; has no effect on the counts.
 
     Returns:
       Occurrences of each word.
@@ -174,24 +174,24 @@ def count_words(
     sentences = iter(sentences)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         while block := list(itertools.islice(sentences, _BLOCK_SENTENCES)):
-            starts = range(0, len(block), batch_size)
-            batches = [block[start : start + batch_size] for start in starts]
+            starts = range(0, len(block), _BATCH_SENTENCES)
+            batches = [block[i : i + _BATCH_SENTENCES] for i in starts]
             for block_counts in threads.map(count, map(tf.constant, batches)):
                 counts = block_counts.count.numpy().tolist()
                 counted = block_counts.y.numpy()
                 for word, number in zip(counted, counts, strict=True):
                     words[word.decode()] += number
-            _drop_rarest(words, max_words)
+            _drop_rarest(words)
     return words
 
 
-def _drop_rarest(words: collections.Counter[str], max_words: int) -> None:
-    """Drops the rarest words until at most `max_words // 2` are left."""
-    if len(words) <= max_words:
+def _drop_rarest(words: collections.Counter[str]) -> None:
+    """If there are too many words, drops the rarest until half are left."""
+    if len(words) <= _MAX_WORDS:
         return
     number_with = collections.Counter(words.values())
     left, lowest = len(words), 1
-    while left > max_words // 2:
+    while left > _MAX_WORDS // 2:
         left -= number_with[lowest]
         lowest += 1
     logging.info("dropping %d rare words", len(words) - left)

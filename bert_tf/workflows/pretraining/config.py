@@ -3,12 +3,18 @@
 import dataclasses
 
 from bert_tf.training.config import OptimizerOptions
-from bert_tf.workflows.configs import ModelSource, TeacherOptions
+from bert_tf.workflows.configs import (
+    ModelSource,
+    RecordOptions,
+    TeacherOptions,
+)
 from tfrecords.options import MAX_SEQ_LENGTH, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PretrainingConfig(TeacherOptions, OptimizerOptions, ModelSource):
+class PretrainingConfig(
+    TeacherOptions, RecordOptions, OptimizerOptions, ModelSource
+):
     """Settings of pre-training and its evaluation."""
 
     input_file: str | None = option(
@@ -97,11 +103,6 @@ class PretrainingConfig(TeacherOptions, OptimizerOptions, ModelSource):
     )
     do_train: bool = option(True, "Whether to train.")
     do_eval: bool = option(True, "Whether to evaluate.")
-    doctor: bool = option(
-        True,
-        "Check a sample of the records before training, and stop if they have "
-        "errors; run_scripts.doctor reports details.",
-    )
 
     def __post_init__(self):
         super().__post_init__()

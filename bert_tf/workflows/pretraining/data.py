@@ -136,14 +136,7 @@ def open_data(
                 "records were made."
             )
     on_disk = pretraining.schema_of(opened, on_disk=True)
-    opened.check(on_disk, sizes, vocab_sha256=sha256)
-    made_with = manifest.vocabulary.get("size", 0) if manifest else 0
-    if made_with > bert_config.vocab_size:
-        raise ValueError(
-            f"{path} was made with a vocabulary of {made_with} tokens; the "
-            f"model has only vocab_size={bert_config.vocab_size}. Make the "
-            "records with the vocabulary of the model."
-        )
+    opened.check(on_disk, sizes, bert_config.vocab_size, sha256)
     if sizes["max_seq_length"] > bert_config.max_position_embeddings:
         raise ValueError(
             f"{path} has examples of {sizes['max_seq_length']} tokens; the "

@@ -201,19 +201,15 @@ def _open_records(
 
 
 def _refuse_bad_records(
-    config: PretrainingConfig,
-    folder: run_folder.RunFolder,
-    phases: Sequence[PretrainingData],
-    bert_config: BertConfig,
-    vocabulary: vocab.Vocabulary | None,
+    config, folder, phases, bert_config, vocabulary
 ) -> None:
     """Raises ValueError if the doctor finds an error in the records."""
     from bert_tf.workflows import record_checks
 
     # The phases of a batch-size ramp share their records.
-    opened = {id(phase.records): phase.records for phase in phases}
+    opened = list(dict.fromkeys(phase.records for phase in phases))
     record_checks.refuse_bad_records(
-        config, folder, list(opened.values()), bert_config, vocabulary
+        config, folder, opened, bert_config, vocabulary
     )
 
 
@@ -237,8 +233,11 @@ def _fit_steps(
       teacher: `teachers.Teacher` of the run, if any.
       strategy: strategy of the run.
     """
+    folder.check_setting("train_hours", given.train_hours)
+    steps = None
+    if folder.newest_step():
+        steps = folder.settings().get("num_train_steps")
     task = phases[0].task
-    steps = time_budget.steps_of_begun_run(given, folder)
     steps = steps or time_budget.measure_steps(
         teacher.with_losses(task) if teacher else task,
         _loop_phases(phases, bert_config, given),

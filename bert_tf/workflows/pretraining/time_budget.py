@@ -7,27 +7,12 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.config import BertConfig
-from bert_tf.training import loop, optimizers, run_folder, strategies
+from bert_tf.training import loop, optimizers, strategies
 from bert_tf.workflows.pretraining.config import PretrainingConfig
 
 # The first calls of a step compile it, and fill caches.
 _UNTIMED_CALLS = 3
 _TIMED_SECONDS = 15.0
-
-
-def steps_of_begun_run(
-    config: PretrainingConfig, folder: run_folder.RunFolder
-) -> int | None:
-    """Returns the number of steps of a run that has a checkpoint, else None.
-
-    Raises:
-      ValueError: if the run was begun for other hours.
-    """
-    if not folder.newest_step():
-        return None
-    before = folder.settings()
-    folder.check(before | {"train_hours": config.train_hours})
-    return before["num_train_steps"]
 
 
 def measure_steps(
@@ -91,12 +76,8 @@ def _seconds_per_step(task, phase, bert_config, config, strategy) -> float:
         num_calls += 1
         if num_calls == _UNTIMED_CALLS:
             begin, count = time.monotonic(), end
-        elif num_calls > _UNTIMED_CALLS and _is_enough(strategy, begin):
+        elif num_calls > _UNTIMED_CALLS and strategies.of_chief(
+            strategy, lambda b=begin: time.monotonic() - b > _TIMED_SECONDS
+        ):
             break
     return (time.monotonic() - begin) / max(end - count, 1)
-
-
-def _is_enough(strategy, begin: float) -> bool:
-    """Returns whether the chief has timed long enough; the same in all."""
-    took = time.monotonic() - begin
-    return bool(strategies.all_gather(strategy, int(took > _TIMED_SECONDS))[0])

@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 
 from bert_tf.model import dropout
-from bert_tf.training import optimizers, strategies
+from bert_tf.training import optimizers
 from bert_tf.training.config import OptimizerOptions
-from tfrecords.reading import batches
 
 CONFIG = OptimizerOptions(output_dir="x")
 
@@ -52,9 +51,7 @@ def test_choices_are_complete():
         for field in dataclasses.fields(OptimizerOptions)
     }
     assert choices["optimizer"] == tuple(optimizers.OPTIMIZERS)
-    assert choices["distribution_strategy"] == tuple(strategies.NAMES)
     assert choices["dropout"] == tuple(dropout.GENERATORS)
-    assert choices["input_mode"] == batches.INPUT_MODES
 
 
 MUON = {"optimizer": "muon", "muon_learning_rate": 0.01}

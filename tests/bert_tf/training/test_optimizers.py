@@ -63,10 +63,9 @@ def test_any_betas_match_float64(beta_1, beta_2, epsilon):
     optimizer = optimizers.AdamW(
         [variable],
         lambda step: tf.constant(1e-2),
-        beta_1=beta_1,
         beta_2=beta_2,
-        epsilon=epsilon,
     )
+    optimizer.beta_1, optimizer.epsilon = beta_1, epsilon
     weight, m, v = np.zeros((3, 50))
     adam = {"betas": (beta_1, beta_2), "epsilon": epsilon}
     for step in range(1, 101):

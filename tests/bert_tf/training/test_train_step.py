@@ -245,8 +245,12 @@ def test_nan_and_inf_propagate_to_the_global_norm():
     assert np.isinf(train_step.global_norm([tf.constant([3e38])]))
 
 
-def test_the_loss_scale_doubles_after_good_steps_and_halves_on_overflow():
-    scale = train_step.LossScale(first=8.0, growth_steps=3)
+def test_the_loss_scale_doubles_after_good_steps_and_halves_on_overflow(
+    monkeypatch,
+):
+    monkeypatch.setattr(train_step, "_GROWTH_STEPS", 3)
+    scale = train_step.LossScale()
+    scale.value.assign(8.0)
     values = []
     for is_finite in (1, 1, 1, 1, 0, 1, 1, 1, 0, 0, 0, 0, 0):
         scale.update(tf.constant(bool(is_finite)))

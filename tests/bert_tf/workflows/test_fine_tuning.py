@@ -1,6 +1,5 @@
 """Fine-tuning settings -> steps, static lengths, errors."""
 
-import dataclasses
 import types
 
 import numpy as np
@@ -126,13 +125,3 @@ def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
     others = {path.rpartition("/")[0] for path in paths if "lora" not in path}
     assert others == names
     assert len(paths) == 2 * 2 * 2 + 2 * len(names)
-
-
-def test_windows_are_at_most_a_quarter_of_an_epoch(tmp_path):
-    config = FineTuningConfig(output_dir=str(tmp_path), train_batch_size=8)
-    few = fine_tuning.RecordSplit(range(100), None, 9, (16, 32), "python")
-    assert few.window_batches(config) == 3
-    many = dataclasses.replace(few, records=range(10**5))
-    assert many.window_batches(config) == 64
-    padded = dataclasses.replace(few, bucket_lengths=())
-    assert padded.window_batches(config) == 64

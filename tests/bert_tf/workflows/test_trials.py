@@ -123,7 +123,7 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
     run(*flags, "--num_restarts=3")
     assert len(started) == 3
     assert len(json_files.read(output / "trials.json")["trials"]) == 3
-    with pytest.raises(ValueError, match="flags:\n  was --learning_rate="):
+    with pytest.raises(ValueError, match="flags:\n  learning_rate: was "):
         run(*flags, "--learning_rate=1e-4")
 
 
@@ -241,7 +241,7 @@ def test_a_folder_of_other_runs_is_rejected(
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
     run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
-    message = "was no --grid, is now --grid=paper"
+    message = "grid: was None, is now '--grid=paper'"
     with pytest.raises(ValueError, match=message):
         run(*without_grid, "--seed=1", "--grid=paper")
     with pytest.raises(ValueError, match="contains several runs. Choose"):

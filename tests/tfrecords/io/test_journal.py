@@ -66,12 +66,6 @@ def test_shards_of_other_libraries_are_not_mixed(tmp_path):
     assert open_journal(tmp_path / "more", libraries=OLD).has("train", "a")
 
 
-def test_a_journal_that_names_no_libraries_is_continued(tmp_path, caplog):
-    finish(open_journal(tmp_path))
-    assert open_journal(tmp_path, libraries=OLD).has("train", "a")
-    assert "they go on with {'sentencex': '1.0.0'}" in caplog.text
-
-
 def test_records_without_a_journal_are_rejected(tmp_path):
     (tmp_path / "train").mkdir()
     (tmp_path / "train" / "something").write_text("")

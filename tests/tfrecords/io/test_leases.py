@@ -22,17 +22,17 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_lease_is_removed_at_the_end(folder):
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         lease.check()
         assert storage.exists(f"{folder}/{leases.NAME}")
     assert not storage.exists(f"{folder}/{leases.NAME}")
 
 
 def test_a_folder_in_use_is_refused_by_name(folder):
-    with leases.hold(folder):
+    with leases.Lease(folder):
         expected = f"in use by another run, process {os.getpid()} on host"
         with pytest.raises(ValueError, match=expected):
-            leases.Lease(folder).take()
+            leases.Lease(folder).__enter__()
 
 
 def test_the_lease_of_a_killed_process_expires(folder):
@@ -40,7 +40,7 @@ def test_the_lease_of_a_killed_process_expires(folder):
     dead._entries["machine"] = "another"
     dead._write()
     started = time.monotonic()
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         assert time.monotonic() - started >= leases.EXPIRY_SECONDS
         lease.check()
     with pytest.raises(ValueError, match=r"was removed.*resumes"):
@@ -56,12 +56,12 @@ def test_a_process_of_this_machine_that_has_ended_is_not_waited_for(
     dead = leases.Lease(folder)
     dead._entries["process"] = ended.pid
     dead._write()
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         lease.check()
 
 
 def test_a_holder_notices_that_its_lease_was_taken(folder):
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         leases.Lease(folder)._write()
         time.sleep(3 * leases.RENEWAL_SECONDS)  # It does not take it back.
         with pytest.raises(ValueError, match=f"taken by process {os.getpid()}"):
@@ -83,7 +83,7 @@ def slow_down(monkeypatch, seconds):
 def test_a_renewal_that_took_too_long_may_have_ended_the_lease_of_another(
     folder, monkeypatch
 ):
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         slow_down(monkeypatch, 1.2 * leases.EXPIRY_SECONDS)
         time.sleep(2 * leases.RENEWAL_SECONDS)
         lease.check()
@@ -98,7 +98,7 @@ def test_a_slow_renewal_before_the_lease_expires_is_not_late(
     folder, monkeypatch
 ):
     monkeypatch.setattr(leases, "EXPIRY_SECONDS", 1000.0)
-    with leases.hold(folder) as lease:
+    with leases.Lease(folder) as lease:
         slow_down(monkeypatch, 2 * leases.RENEWAL_SECONDS)
         begun = lease._entries["renewals"]
         end = time.monotonic() + 30.0

@@ -359,7 +359,11 @@ def test_spans_are_those_of_plain_loops(max_ngram):
     lengths = masking.span_lengths(
         random_bits((300, SPAN_S), seed=2), max_ngram
     )
-    positions, first_slots = masking.choose_spans(keys, lengths, *rows)
+    is_candidate, continues, wanted = rows
+    follows = np.pad(is_candidate[:, :-1], ((0, 0), (1, 0)))
+    positions, first_slots = masking.choose_spans(
+        keys, lengths, is_candidate, continues & follows, wanted
+    )
     for row in range(300):
         expected = plain_spans(
             keys[row], lengths[row], *(column[row] for column in rows)

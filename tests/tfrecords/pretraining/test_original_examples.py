@@ -75,19 +75,17 @@ def mask(ids, rng, **changes):
 
 
 def make(found, rng, **changes):
-    """Returns features of all examples, [N, ...], and statistics."""
+    """Returns features of all examples, [N, ...]."""
     given = settings(**changes)
     examples = original_examples.make_examples(found, VOCABULARY, given, rng)
-    statistics = {}
-    features = original_examples.build(
+    return original_examples.build(
         examples,
         np.arange(len(examples.num_masked)),
         found.tokens,
         VOCABULARY,
         given.max_seq_length,
-        statistics,
+        {},
     )
-    return features, statistics
 
 
 def test_masking_draws_shuffle_then_kind_then_word():
@@ -127,7 +125,7 @@ def test_draws_of_an_actual_next_pair_then_of_a_single_sentence():
         *(0.1, 1, 0.5, 0.4, 0.0, 0.0),
         *(0.1, 0, 1, 0.0, 0.0),
     )
-    features, statistics = make(found, rng)
+    features = make(found, rng)
     assert rng.draws == []
     assert rng.asked == [
         "random",  # Is the document cut for short examples? No: 10 tokens.
@@ -145,7 +143,6 @@ def test_draws_of_an_actual_next_pair_then_of_a_single_sentence():
         "random",  # 1.5 tokens are rounded to 2.
         "shuffle 2",
     ]
-    assert statistics["truncated_tokens"] == 1
     assert features["input_word_ids"].tolist() == [
         [CLS, 15, SEP, 9, 10, 11, 12, MASK, MASK, SEP, 0, 0, 0],
         [CLS, 4, 5, 6, 7, 8, SEP, 10, 11, 12, MASK, MASK, SEP],
@@ -163,7 +160,7 @@ def test_draws_of_an_actual_next_pair_then_of_a_single_sentence():
 
 def test_a_single_document_is_its_own_random_next_after_ten_tries():
     rng = Script(0.1, *[0] * 10, 0, 0.0)
-    features, _ = make(documents([3]), rng)
+    features = make(documents([3]), rng)
     assert rng.asked[1:11] == [(0, 0)] * 10
     assert features["input_word_ids"][0, :9].tolist() == [
         *(CLS, 4, 5, 6, SEP, 4, 5, MASK, SEP)
@@ -177,7 +174,7 @@ def test_a_document_cut_short_draws_its_target_once():
         *(1, 0, 0.0),
         *(0.1, 0, 2, 0.0),  # The other document has the full target.
     )
-    features, _ = make(documents([2, 2, 1], [1]), rng)
+    features = make(documents([2, 2, 1], [1]), rng)
     assert rng.draws == []
     assert rng.asked[1] == (2, 10)
     assert features["input_mask"].sum(axis=1).tolist() == [5, 5, 7]

@@ -208,7 +208,20 @@ def test_a_document_of_one_sentence_is_enough(text, tmp_path):
     text = dataclasses.replace(text, input_file=str(tmp_path / "one"))
     made = make(text, tmp_path / "out", num_shards=None, held_out_prob=0.0)
     assert made["train"].num_examples == 2
-    assert made["train"].statistics["random_next_share"] == 1.0
+    opened = records.Records.open(str(tmp_path / "out" / "train"))
+    labels = [opened.features(i)["next_sentence_labels"].item() for i in (0, 1)]
+    assert labels == [1, 1]
+
+
+def test_documents_that_give_no_examples_are_rejected(text, tmp_path):
+    (tmp_path / "one").write_text("captain\n\nsea\n")
+    text = dataclasses.replace(
+        text, input_file=str(tmp_path / "one"), input_format="sentences"
+    )
+    settings = dataclasses.replace(SETTINGS, pairs="sentence_order")
+    output = pretraining_records.Output(output_dir=str(tmp_path / "out"))
+    with pytest.raises(ValueError, match="The documents gave no examples"):
+        pretraining_records.make(text, settings, output)
 
 
 def test_held_out_documents_do_not_depend_on_the_number_of_shards(

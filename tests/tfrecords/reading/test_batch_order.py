@@ -88,12 +88,15 @@ def test_a_run_sees_the_same_examples_with_buckets(num_batches):
     # Prefetched batches, which no step uses.
     beyond = [batch.positions for batch in beyond]
     assert len(set(np.concatenate(beyond))) == 800
-    assert np.min(beyond) == 4 * num_batches
+    assert np.min(beyond) >= 4 * num_batches
 
 
 def test_windows_do_not_share_examples():
-    positions = [batch.positions for batch in batches(bucketed(), 64, 64)]
-    assert sorted(np.concatenate(positions)) == list(range(256, 512))
+    # Windows of three batches.
+    positions = [batch.positions for batch in batches(bucketed(), 63, 66)]
+    assert sorted(np.concatenate(positions)) == list(range(252, 516))
+    of_window = np.concatenate(positions[:3])
+    assert sorted(of_window) == list(range(252, 264))
 
 
 @pytest.mark.parametrize("count, most", [(16, 2), (64, 2), (100, 2)])
@@ -108,13 +111,12 @@ def test_copies_of_a_record_do_not_share_a_batch_because_of_their_length(
         max_seq_length=32,
         lengths=np.arange(1, count + 1) % 32,
         bucket_lengths=(16, 8),
-        window_batches=batch_order.choose_window(count, 4),
     )
     found = [np.bincount(x.indices).max() for x in batches(few, 0, 200)]
     assert max(found) <= most
     if count >= 64:
         assert np.mean(found) < 1.2
-    assert batch_order.choose_window(10**6, 32) == 64
+    assert batch_order._choose_window(10**6, 32) == 64
 
 
 def test_a_batch_has_the_smallest_length_that_holds_it():

@@ -77,7 +77,7 @@ def test_lines_are_sentences_and_blank_lines_end_documents(make):
         (["One sentence alone."], f"{path}:9", [1]),
     ]
     assert statistics == text_files.ReadStatistics(
-        files=1, documents=3, one_sentence_documents=1, sentences=6
+        files=1, documents=3, sentences=6
     )
 
 

@@ -35,7 +35,13 @@ def test_files_of_several_globs_are_sorted_without_duplicates(make, tmp_path):
     paths = [make("A.", name) for name in ("b.txt", "a.txt", "c.md")]
     found = text_files.expand_inputs(f"{tmp_path}/*.txt, {tmp_path}/[ac]*")
     assert found == sorted(paths)
-    assert text_files.expand_inputs(paths) == sorted(paths)
+
+
+def test_input_files_may_keep_the_order_in_which_they_are_named(make, tmp_path):
+    b, a1, a0 = (make("A.", name) for name in ("b", "a1", "a0"))
+    named = f"{b}, {tmp_path}/a*,{b},"
+    found = text_files.expand_inputs(named, in_order=True)
+    assert found == [b, a0, a1, b]
 
 
 def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):

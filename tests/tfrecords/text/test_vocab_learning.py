@@ -77,11 +77,11 @@ def test_text_of_only_punctuation_gives_a_vocabulary():
     assert entries[104:] == ["!", "$", "-", "."]
 
 
-def test_batch_size_does_not_change_the_counts():
-    counts = [
-        vocab_learning.count_words(TEXT, True, batch_size=size)
-        for size in (1, 7, 1024)
-    ]
+def test_batch_size_does_not_change_the_counts(monkeypatch):
+    counts = []
+    for size in (1, 7, 1024):
+        monkeypatch.setattr(vocab_learning, "_BATCH_SENTENCES", size)
+        counts.append(vocab_learning.count_words(TEXT, True))
     assert counts[0] == counts[1] == counts[2]
     assert counts[0]["the"] == 30
     assert counts[0]["漢"] == 10
@@ -140,13 +140,12 @@ def test_a_word_of_201_characters_is_ignored():
 
 def test_the_rarest_words_are_dropped_when_there_are_too_many(monkeypatch):
     monkeypatch.setattr(vocab_learning, "_BLOCK_SENTENCES", 10)
+    monkeypatch.setattr(vocab_learning, "_MAX_WORDS", 12)
     sentences = [f"often sometimes w{i}" for i in range(40)]
-    counts = [
-        vocab_learning.count_words(
-            sentences, True, max_words=12, batch_size=size
-        )
-        for size in (1, 10)
-    ]
+    counts = []
+    for size in (1, 10):
+        monkeypatch.setattr(vocab_learning, "_BATCH_SENTENCES", size)
+        counts.append(vocab_learning.count_words(sentences, True))
     assert counts[0] == counts[1]
     assert counts[0]["often"] == 40
     assert len(counts[0]) <= 12
