@@ -90,23 +90,6 @@ def test_a_lossy_conversion_writes_nothing(tmp_path, given, monkeypatch):
     assert os.listdir(tmp_path) == ["ours"]
 
 
-def test_a_full_disk_leaves_the_old_files(tmp_path, given, monkeypatch):
-    folder = write(given, tmp_path / "ours")
-    target = write(given, tmp_path / "google", "google")
-    before = sorted(os.listdir(target))
-
-    def fail(tensors, aside):
-        with open(os.path.join(aside, "half"), "w") as file:
-            file.write("half")
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(tf1_checkpoint, "write_tensors", fail)
-    with pytest.raises(OSError, match="nothing half-written is left"):
-        conversion.convert(folder, "google", target, overwrite=True)
-    assert sorted(os.listdir(target)) == before
-    assert sorted(os.listdir(tmp_path)) == ["google", "ours"]
-
-
 def test_existing_folders_are_not_replaced_by_mistake(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = write(given, tmp_path / "google", "google")
