@@ -178,14 +178,6 @@ def test_parts_of_other_inputs_are_not_reused(
     assert found.read_bytes() == expected.read_bytes()
 
 
-def test_a_vocabulary_larger_than_the_model_is_refused(model, texts, tmp_path):
-    other = shutil.copytree(model, tmp_path / "other")
-    with (other / "vocab.txt").open("a") as file:
-        file.writelines(f"more{i}\n" for i in range(1000))
-    with pytest.raises(ValueError, match=r"vocab.txt has \d+ entries, but the"):
-        extract(other, texts, tmp_path / "out", "--layers=0")
-
-
 def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):
     output = tmp_path / "out"
     for flag, message in (
