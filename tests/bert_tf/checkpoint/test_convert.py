@@ -1,7 +1,6 @@
 import dataclasses
 import logging as python_logging
 import os
-import pathlib
 import resource
 import weakref
 
@@ -151,26 +150,6 @@ def test_runs_and_apps_are_not_replaced(tmp_path, given):
         with pytest.raises(ValueError, match=message):
             conversion.convert(source, "google", str(folder), overwrite=True)
         assert sorted(folder.rglob("*")) == before
-
-
-@pytest.mark.parametrize("name", options.FORMATS)
-def test_a_real_checkpoint_survives_each_format_unchanged(
-    shared_data, tmp_path, name
-):
-    source = str(shared_data / "golden" / "tiny_tf1_checkpoint")
-    there, back = str(tmp_path / "there"), str(tmp_path / "back")
-    conversion.convert(source, name, there)
-    conversion.convert(there, "google", back)
-    given, found = (
-        Checkpoint.open(path, with_slots=True) for path in (source, back)
-    )
-    assert_same_bits(found.tensors, given.tensors)
-    assert found.vocabulary == given.vocabulary
-    assert_same_bits(found.slots, given.slots)
-    assert found.step == given.step == 20
-    for path in (tmp_path / "back").glob("bert_model.ckpt.*"):
-        expected = pathlib.Path(source, path.name).read_bytes()
-        assert path.read_bytes() == expected
 
 
 @pytest.mark.parametrize("name", sorted(options.FORMATS))
