@@ -24,6 +24,17 @@ REPLICAS = {
 WORDS = "the old captain sat near a ship . the crew was not there ,".split()
 
 
+@pytest.fixture(scope="module")
+def model_flags(tmp_path_factory):
+    """Flags of a run from scratch with one layer."""
+    folder = tmp_path_factory.mktemp("config")
+    run_processes.write_config(folder)
+    return [
+        f"--vocab_file={run_processes.VOCAB_FILE}",
+        f"--bert_config_file={folder / 'bert_config.json'}",
+    ]
+
+
 def run(script, flags, output, num_workers=1):
     """Runs a script in each worker process."""
     logs = [output.with_suffix(f".{i}.log") for i in range(num_workers)]
@@ -101,7 +112,7 @@ def test_a_worker_lost_in_an_evaluation_stops_the_others(
 
 
 @pytest.fixture(scope="module")
-def sts_b_flags(tmp_path_factory, tiny_model_flags):
+def sts_b_flags(tmp_path_factory, model_flags):
     """Flags of run_glue on pairs of texts of several lengths with scores."""
     folder = tmp_path_factory.mktemp("sts-b")
     for split, count in (("train", 24), ("dev", 13), ("test", 11)):
@@ -113,7 +124,7 @@ def sts_b_flags(tmp_path_factory, tiny_model_flags):
             lines.append("\t".join(cells))
         (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     return [
-        *tiny_model_flags,
+        *model_flags,
         "--task_name=STS-B",
         f"--data_dir={folder}",
         "--max_seq_length=16",
@@ -127,23 +138,30 @@ def sts_b_flags(tmp_path_factory, tiny_model_flags):
     ]
 
 
-def test_glue_files_are_the_same_bytes(tmp_path, sts_b_flags):
-    flags = [*sts_b_flags, "--do_train"]
-    run("run_glue", flags, tmp_path / "model")
-    flags = [*sts_b_flags, f"--init_checkpoint={tmp_path / 'model'}"]
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory, sts_b_flags):
+    """Folder of a run on one device."""
+    output = tmp_path_factory.mktemp("trained") / "one"
+    run("run_glue", [*sts_b_flags, "--do_train"], output)
+    return output
+
+
+def test_glue_files_are_the_same_bytes(tmp_path, sts_b_flags, trained):
+    flags = [*sts_b_flags, f"--init_checkpoint={trained}"]
     files = files_on_replicas("run_glue", flags, tmp_path)
     assert len(files["STS-B.tsv"].splitlines()) == 12
     # The model in training was evaluated with the same result.
-    results = json.loads((tmp_path / "model/eval_results.json").read_text())
+    results = json.loads((trained / "eval_results.json").read_text())
     assert results["dev"] == json.loads(files["eval_results.json"])["dev"]
 
 
-def test_two_workers_train_evaluate_and_keep_the_best(tmp_path, sts_b_flags):
+def test_two_workers_train_evaluate_and_keep_the_best(
+    tmp_path, sts_b_flags, trained
+):
     flags = [*sts_b_flags, "--do_train"]
+    run("run_glue", flags, tmp_path / "workers", 2)
     results = []
-    for name in ("one", "workers"):
-        output = tmp_path / name
-        run("run_glue", flags, output, REPLICAS[name][0])
+    for output in (trained, tmp_path / "workers"):
         results.append(json.loads((output / "eval_results.json").read_text()))
         best = json.loads((output / "best/state.json").read_text())
         assert best["value"] == results[-1]["dev"][best["metric"]]
@@ -163,7 +181,7 @@ def test_two_workers_train_evaluate_and_keep_the_best(tmp_path, sts_b_flags):
     assert (output / "predictions" / "STS-B.tsv").exists()
 
 
-def test_squad_files_are_the_same_bytes(tmp_path, tiny_model_flags):
+def test_squad_files_are_the_same_bytes(tmp_path, model_flags):
     paragraphs = []
     for number in range(9):
         words = [
@@ -188,7 +206,7 @@ def test_squad_files_are_the_same_bytes(tmp_path, tiny_model_flags):
         path = tmp_path / f"{split}-v2.0.json"
         path.write_text(json.dumps(content), encoding="utf-8")
     flags = [
-        *tiny_model_flags,
+        *model_flags,
         f"--data_dir={tmp_path}",
         "--version_2_with_negative",
         "--max_seq_length=24",

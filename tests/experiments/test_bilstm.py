@@ -94,6 +94,7 @@ def test_multiple_choice_has_no_model_with_a_bilstm(tiny_config):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_causal_encoder_is_fine_tuned_and_its_run_is_of_this_module(
     tmp_path, tiny_config
 ):

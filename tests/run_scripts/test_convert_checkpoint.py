@@ -1,15 +1,12 @@
-"""convert_checkpoint end to end, and runs initialized from its formats."""
-
-import json
+"""convert_checkpoint end to end, and a run without trained heads."""
 
 import exports
-import numpy as np
 import pytest
 
-from bert_tf.checkpoint import detection, model_folders, run_models
+from bert_tf.checkpoint import detection
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.formats.google import tf1_checkpoint
-from run_scripts import convert_checkpoint, run_glue, run_pretraining
+from run_scripts import convert_checkpoint, run_pretraining
 
 
 def convert(source, to, output_dir, *more):
@@ -34,14 +31,6 @@ def pretrained(tmp_path_factory):
     return folder / "uncased_L-1_H-16_A-2"
 
 
-def read_files(folder):
-    return {
-        path.relative_to(folder): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def test_flags_are_those_of_the_conversion(pretrained, tmp_path, capsys):
     convert(pretrained, "bert_tf", tmp_path / "ours")
     report = capsys.readouterr().out
@@ -52,36 +41,6 @@ def test_flags_are_those_of_the_conversion(pretrained, tmp_path, capsys):
     assert "equal bit for bit" in report
     assert detection.detect(str(tmp_path / "ours")) == "hugging_face"
     assert Checkpoint.open(tmp_path / "ours").config.hidden_act == "gelu_erf"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("eagerly")
-def test_fine_tuning_starts_from_the_encoder_of_a_tf1_checkpoint(
-    pretrained, tmp_path
-):
-    given, before = Checkpoint.open(pretrained), read_files(pretrained)
-    output, rows = tmp_path / "run", tmp_path / "rows.tsv"
-    rows.write_text("text\tlabel\n" + "The ship\t0\nA sail\t1\n" * 8)
-    words = [
-        "run_glue",
-        *(f"--train_file={rows}", "--text_column=text", "--labels=0,1"),
-        f"--init_checkpoint={pretrained}/bert_model.ckpt",
-        f"--output_dir={output}",
-        *("--do_train", "--dev_share=0", "--max_seq_length=16"),
-        *("--train_batch_size=8", "--num_train_epochs=1", "--learning_rate=0"),
-    ]
-    run_glue.main(words)
-    found = model_folders.read(run_models.find(str(output)))
-    for name, tensor in given.tensors.items():
-        if name.startswith("encoder/"):
-            np.testing.assert_array_equal(found.tensors[name], tensor, name)
-    assert found.vocabulary == given.vocabulary
-    assert found.do_lower_case is True
-    settings = json.loads((output / "run.json").read_text())
-    assert settings["init_checkpoint"] == f"{pretrained}/bert_model.ckpt"
-    # Nothing is converted to disk.
-    assert read_files(pretrained) == before
-    assert not (output / "init_checkpoint").exists()
 
 
 def test_newly_initialized_heads_are_not_evaluated(

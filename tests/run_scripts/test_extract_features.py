@@ -112,34 +112,6 @@ def extract(model, texts, output, *flags):
 
 
 @pytest.mark.usefixtures("eagerly")
-def test_a_stopped_run_resumes(model, texts, tmp_path, monkeypatch):
-    output, parts = tmp_path / "f.npz", []
-    uninterrupted = tmp_path / "uninterrupted.npz"
-    flags = ["--output_format=npz", "--layers=-1"]
-    extract(model, texts, uninterrupted, *flags)
-    to_npz, join = feature_extraction.FORMATS["npz"]
-
-    def stop_at_second(texts, *rest):
-        parts.append(texts[0].line)
-        if len(parts) == 2:
-            raise KeyboardInterrupt
-        return to_npz(texts, *rest)
-
-    monkeypatch.setitem(
-        feature_extraction.FORMATS, "npz", (stop_at_second, join)
-    )
-    with pytest.raises(KeyboardInterrupt):
-        extract(model, texts, output, *flags)
-    assert not output.exists()
-    extract(model, texts, output, *flags)
-    assert parts == [0, 8, 8, 16]  # The first part is not repeated.
-    assert output.read_bytes() == uninterrupted.read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == [
-        *["f.npz", "texts.txt", "uninterrupted.npz"]
-    ]
-
-
-@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("change", ["config", "text"])
 def test_parts_of_other_inputs_are_not_reused(
     model, texts, tmp_path, monkeypatch, change
@@ -176,14 +148,6 @@ def test_parts_of_other_inputs_are_not_reused(
             extract(before, texts, found, "--layers=-1")
     extract(model, texts, found, "--layers=-1")
     assert found.read_bytes() == expected.read_bytes()
-
-
-def test_a_vocabulary_larger_than_the_model_is_refused(model, texts, tmp_path):
-    other = shutil.copytree(model, tmp_path / "other")
-    with (other / "vocab.txt").open("a") as file:
-        file.writelines(f"more{i}\n" for i in range(1000))
-    with pytest.raises(ValueError, match=r"vocab.txt has \d+ entries, but the"):
-        extract(other, texts, tmp_path / "out", "--layers=0")
 
 
 def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):

@@ -11,6 +11,8 @@ from bert_tf import config
 from bert_tf.checkpoint import run_models
 from run_scripts import make_pretraining_records, run_glue, run_pretraining
 
+pytestmark = pytest.mark.usefixtures("eagerly_in_module")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, tiny_config):
@@ -44,7 +46,7 @@ def run(folder, output_dir, *more):
 
 
 @pytest.fixture(scope="module")
-def trained(folder):
+def trained(folder, eagerly_in_module):
     run(folder, folder / "run")
     return folder / "run"
 

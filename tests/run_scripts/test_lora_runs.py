@@ -19,6 +19,7 @@ def weights(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_adapters_are_trained_and_the_models_of_a_run_are_ordinary_ones(
     tmp_path, tiny_model_flags, caplog
 ):

@@ -44,7 +44,7 @@ def big_text(tmp_path):
     folder = tmp_path / "text"
     folder.mkdir()
     for number in range(10):
-        (folder / f"{number}.txt").write_text(TEXT.read_text() * 100)
+        (folder / f"{number}.txt").write_text(TEXT.read_text() * 40)
     return f"--input_file={folder}/*.txt"
 
 

@@ -52,10 +52,3 @@ def test_a_different_vocabulary_is_replaced_only_with_overwrite(make, tmp_path):
         make("--vocab_size=140")
     assert vocab.read(f"{tmp_path}/out/vocab.txt") == first
     assert len(make("--vocab_size=140", "--overwrite")) == 140
-
-
-def test_a_redirected_stdout_is_written_to(make, capfd):
-    entries = make("--vocab_size=150")
-    capfd.readouterr()  # A file, as `> stdout` of a shell.
-    make("--vocab_size=150", "--output_file=/dev/stdout")
-    assert capfd.readouterr().out.splitlines() == entries

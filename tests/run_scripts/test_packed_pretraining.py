@@ -84,6 +84,7 @@ def test_examples_per_row_are_computed_from_the_manifest(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_model_trained_on_packed_rows_reads_unpacked_ones(
     folder, tmp_path, caplog
 ):

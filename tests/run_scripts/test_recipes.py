@@ -67,11 +67,3 @@ def test_a_recipe_states_expected_scores_and_cost(path):
     assert re.search("cores|GPU|TPU", cost)
     assert re.search("minutes|seconds|hours|not recorded", cost)
     assert all(len(line) <= 80 for line in path.read_text().splitlines())
-
-
-def test_a_recipe_with_an_unknown_flag_is_refused(tmp_path):
-    path = tmp_path / "wrong.flags"
-    path.write_text("# A comment.\n--num_train_epoch=3\n")
-    flags = flags_of("run_scripts.run_glue")
-    with pytest.raises(Exception, match="num_train_epoch"):
-        common_flags.parse(flags, ["run_glue", f"--flagfile={path}"], "")

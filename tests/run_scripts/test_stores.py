@@ -56,6 +56,7 @@ def content(folder):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eagerly")
 def test_a_run_in_a_store_equals_a_local_one_also_if_it_is_killed(
     inputs, tmp_path, monkeypatch
 ):

@@ -181,20 +181,6 @@ def test_a_repeated_set_on_a_side_is_refused():
         compare([default(0), default(1), again], [default(2)])
 
 
-def test_false_alarms_are_rare():
-    alarms = 0
-    for start in range(0, 120, 6):
-        first, second = range(start, start + 3), range(start + 3, start + 6)
-        measures = compare(
-            sets(default, first, dupe_factor=1),
-            sets(original, second, dupe_factor=1),
-            significance=0.05,
-        )
-        alarms += bool(names(measures, DIFFERS))
-    # Of 20 tests; four or more have a probability of 0.016 at 0.05.
-    assert alarms < 4
-
-
 def test_bins_have_about_equal_counts_and_frequent_values_are_alone():
     table = np.array([[5, 5, 80, 0, 0, 10, 0], [5, 5, 80, 0, 0, 10, 0]])
     found = record_comparison._binned(table)

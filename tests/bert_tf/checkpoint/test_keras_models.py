@@ -105,6 +105,7 @@ def vectors_of(model, text, length, embedding):
     return embedding(hidden, batch["input_mask"]).numpy()[0]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_its_vectors_are_those_of_its_modules_unless_flags_say_otherwise(
     sentence_bert, tmp_path
 ):
@@ -180,6 +181,7 @@ COPIES = {
 }
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("name", COPIES)
 def test_a_copy_is_saved_like_the_loaded_model(sentence_bert, tmp_path, name):
     model, _ = bert_tf.load(sentence_bert)

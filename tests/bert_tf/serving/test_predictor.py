@@ -57,6 +57,7 @@ def test_entities_have_the_characters_of_their_words():
     assert found.entities == () and len(found.words) == 4
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_bert_without_heads_gives_vectors_and_a_new_head_nothing(make):
     folder = make("pretraining", untrained=["masked_lm/bias"])
     vectors = bert_tf.Predictor(folder, max_seq_length=8)

@@ -76,6 +76,7 @@ def check_equal(found, expected):
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eagerly")
 def test_answers_do_not_depend_on_where_special_tokens_stand(both):
     kind, *folders = both
     inputs = exports.inputs(exports.TEXTS[kind])

@@ -300,3 +300,23 @@ def test_soft_targets_of_spans_are_a_mean_over_start_and_end(
             float(expected.value()) / 2, rel=1e-5
         )
     assert not found
+
+
+@pytest.mark.slow
+def test_other_ways_to_compute_a_step_give_the_same_losses(tiny_config, batch):
+    config = dataclasses.replace(tiny_config, num_hidden_layers=1)
+    losses = ("soft_targets", "attention_relations")
+    teacher = build("pretraining", tiny_config, 2)
+    task = distil(pretraining.TASK, teacher, losses=losses)
+
+    def train(**settings):
+        *_, step = training_steps.make(config, teach=lambda _: task, **settings)
+        return [step(batch), step(batch)]
+
+    expected = train()
+    for found in (train(remat=True), train(jit_compile=True)):
+        for ours, theirs in zip(found, expected, strict=True):
+            for name in task.loss_weights(batch):
+                np.testing.assert_allclose(
+                    ours[name], theirs[name], rtol=1e-4, err_msg=name
+                )

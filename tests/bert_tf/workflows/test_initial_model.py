@@ -191,6 +191,9 @@ def test_missing_heads_are_newly_initialized_with_a_warning(
     initial_model.load_initial_weights(given, model)
     assert "google has no masked_lm/bias" in caplog.text
     np.testing.assert_array_equal(model.masked_lm.transform.kernel, before)
+    for name, weight in model_folders.weight_names(model).items():
+        if name.startswith("encoder/"):
+            np.testing.assert_array_equal(weight, written.tensors[name], name)
     caplog.clear()
     initial_model.load_initial_weights(given, model.encoder)
     assert not caplog.text

@@ -149,10 +149,3 @@ def test_the_mix_matters_less_if_the_difference_of_the_seeds_says_so(
     assert check.detail.startswith(
         "best minus worst with features: 5.2 ± 0.2; fine-tuned: "
     )
-
-
-def test_claims_without_scores_are_not_run():
-    rows = tables.make(list(tables.TABLES), BASE, 4)
-    found = ablation_checks.make(rows, [{} for _ in rows], KINDS)
-    assert found
-    assert {check.answer for check in found} == {NOT_RUN}

@@ -20,14 +20,6 @@ def test_a_complete_file_is_kept_unchanged(tmp_path, content):
     assert vocabularies.read(str(path)) == content
 
 
-def test_a_final_newline_is_added(tmp_path):
-    path = tmp_path / "vocab.txt"
-    path.write_bytes(CONTENT[:-1])
-    assert vocabularies.read(str(path)) == CONTENT
-    vocabularies.write(CONTENT[:-1], str(path))
-    assert path.read_bytes() == CONTENT
-
-
 def test_no_file_is_written_without_a_vocabulary(tmp_path):
     path = str(tmp_path / "vocab.txt")
     vocabularies.write(None, path)

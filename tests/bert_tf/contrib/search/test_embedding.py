@@ -82,6 +82,7 @@ def stop_at(number, config, monkeypatch):
         embedding.embed(config)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
     caplog.set_level("INFO", logger="absl")
     embedding.embed(config)
@@ -97,6 +98,7 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
     assert pathlib.Path(resumed.output_file).read_bytes() == undisturbed
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_parts_of_other_rows_are_not_used(config, tmp_path, monkeypatch):
     stop_at(1, config, monkeypatch)
     text = "a ship on bread"
@@ -142,6 +144,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
     assert rows[:2] == [(1, TEXTS[0], "70"), (2, TEXTS[1], "71")]
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_a_file_that_changes_during_a_run_is_refused(config, monkeypatch):
     make = embedding._make_part
 
@@ -215,6 +218,7 @@ def test_a_prompt_that_is_not_there_or_given_twice_is_refused(config):
         dataclasses.replace(config, prompt="a")
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
     folder = exports.model_folder(made_once, "sentence_embedding")
     settings = {"layers": ("-1", "-2")}

@@ -1,8 +1,5 @@
 """Vectors trained on two replicas have the losses of one: all are gathered."""
 
-import subprocess
-import sys
-
 import planted_data
 import pytest
 import run_processes
@@ -12,15 +9,19 @@ from bert_tf.contrib.search.records import text_examples
 
 def train(folder, name, *words):
     """Returns the lines of the log of a run."""
-    command = [sys.executable, "-m", "run_scripts.run_embeddings", "--do_train"]
-    command += [f"--train_file={folder / 'rows.tsv'}", "--dev_share=0"]
-    command += ["--text_column=a,b,c"]
-    command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
-    command += [f"--bert_config_file={folder / 'bert_config.json'}"]
-    command += ["--max_seq_length=16", "--train_batch_size=8"]
-    command += ["--num_train_epochs=2", "--learning_rate=1e-2"]
-    command += ["--log_every_steps=1", f"--output_dir={folder / name}"]
-    subprocess.run([*command, *words], check=True)
+    flags = [f"--train_file={folder / 'rows.tsv'}", "--dev_share=0"]
+    flags += ["--text_column=a,b,c", "--do_train"]
+    flags += [f"--vocab_file={run_processes.VOCAB_FILE}"]
+    flags += [f"--bert_config_file={folder / 'bert_config.json'}"]
+    flags += ["--max_seq_length=16", "--train_batch_size=8"]
+    flags += ["--num_train_epochs=2", "--learning_rate=1e-2"]
+    flags += ["--log_every_steps=1", f"--output_dir={folder / name}"]
+    with run_processes.training(
+        *([*flags, *words], folder / f"{name}.log"),
+        is_forked=True,
+        script="run_scripts.run_embeddings",
+    ) as process:
+        assert process.wait() == 0, process.printed()
     return run_processes.log_lines(folder / name)
 
 

@@ -1,8 +1,6 @@
 """few_shot.py: pairs of a batch, the solved head, in NumPy and scikit-learn."""
 
 import dataclasses
-import subprocess
-import sys
 import tempfile
 import types
 
@@ -268,20 +266,19 @@ def test_two_replicas_have_the_losses_of_one(tmp_path):
         ("one", []),
         ("two", ["--distribution_strategy=mirrored", "--virtual_devices=2"]),
     ):
-        command = [
-            sys.executable,
-            "-m",
-            "run_scripts.run_few_shot",
-            "--do_train",
-        ]
-        command += ["--task_name=SST-2", f"--data_dir={tmp_path / 'SST-2'}"]
-        command += [f"--vocab_file={run_processes.VOCAB_FILE}"]
-        command += [f"--bert_config_file={tmp_path / 'bert_config.json'}"]
-        command += ["--max_seq_length=16", "--train_batch_size=8"]
+        words += ["--task_name=SST-2", f"--data_dir={tmp_path / 'SST-2'}"]
+        words += [f"--vocab_file={run_processes.VOCAB_FILE}"]
+        words += [f"--bert_config_file={tmp_path / 'bert_config.json'}"]
+        words += ["--max_seq_length=16", "--train_batch_size=8", "--do_train"]
         # At 1e-2 rounding grows to 1.2e-5 in six steps.
-        command += ["--num_train_epochs=4", "--learning_rate=1e-3"]
-        command += ["--log_every_steps=1", f"--output_dir={tmp_path / name}"]
-        subprocess.run([*command, *words], check=True)
+        words += ["--num_train_epochs=4", "--learning_rate=1e-3"]
+        words += ["--log_every_steps=1", f"--output_dir={tmp_path / name}"]
+        with run_processes.training(
+            *(words, tmp_path / f"{name}.log"),
+            is_forked=True,
+            script="run_scripts.run_few_shot",
+        ) as process:
+            assert process.wait() == 0, process.printed()
         found.append(run_processes.log_lines(tmp_path / name))
     assert len(found[0]) > 3
     for one, two in zip(*found, strict=True):

@@ -212,7 +212,7 @@ def test_rankings_learn_at_most_relations(loss, losses, is_refused):
 @pytest.fixture
 def train(tmp_path):
     """Flags -> folder of a run on 80 planted queries."""
-    run_processes.write_config(tmp_path, hidden_size=32, num_hidden_layers=2)
+    run_processes.write_config(tmp_path, hidden_size=32)
     path = tmp_path / "bert_config.json"
     config = json.loads(path.read_text()) | {"initializer_range": 0.1}
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

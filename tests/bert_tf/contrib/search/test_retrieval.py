@@ -64,6 +64,7 @@ def config(tmp_path, made_once):
     )
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
     results = retrieval.score(config)
@@ -114,6 +115,7 @@ def evaluate(config, output_dir, **settings):
     )
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_the_score_to_beat_is_that_of_a_pretrained_model_with_heads(
     config, tmp_path
 ):
@@ -271,6 +273,7 @@ def test_a_baseline_that_fails_is_named_before_the_model(
         retrieval.score(config)
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("by_flag", [False, True])
 def test_vectors_are_compared_as_the_flag_or_the_model_says(
     config, tmp_path, by_flag

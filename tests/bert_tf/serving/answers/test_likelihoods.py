@@ -44,6 +44,7 @@ def loop(model, tokenizer, text, within_word):
     return found
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("within_word", [False, True])
 def test_log_probabilities_are_those_of_a_loop(made_once, within_word):
     predictor = bert_tf.Predictor(

@@ -19,6 +19,7 @@ def predictor(tmp_path):
     return make
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("below", [True, False])
 def test_a_label_is_an_answer_from_its_threshold(predictor, below):
     values = predictor(exports.THRESHOLDS)("the cat sat").probabilities

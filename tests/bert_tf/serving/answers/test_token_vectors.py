@@ -35,6 +35,7 @@ def hidden_of(model, row, layers=(-1,)):
     return np.concatenate([outputs[i][0] for i in layers], -1)[firsts]
 
 
+@pytest.mark.usefixtures("eagerly")
 @pytest.mark.parametrize("layers", [None, ("-2", "-1")])
 def test_a_word_has_the_vector_of_its_first_piece(folder, layers):
     model, _ = bert_tf.load(folder)
