@@ -1,9 +1,11 @@
 import dataclasses
+import inspect
 import os
 import re
 import shutil
 import signal
 import threading
+import time
 import types
 
 import numpy as np
@@ -12,6 +14,7 @@ import tensorflow as tf
 from run_processes import log_lines as lines
 
 from bert_tf.checkpoint import model_folders, run_models
+from bert_tf.model import fused
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     checkpoints,
@@ -130,6 +133,14 @@ def test_a_run_killed_at_any_step_ends_with_the_same_weights(
         ]
 
 
+def test_training_lowers_the_loss(tmp_path, run):
+    steps = dict(num_train_steps=60, save_checkpoints_steps=60)
+    run(tmp_path, num_warmup_steps=5, **steps)
+    losses = loss_curve(tmp_path)
+    assert len(losses) == 60
+    assert losses[-1] < 0.7 * losses[0]
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_the_last_log_line_has_step_and_digest(tmp_path, run, caplog):
     caplog.set_level("INFO", logger="absl")
@@ -240,6 +251,46 @@ def test_a_signal_stops_after_the_step_with_a_checkpoint(
     assert loss_curve(tmp_path) == loss_curve(undisturbed)
 
 
+@pytest.mark.slow
+def test_a_signal_ends_a_call_of_many_steps_after_the_current_one(
+    tmp_path, run, monkeypatch
+):
+    keywords = dict(
+        num_train_steps=10**7,
+        save_checkpoints_steps=10**6,
+        steps_per_loop=10**6,
+    )
+    signals = []
+
+    def kill_later():
+        signals.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    real = train_step.TrainStep.__call__
+
+    def call(self, *arguments):
+        timer = threading.Timer(8.0, kill_later)
+        timer.start()
+        try:
+            return real(self, *arguments)
+        finally:
+            timer.cancel()  # After the run, the signal would end pytest.
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_step.TrainStep, "__call__", call)
+        with pytest.raises(stopping.Stopped, match="after step"):
+            run(tmp_path / "stopped", **keywords)
+    assert time.monotonic() - signals[0] < 30
+    step = run_models.newest_step(str(tmp_path / "stopped"))
+    assert 0 < step < 10**6
+    end = step + 3
+    for folder in ("stopped", "whole"):
+        with pytest.raises(stopping.Stopped, match="because of --stop_at"):
+            run(tmp_path / folder, stop_at_step=end, **keywords)
+    stopped, whole = (lines(tmp_path / f) for f in ("stopped", "whole"))
+    assert stopped == whole and len(whole) == end
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_checkpoints_are_also_saved_after_some_minutes(tmp_path, run, complete):
     for minutes, steps in ((1e-9, [*range(1, 9)]), (1e9, [3, 6, 8])):
@@ -258,6 +309,34 @@ def test_a_run_works_outside_the_main_thread(complete, tmp_path, run):
     thread.start()
     thread.join()
     assert digests == [complete[1]]
+
+
+@pytest.mark.slow
+def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
+    tmp_path, run, monkeypatch
+):
+    def num_traces():
+        variables = inspect.getclosurevars(fused._gelu_gradient).nonlocals
+        return variables["compiled"].experimental_get_tracing_count()
+
+    # Otherwise tensors of tiny models are too small to be compiled.
+    monkeypatch.setattr(fused, "_WORTH_COMPILING", 1)
+    keywords = dict(
+        precision="bfloat16",
+        remat=True,
+        gradient_accumulation_steps=2,
+        num_train_steps=4,
+    )
+    before = num_traces()
+    expected, model = run(tmp_path / "complete", **keywords)
+    assert num_traces() > before
+    assert model.encoder.remat
+    with pytest.raises(stopping.Stopped):
+        run(tmp_path / "two", stop_at_step=2, **keywords)
+    digest, _ = run(tmp_path / "two", **keywords)
+    assert digest == expected
+    assert loss_curve(tmp_path / "two") == loss_curve(tmp_path / "complete")
+    assert not any("loss_scale" in line for line in lines(tmp_path / "two"))
 
 
 @pytest.mark.slow
