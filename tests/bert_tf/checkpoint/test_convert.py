@@ -1,6 +1,7 @@
 import dataclasses
 import logging as python_logging
 import os
+import pathlib
 import resource
 import weakref
 
@@ -89,6 +90,23 @@ def test_a_lossy_conversion_writes_nothing(tmp_path, given, monkeypatch):
     assert os.listdir(tmp_path) == ["ours"]
 
 
+def test_a_full_disk_leaves_the_old_files(tmp_path, given, monkeypatch):
+    folder = write(given, tmp_path / "ours")
+    target = write(given, tmp_path / "google", "google")
+    before = sorted(os.listdir(target))
+
+    def fail(tensors, aside):
+        with open(os.path.join(aside, "half"), "w") as file:
+            file.write("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(tf1_checkpoint, "write_tensors", fail)
+    with pytest.raises(OSError, match="nothing half-written is left"):
+        conversion.convert(folder, "google", target, overwrite=True)
+    assert sorted(os.listdir(target)) == before
+    assert sorted(os.listdir(tmp_path)) == ["google", "ours"]
+
+
 def test_existing_folders_are_not_replaced_by_mistake(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = write(given, tmp_path / "google", "google")
@@ -150,6 +168,26 @@ def test_runs_and_apps_are_not_replaced(tmp_path, given):
         with pytest.raises(ValueError, match=message):
             conversion.convert(source, "google", str(folder), overwrite=True)
         assert sorted(folder.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", options.FORMATS)
+def test_a_real_checkpoint_survives_each_format_unchanged(
+    shared_data, tmp_path, name
+):
+    source = str(shared_data / "golden" / "tiny_tf1_checkpoint")
+    there, back = str(tmp_path / "there"), str(tmp_path / "back")
+    conversion.convert(source, name, there)
+    conversion.convert(there, "google", back)
+    given, found = (
+        Checkpoint.open(path, with_slots=True) for path in (source, back)
+    )
+    assert_same_bits(found.tensors, given.tensors)
+    assert found.vocabulary == given.vocabulary
+    assert_same_bits(found.slots, given.slots)
+    assert found.step == given.step == 20
+    for path in (tmp_path / "back").glob("bert_model.ckpt.*"):
+        expected = pathlib.Path(source, path.name).read_bytes()
+        assert path.read_bytes() == expected
 
 
 @pytest.mark.parametrize("name", sorted(options.FORMATS))
