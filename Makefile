@@ -53,8 +53,7 @@ test-all: $(INSTALLED)
 # The tests of what TensorFlow, Keras and other libraries can change, for the
 # oldest and the newest of them: what every answer, format, optimizer, record and
 # task promises, the model, text, numbers of earlier exports, and one page from
-# text to a SavedModel. MODEL_TESTS= leaves out those of layers and tasks, for a
-# Python whose libraries are those of another one.
+# text to a SavedModel. MODEL_TESTS are those of layers, answers and whole tasks.
 MODEL_TESTS = tests/contracts/test_answers.py tests/contracts/test_tasks.py \
   tests/bert_tf/model tests/bert_tf/serving/test_serving_goldens.py
 test-libraries: $(INSTALLED)

@@ -25,33 +25,33 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 16_770,
+    "tfrecords": 16_600,
     "bert_tf/model": 3180,
-    "bert_tf/tasks": 3940,
-    "bert_tf/checkpoint": 6020,
-    "bert_tf/training": 3810,
-    "bert_tf/serving": 4590,
-    "bert_tf/workflows": 4810,
-    "bert_tf/contrib/search": 3150,
+    "bert_tf/tasks": 3930,
+    "bert_tf/checkpoint": 5920,
+    "bert_tf/training": 3760,
+    "bert_tf/serving": 4570,
+    "bert_tf/workflows": 4710,
+    "bert_tf/contrib/search": 3140,
     "bert_tf/contrib/runtimes": 2700,
     "bert_tf/contrib/apps": 3140,
     "bert_tf/contrib/formats": 1300,
     "bert_tf": 680,
     "run_scripts": 3120,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 25
+LONG_FILE, MAX_LONG_FILES = 400, 23
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 259, 31
+MAX_OPTIONS, MAX_FLAGS = 255, 31
 MAX_FLAGS_OF = {
-    "doctor": 45,
-    "run_embeddings": 73,
-    "run_few_shot": 75,
-    "run_glue": 75,
-    "run_ner": 64,
-    "run_pretraining": 62,
-    "run_ranking": 77,
-    "run_squad": 65,
-    "run_swag": 57,
+    "doctor": 44,
+    "run_embeddings": 70,
+    "run_few_shot": 72,
+    "run_glue": 72,
+    "run_ner": 61,
+    "run_pretraining": 59,
+    "run_ranking": 74,
+    "run_squad": 62,
+    "run_swag": 54,
 }
 
 # A module may import modules of its own folder and of the folders listed above
