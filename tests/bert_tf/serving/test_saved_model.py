@@ -11,6 +11,7 @@ from tensorflow.core.protobuf import fingerprint_pb2
 
 from bert_tf.model import encoder as encoder_lib
 from bert_tf.serving import saved_model
+from bert_tf.serving.answers import encoder
 from tfrecords import schema
 
 
@@ -143,6 +144,16 @@ def test_dropout_is_active_only_in_training(encoder_path):
     assert np.abs(trained - without).max() > 1e-4
 
 
+def test_outputs_of_every_dtype_policy_are_float32(tiny_encoder):
+    half = encoder_lib.EncoderOutputs(
+        *tf.nest.map_structure(
+            lambda x: tf.cast(x, tf.bfloat16), tuple(tiny_encoder(inputs()))
+        )
+    )
+    for output in encoder.flatten(encoder.encoder_interface(half)).values():
+        assert output.dtype == tf.float32
+
+
 def test_string_signatures_use_tables_and_weights(text_path):
     loaded = tf.saved_model.load(text_path)
     answers = loaded.signatures["serving_default"](
@@ -162,6 +173,18 @@ def test_a_saved_model_contains_no_keras_objects(text_path):
     nodes = proto.meta_graphs[0].object_graph_def.nodes
     kinds = {node.user_object.identifier for node in nodes}
     assert not [kind for kind in kinds if "keras" in kind]
+
+
+def test_the_tf1_loader_finds_the_variables(text_path):
+    # Similar to the C++ loader, which tests of the signatures call.
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        proto = tf.compat.v1.saved_model.load(session, ["serve"], text_path)
+        definition = proto.signature_def["serving_default"]
+        answer = session.run(
+            definition.outputs["y"].name,
+            {definition.inputs["text_a"].name: ["one", "two"]},
+        )
+    assert answer.tolist() == [[6.0, 0.0], [12.0, 0.0]]
 
 
 def test_signatures_have_the_method_names_of_tensorflow_serving(tmp_path):
