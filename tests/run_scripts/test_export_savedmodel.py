@@ -119,7 +119,11 @@ def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_default_precision_is_that_of_the_run(tmp_path):
+@pytest.mark.parametrize(
+    ("flag", "precision"),
+    [("--overwrite", "bfloat16"), ("--precision=float32", "float32")],
+)
+def test_the_default_precision_is_that_of_the_run(tmp_path, flag, precision):
     logits = {}
     for name, dtype in POLICIES.items():
         if name != "float16":
@@ -127,20 +131,20 @@ def test_the_default_precision_is_that_of_the_run(tmp_path):
             logits[name] = tf.function(lambda x, m=model: m(x)["logits"])
     folder = tmp_path / "model"
     save_model(model, "classification", folder, precision="bfloat16")
-    write(folder, tmp_path / "out")
+    write(folder, tmp_path / "out", flag)
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     batch = loaded.preprocess(TEXTS, PAIRS)
     # Same weights; the difference exceeds the tolerance of the comparison.
     expected = {name: of(batch).numpy() for name, of in logits.items()}
     assert np.abs(expected["bfloat16"] - expected["float32"]).max() > 1e-3
     np.testing.assert_allclose(
-        loaded.text(TEXTS, PAIRS)["logits"], expected["bfloat16"], **ROUNDING
+        loaded.text(TEXTS, PAIRS)["logits"], expected[precision], **ROUNDING
     )
     for signature in loaded.signatures.values():
         types = {x.dtype for x in signature.structured_outputs.values()}
         assert types <= {tf.float32, tf.string}
     metadata = tmp_path / "out" / "assets.extra" / "model.json"
-    assert json_files.read(str(metadata))["precision"] == "bfloat16"
+    assert json_files.read(str(metadata))["precision"] == precision
 
 
 def stored(path):
@@ -160,10 +164,8 @@ def test_each_weight_is_stored_once_for_all_signatures(exported):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "precision"),
-    [("classification", "float32"), ("pretraining", "bfloat16")],
-)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("task", ["classification", "pretraining"])
 def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
     model = make_model(task)
     folder, path = tmp_path / "model", str(tmp_path / "out")
@@ -204,11 +206,19 @@ def test_an_unknown_precision_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_untrained_pooler_is_not_served(tmp_path):
-    folder, untrained = tmp_path / "model", ["encoder/pooler/kernel"]
-    model = make_model("pretraining")
-    save_model(model, "pretraining", folder, untrained=untrained)
-    write(folder, tmp_path / "out", "--kind=encoder")
+@pytest.mark.parametrize(
+    ("kind", "metadata_changes"),
+    [
+        ("encoder", {"untrained": ["encoder/pooler/kernel"]}),
+        ("fill_mask", {"pairs": "none"}),
+    ],
+)
+def test_an_untrained_pooler_is_not_served(tmp_path, kind, metadata_changes):
+    folder = tmp_path / "model"
+    save_model(
+        make_model("pretraining"), "pretraining", folder, **metadata_changes
+    )
+    write(folder, tmp_path / "out", f"--kind={kind}")
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     for name, signature in loaded.signatures.items():
         outputs = set(signature.structured_outputs)
