@@ -268,7 +268,7 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
             f"The model has untrained {', '.join(untrained)}, which every "
             "answer depends on. Train it first."
         )
-    # Of the model: the metadata of an export lacks this entry.
+    # The model has this entry, and metadata made for an export may lack it.
     embedding = {contents.SENTENCE_EMBEDDING: model.sentence_embedding}
     entries = {**metadata, **embedding}
     kind = fitting.get(given) or next(

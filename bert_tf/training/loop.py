@@ -427,9 +427,9 @@ def open_strategy(
 
     Raises:
       ValueError: if the device does not exist, or several workers would write
-        to a store; or, with `do_train`, if the preemption file exists, its
-        server does not answer, `train_batch_size` cannot be split over replicas
-        and micro-batches, or settings of the loop are incompatible.
+        to a store; or, with `do_train`, if the preemption server does not
+        answer, `train_batch_size` cannot be split over replicas and
+        micro-batches, or settings of the loop are incompatible.
       stopping.Stopped: with `do_train`, if this machine will be preempted.
     """
     given = stored_folders.address(config.output_dir)

@@ -12,7 +12,7 @@ from bert_tf.training.config import TrainingConfig
 
 
 def check_preemption(config: TrainingConfig) -> None:
-    """Raises an error if the run would stop at once, or is not told to."""
+    """Raises an error if the machine is preempted, or its server is silent."""
     server = config.preemption_server
     if not server:
         return

@@ -220,7 +220,9 @@ def _check_flags(task, config) -> None:
     if not os.path.exists(path):
         return
     written = trial_results.read_trials(config.output_dir).get("flags", {})
-    changed = run_folder.differences(written, _shared(task, config))
+    given = _shared(task, config)
+    nothing = {name: f"no --{name}" for name in {*written, *given}}
+    changed = run_folder.differences(nothing | written, nothing | given)
     if changed:
         raise ValueError(
             f"{config.output_dir} contains runs with other flags:\n  "

@@ -17,7 +17,8 @@ class NerFeatures(Ner):
       data: files and options.
       choice: choice of layers, a key of `feature_tagger.CHOICES`.
       lstm_units: units of the LSTM in each direction.
-      labels, scheme: as for `Ner`.
+      labels: as for `Ner`.
+      scheme: scheme of the training file; None for that of the labels.
     """
 
     schema = word_features.BATCH
@@ -25,7 +26,8 @@ class NerFeatures(Ner):
     def __init__(
         self, data, choice: str, lstm_units: int, labels=None, scheme=None
     ):
-        super().__init__(data, labels, scheme)
+        super().__init__(data, labels)
+        self.scheme = scheme or self.scheme
         self.choice = choice
         self.lstm_units = lstm_units
 

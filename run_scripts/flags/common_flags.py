@@ -38,42 +38,43 @@ _COUNTERPARTS = {
     "use_one_hot_embeddings": "",
     "bert_config_file": "",
 }
-# Flags that a command had -> what to use instead.
+# Flags that some commands had -> what to use instead. Where a flag is named, it
+# is that of the same command.
 _REMOVED = {
-    "accelerator": "The memory of this machine is estimated.",
-    "adam_beta_1": "It is 0.9.",
-    "adam_beta_2": "It is a flag of run_pretraining; here it is 0.999.",
-    "adam_epsilon": "It is 1e-6.",
+    "accelerator": "doctor estimates the memory of this machine.",
+    "adam_beta_1": "Adam's first decay rate is 0.9.",
+    "adam_beta_2": "run_pretraining has it; fine-tuning uses 0.999.",
+    "adam_epsilon": "Adam's epsilon is 1e-6.",
     "bilstm_units": "See python -m experiments.bilstm.run_glue and run_squad.",
     "clip_before_reduce": "The sum of the gradients is clipped.",
-    "compare": "make parity compares all formats with their libraries.",
-    "ema_decay": "It is a flag of run_pretraining.",
+    "compare": "make parity compares conversions with their libraries.",
+    "ema_decay": "run_pretraining has it.",
     "feature_layers": (
         "See python -m experiments.feature_based.run_ner_features."
     ),
     "features_dir": "See python -m experiments.feature_based.run_ner_features.",
     "few_shot": "There is a command for it: run_few_shot.",
-    "final_learning_rate": "It is 0.",
+    "final_learning_rate": "The learning rate falls to 0.",
     "first": "The first records are shown: raise --num_records.",
     "layerwise_lr_decay": "All layers have the same learning rate.",
     "learn_scale": "Choose --similarity_scale.",
     "lora_alpha": "It is the rank; in Python, encoder.enable_lora takes it.",
     "lstm_units": "See python -m experiments.feature_based.run_ner_features.",
-    "muon_learning_rate": "It is a flag of run_pretraining.",
-    "na_prob_thresh": "It is 1; the best threshold is among the scores.",
-    "optimizer": "It is a flag of run_pretraining; here it is adamw.",
+    "muon_learning_rate": "run_pretraining has it.",
+    "na_prob_thresh": "score_squad has the best threshold in its scores.",
+    "optimizer": "run_pretraining has it; fine-tuning uses AdamW.",
     "passages_per_query": "There is a command for it: run_ranking.",
     "preemption_file": (
         "Send SIGTERM when the file appears, from the shell that starts this."
     ),
     "ranking_loss": "There is a command for it: run_ranking.",
     "relation_heads": "It follows from the sizes of teacher and student.",
-    "relation_layer": "It is the last layer of the teacher.",
+    "relation_layer": "A student learns from the teacher's last layer.",
     "squad_version": "It is read from --data_file.",
     "text_a_column": "Use --columns=text_a=NAME, or text=NAME for one text.",
     "text_b_column": "Use --columns=text_a=NAME,text_b=NAME.",
-    "weight_decay_rate": "It is 0.01.",
-    "worker_timeout": "It is 300 seconds.",
+    "weight_decay_rate": "Weights decay with a rate of 0.01.",
+    "worker_timeout": "A worker waits 300 seconds for the others.",
 }
 
 _TENSORFLOW_FILES = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
@@ -258,11 +259,12 @@ def _explain(
     is_off = name not in _COUNTERPARTS and name.startswith("no")  # --nouse_tpu
     if is_off:
         name = name.removeprefix("no")
-    if name in _REMOVED:
+    advice = _REMOVED.get(name, "")
+    if advice and all(x in values for x in re.findall(r"--(\w+)", advice)):
         # Without absl's guess of another flag.
         return (
-            f"Unknown command line flag {error.flagname!r}; it was removed. "
-            f"{_REMOVED[name]}"
+            f"Unknown command line flag {error.flagname!r}: this command does "
+            f"not have it. {advice}"
         )
     if name not in _COUNTERPARTS:
         return str(error)

@@ -27,7 +27,7 @@ _ENDINGS = {
     ".parquet": "parquet",
 }
 _ROWS_AT_ONCE = 1024
-_TABLE = (
+TABLE = (
     "a table with a header line; pandas.read_json(..., lines=True) and "
     ".to_csv(..., index=False) convert it"
 )
@@ -80,6 +80,7 @@ def read(
     input_format: str = "auto",
     statistics: ReadStatistics | None = None,
     columns: Iterable[str] | None = None,
+    not_json: str | None = _TABLE_OR_FORMAT,
 ) -> Iterator[tuple[int, list]]:
     """Yields line and values: first of the header, then of each row.
 
@@ -97,28 +98,32 @@ def read(
       statistics: counts lines with invalid UTF-8; None to count nothing.
       columns: of Parquet, the columns to read; values of others are None.
         Default: all.
+      not_json: what to give instead of JSON, for a message.
 
     Raises:
       ValueError: naming file and line, if the file is of another format, not
         UTF-8 or damaged, or pyarrow is not installed for Parquet.
     """
-    # A format that is given may be the only one of a command, as of SWAG.
-    advice = _TABLE_OR_FORMAT if input_format == "auto" else _TABLE
     input_format = format_of(path, input_format)
     if input_format == "parquet":
         yield from _parquet_cells(path, columns)
         return
     with open(path, "rb") as file:
         if input_format == "jsonl":
-            advice = None
-        lines = decoded(file, path, statistics or ReadStatistics(), advice)
+            not_json = None
+        lines = decoded(file, path, statistics or ReadStatistics(), not_json)
         cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
         yield from cells[input_format](lines, path)
 
 
-def read_header(path: str, input_format: str = "auto") -> list[str]:
-    """Returns the names of the columns; empty for an empty file."""
-    _, header = next(read(path, input_format), (0, []))
+def read_header(
+    path: str, input_format: str = "auto", **keywords
+) -> list[str]:
+    """Returns the names of the columns; empty for an empty file.
+
+    Further arguments are those of `read`.
+    """
+    _, header = next(read(path, input_format, **keywords), (0, []))
     return header
 
 
@@ -126,7 +131,7 @@ def decoded(
     lines: Iterable[bytes],
     path: str,
     statistics: ReadStatistics,
-    not_json: str | None = _TABLE,
+    not_json: str | None = TABLE,
 ) -> Iterator[str]:
     """Yields lines decoded as UTF-8; counts lines with invalid bytes.
 

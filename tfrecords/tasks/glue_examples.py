@@ -289,7 +289,7 @@ def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
     if not num_rows:
         raise ValueError(
             f"{split.path} has too few rows to hold some out: {split.name} "
-            "would have none. Give a dev file, or another --dev_share."
+            "would have none. Give a dev file, or --dev_share=0."
         )
     return num_rows
 

@@ -42,6 +42,11 @@ class Row(NamedTuple):
     source: str  # "file:line".
 
 
+def _read_header(path: str) -> list[str]:
+    # The commands have no --input_format to recommend.
+    return table_files.read_header(path, "csv", not_json=table_files.TABLE)
+
+
 def read_rows(
     path: str,
     *,
@@ -63,7 +68,7 @@ def read_rows(
         closed, or a label is not the number of an ending.
     """
     statistics = statistics or table_files.ReadStatistics()
-    endings = _endings(table_files.read_header(path, "csv"))
+    endings = _endings(_read_header(path))
     names = [CONTEXT, BEGINNING, *[LABEL] * is_labelled, *endings]
     for line, cells in table_files.read_columns(
         path, "csv", names, _FIX, statistics=statistics
@@ -81,7 +86,7 @@ def count_endings(path: str) -> int:
     Raises:
       ValueError: naming the file, if it has no such header.
     """
-    header = table_files.read_header(path, "csv")
+    header = _read_header(path)
     endings = _endings(header)
     wanted = [CONTEXT, BEGINNING, *endings]
     table_files.check_columns(wanted, header, path, _FIX)

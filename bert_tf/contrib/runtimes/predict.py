@@ -168,10 +168,10 @@ def _faults(settings):
     # Another kind may have been written into it.
     kind, outputs = settings["kind"], settings["outputs"]
     if lacking := sorted(set(_OUTPUTS[kind]) - set(outputs)):
-        yield f": the kind is {kind}, and outputs lack {', '.join(lacking)}"
+        yield f": kind is {kind}; expected {', '.join(lacking)} in outputs"
     others = {n for of_kind in _ENTRIES_OF.values() for n in of_kind}
     if others := sorted((others - set(entries)) & set(settings)):
-        yield f": the kind is {kind}, which has no {', '.join(others)}"
+        yield f": kind is {kind}; {', '.join(others)} belong to another kind"
 
 
 def open_network(folder, settings, num_threads=None):

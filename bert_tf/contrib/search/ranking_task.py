@@ -123,7 +123,7 @@ class Ranking(Regression):
         return {"listwise": target}
 
     def score(self, split, outputs):
-        """Returns the loss, of a list that of each query, nDCG and MRR."""
+        """Returns nDCG, MRR and the loss: of lists, the mean over queries."""
         if not self.is_listwise:
             return super().score(split, outputs)
         labels = self.labels[split]

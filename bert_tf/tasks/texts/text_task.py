@@ -151,7 +151,7 @@ class TextTask(FineTuningTask):
             split: records.manifest.flags.get("source", split)
             for split, records in splits.items()
         }
-        # Of the class: training may have other features than a row of dev.
+        # The schema of the class, as `self.schema` may be that of lists.
         wanted = {self.feature: type(self).schema[self.feature]}
         self.labels = {
             split: records.read(wanted)[self.feature]

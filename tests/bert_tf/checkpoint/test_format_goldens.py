@@ -3,8 +3,7 @@
 The file was made by the code at commit 30644e39, before `Checkpoint.open`. Of
 each format and each of `CASES` it has the files that a conversion writes, the
 model that they are opened as, and its files as a model of ours (`back`), or why
-the format is refused; not `source_files` and `source_path_sha256`, which were
-dropped on purpose. Make it anew when a format changes on purpose:
+the format is refused. Make it anew when a format changes on purpose:
 
     python -m tests.bert_tf.checkpoint.test_format_goldens
 """

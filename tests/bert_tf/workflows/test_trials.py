@@ -241,7 +241,7 @@ def test_a_folder_of_other_runs_is_rejected(
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
     run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
-    message = "grid: was None, is now '--grid=paper'"
+    message = "grid: was 'no --grid', is now '--grid=paper'"
     with pytest.raises(ValueError, match=message):
         run(*without_grid, "--seed=1", "--grid=paper")
     with pytest.raises(ValueError, match="contains several runs. Choose"):

@@ -96,12 +96,22 @@ def first_length(folders: Mapping[str, str]) -> int | None:
 
     Returns:
       Its tokens with [CLS] and [SEP], a multiple of 4; None without records.
+
+    Raises:
+      ValueError: if the manifest of a folder lacks it.
     """
-    found = [
-        records.Manifest.read(folder).statistics[_LONGEST_FIRST_TEXT]
-        for split, folder in folders.items()
-        if split != SEARCH
-    ]
+    found = []
+    for split, folder in folders.items():
+        if split == SEARCH:
+            continue
+        statistics = records.Manifest.read(folder).statistics
+        if _LONGEST_FIRST_TEXT not in statistics:
+            raise ValueError(
+                f"The manifest of {folder!r} has no {_LONGEST_FIRST_TEXT}: the "
+                "records are of an older version. Delete the folder, so that "
+                "they are made again."
+            )
+        found.append(statistics[_LONGEST_FIRST_TEXT])
     return -(-max(found) // _MULTIPLE) * _MULTIPLE if found else None
 
 

@@ -120,10 +120,12 @@ CASES = [
     Case("vocab.txt has no entry [UNK]", _with_digest(b"")),
     # Another kind than that of the network.
     _settings(
-        "the kind is regression, and outputs lack score", kind="regression"
+        "kind is regression; expected score in outputs", kind="regression"
     ),
-    _settings("kind is encoder, and outputs lack", kind="encoder"),
-    _settings("has no labels, num_classes", kind="multiple_choice"),
+    _settings("kind is encoder; expected", kind="encoder"),
+    _settings(
+        "labels, num_classes belong to another kind", kind="multiple_choice"
+    ),
     # The other kinds.
     _settings("doc_stride is missing", kind="tagging"),
     _settings("is 0; expected", kind="tagging", doc_stride=0),
