@@ -116,9 +116,7 @@ def read(
         yield from cells[input_format](lines, path)
 
 
-def read_header(
-    path: str, input_format: str = "auto", **keywords
-) -> list[str]:
+def read_header(path: str, input_format: str = "auto", **keywords) -> list[str]:
     """Returns the names of the columns; empty for an empty file.
 
     Further arguments are those of `read`.

@@ -76,6 +76,12 @@ def test_logits_do_not_depend_on_padding_and_are_those_of_its_file(
     np.testing.assert_allclose(first[1, :3], second[1, :3], atol=1e-6)
 
 
+def test_the_scheme_is_that_of_the_file_and_by_default_of_the_labels():
+    labels = ["O", "B-LOC", "I-LOC"]
+    assert NerFeatures(None, "last", 2, labels).scheme == "IOB2"
+    assert NerFeatures(None, "last", 2, labels, "IOB1").scheme == "IOB1"
+
+
 def test_the_loss_is_over_the_words_of_real_examples(tiny_config):
     task = NerFeatures(None, "last", 2, labels=["O"] * 3)
     model = task.build_model(tiny_config)
