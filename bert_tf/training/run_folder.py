@@ -201,12 +201,17 @@ def lock_records(output_dir: str) -> Iterator[None]:
         with leases.Lease(output_dir.rstrip("/")):
             yield
         return
-    with lock(output_dir):
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                os.remove(os.path.join(output_dir, LOCK))
+    is_new = not os.path.isdir(output_dir)
+    held = _take(output_dir)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(output_dir, LOCK))
+            # From here on another process may lock it: only an empty one goes.
+            if is_new:
+                os.rmdir(output_dir)
+        held.release()
 
 
 def _take(output_dir: str) -> filelock.FileLock:

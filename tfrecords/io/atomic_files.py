@@ -105,14 +105,14 @@ def temporary_folder() -> Iterator[str]:
     If the process is killed, the next call removes it.
     """
     path = os.path.join(tempfile.gettempdir(), "bert_tf")
-    with _temporary(path, _make_private_folder) as (aside, _):
+    with _temporary(path, _make_private_folder, is_named=False) as (aside, _):
         yield aside
         shutil.rmtree(aside, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def _temporary(
-    path: str, make: Callable[[str], None]
+    path: str, make: Callable[[str], None], is_named: bool = True
 ) -> Iterator[tuple[str, str]]:
     """Yields a locked temporary file or folder, and what it is to replace.
 
@@ -122,11 +122,12 @@ def _temporary(
     Args:
       path: path of the file or folder; a link is followed.
       make: makes the temporary one.
+      is_named: whether errors name `path`.
     """
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
     _remove_dead(target)
-    with naming(path, aside):
+    with naming(path, aside) if is_named else contextlib.nullcontext():
         try:
             with _locked_new(aside, make):
                 yield aside, target

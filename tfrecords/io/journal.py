@@ -87,13 +87,13 @@ class Journal:
 
     def _compare_libraries(self, before: dict, names: set[str]) -> None:
         """Raises ValueError if a library is there in another version."""
-        if "libraries" not in names:
+        if "libraries" not in names or "libraries" not in before:
             return
         names.discard("libraries")
         now = self.run.get("libraries", {})
         other = {
             name: version
-            for name, version in before.get("libraries", {}).items()
+            for name, version in before["libraries"].items()
             if now.get(name, version) != version
         }
         if other:

@@ -100,7 +100,7 @@ def expand_inputs(patterns: str, in_order: bool = False) -> list[str]:
                 f"Input pattern {pattern!r} matches no file.{hint} Check the "
                 "path, and quote globs so that the shell does not expand them."
             )
-        files += sorted(paths)
+        files += sorted(set(paths))  # Several ** find a file twice.
     if not files:
         raise ValueError(
             "No input file is given; name files or globs, separated by commas."
