@@ -214,9 +214,10 @@ def test_a_missing_shard_is_named(folder):
         records.Records.open(folder)
 
 
-def test_a_shard_of_another_run_is_named(folder, samples):
+@pytest.mark.parametrize("num_records", [1, 9])
+def test_a_shard_of_another_run_is_named(folder, samples, num_records):
     path = os.path.join(folder, "train-00001-of-00003.tfrecord")
-    records.write_shard(path, [samples.serialized(1)])
+    records.write_shard(path, [samples.serialized(1)] * num_records)
     with pytest.raises(ValueError, match="bytes; the manifest lists"):
         records.Records.open(folder)
 
