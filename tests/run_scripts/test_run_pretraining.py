@@ -161,7 +161,7 @@ _EARLY = "--early_stopping_evaluations=2"
         (
             [_LEGACY, *SIZES, "--bert_config_file={}/small.json"]
             + ["--vocab_file="],
-            "vocabulary of 203 tokens; the mode",
+            "were made with 203 tokens; the model has vocab_size=100",
         ),
         (["--num_warmup_steps=7"], "num_warmup_steps=7 exceeds"),
         (

@@ -334,9 +334,8 @@ def test_a_run_with_bfloat16_compiled_loops_and_remat_resumes_exactly(
 @pytest.mark.slow
 def test_a_float16_run_resumes_with_its_loss_scale(tmp_path, run, monkeypatch):
     # The scale doubles every two steps, both before and after the stop.
-    monkeypatch.setattr(
-        train_step.LossScale.__init__, "__defaults__", (2.0**10, 2)
-    )
+    monkeypatch.setattr(train_step, "_FIRST_LOSS_SCALE", 2.0**10)
+    monkeypatch.setattr(train_step, "_GROWTH_STEPS", 2)
     keywords = dict(precision="float16", num_train_steps=6)
 
     def scales(folder):
