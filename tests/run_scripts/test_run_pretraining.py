@@ -301,6 +301,11 @@ def test_hours_fix_the_steps_of_an_exact_run(folder, tmp_path, monkeypatch):
     assert_same(by_hours, by_steps, f"{LAST}/model.safetensors")
     with pytest.raises(ValueError, match="train_hours"):
         run(folder, by_hours, "--train_hours=9", steps=hours)
+    lost = shutil.copytree(by_hours, tmp_path / "lost")
+    (lost / "run.json").unlink()
+    with pytest.raises(ValueError, match="contains a run without run.json"):
+        run(folder, lost, steps=hours)
+    assert len(calls) == 1, "nothing is timed for a run that cannot resume"
     for other, message in (("0.01", "is less than one s"), ("0", "above 0")):
         with pytest.raises(ValueError, match=f"train_hours={other}.*{message}"):
             run(folder, tmp_path / "x", f"--train_hours={other}", steps=hours)

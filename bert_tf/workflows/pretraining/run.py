@@ -201,7 +201,11 @@ def _open_records(
 
 
 def _refuse_bad_records(
-    config, folder, phases, bert_config, vocabulary
+    config: PretrainingConfig,
+    folder: run_folder.RunFolder,
+    phases: Sequence[PretrainingData],
+    bert_config: BertConfig,
+    vocabulary: vocab.Vocabulary | None,
 ) -> None:
     """Raises ValueError if the doctor finds an error in the records."""
     from bert_tf.workflows import record_checks
@@ -233,10 +237,11 @@ def _fit_steps(
       teacher: `teachers.Teacher` of the run, if any.
       strategy: strategy of the run.
     """
-    folder.check_setting("train_hours", given.train_hours)
     steps = None
     if folder.newest_step():
-        steps = folder.settings().get("num_train_steps")
+        before = folder.settings()
+        folder.check(before | {"train_hours": given.train_hours})
+        steps = before["num_train_steps"]
     task = phases[0].task
     steps = steps or time_budget.measure_steps(
         teacher.with_losses(task) if teacher else task,
