@@ -222,6 +222,14 @@ def training(*arguments, **keywords) -> Iterator[Training]:
         started.kill()
 
 
+def train(arguments, output_dir: pathlib.Path, **keywords) -> list[dict]:
+    """Trains in a forked process to the end; returns the lines of its log."""
+    log = output_dir.with_name(f"{output_dir.name}.log")
+    with training(arguments, log, is_forked=True, **keywords) as process:
+        assert process.wait() == 0, process.printed()
+    return log_lines(output_dir)
+
+
 @contextlib.contextmanager
 def workers(
     arguments: Sequence[str], logs: Sequence, **keywords

@@ -140,11 +140,7 @@ def test_two_devices_train_on_packed_rows_like_one(folder, tmp_path):
             do_eval=False,
             **more,
         )
-        with run_processes.training(
-            arguments, tmp_path / f"{name}.log", is_forked=True
-        ) as process:
-            assert process.wait() == 0, process.printed()
-        logs.append(run_processes.log_lines(tmp_path / name))
+        logs.append(run_processes.train(arguments, tmp_path / name))
     assert len(logs[0]) == 6
     for one, two in zip(*logs, strict=True):
         for value in ("loss", "next_sentence_loss", "gradient_norm"):

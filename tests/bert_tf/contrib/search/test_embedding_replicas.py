@@ -16,13 +16,8 @@ def train(folder, name, *words):
     flags += ["--max_seq_length=16", "--train_batch_size=8"]
     flags += ["--num_train_epochs=2", "--learning_rate=1e-2"]
     flags += ["--log_every_steps=1", f"--output_dir={folder / name}"]
-    with run_processes.training(
-        *([*flags, *words], folder / f"{name}.log"),
-        is_forked=True,
-        script="run_scripts.run_embeddings",
-    ) as process:
-        assert process.wait() == 0, process.printed()
-    return run_processes.log_lines(folder / name)
+    script = "run_scripts.run_embeddings"
+    return run_processes.train([*flags, *words], folder / name, script=script)
 
 
 @pytest.mark.slow
