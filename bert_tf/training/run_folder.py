@@ -134,7 +134,7 @@ def open_run(
         if strategy is not None:
             from bert_tf.training import strategies
 
-            stack.enter_context(strategies.worker(strategy))
+            stack.enter_context(strategies.translate_worker_errors(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
         folder = RunFolder(output_dir, is_chief)

@@ -382,12 +382,14 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 
 @contextlib.contextmanager
-def worker(strategy: tf.distribute.Strategy) -> Iterator[None]:
-    """Lets this process and the other workers end clearly, if there are any.
+def translate_worker_errors(
+    strategy: tf.distribute.Strategy,
+) -> Iterator[None]:
+    """Makes errors of lost workers Stopped; then a grace period for the others.
 
     A worker has its result of a collective operation before the others have
     received all that they need from it. If it ended at once, theirs would fail:
-    it waits a moment.
+    with several workers it waits for a few seconds at the end.
 
     Raises:
       stopping.Stopped: if an operation fails because a worker is lost.

@@ -105,7 +105,7 @@ class RecordSplit:
     def evaluation_batches(
         self, batch_size: int, **replicas: int
     ) -> tf.data.Dataset:
-        """Returns the inputs of all examples, or of those of replicas."""
+        """Returns the inputs of all examples, or of the given replicas only."""
         return batches.evaluation_batches(
             self.records,
             self.task.inputs,
@@ -210,7 +210,7 @@ def prepare(
     trained, metadata = evaluated_model(config, source)
     if trained and source.task == "pretraining":
         if not source.sentence_embedding:
-            # The length of its rows; texts have that of texts to train on.
+            # It is that of pre-training rows; the config has that of texts.
             metadata.pop("max_seq_length", None)
             _check_not_pretraining(folder)
     config = dataclasses.replace(
@@ -347,7 +347,7 @@ def choose_config(
         exceeds `max_position_embeddings`.
     """
     given = initial_model.choose_config(config, vocab_size, source)
-    # Whether a head reads pooler or pooled tokens is chosen for each task.
+    # Each task chooses whether its head reads the pooler or pooled tokens.
     bert_config = dataclasses.replace(given, classifier_pooling="")
     if task.metadata()["task"] in contents.OF_TEXTS:
         # A config that was given may lack the setting of the model.
@@ -560,7 +560,7 @@ def _make_predict(
 def _make_before_save(
     run: Run, batch_size: int, strategy: tf.distribute.Strategy
 ) -> Callable[[], None]:
-    """Returns the call of the task's hook before a checkpoint is saved."""
+    """Returns a function that calls `before_save` of the task."""
 
     @functools.cache
     def predict_with(function):

@@ -218,15 +218,16 @@ def test_lost_worker_errors_are_translated(monkeypatch):
     message = "Collective ops is aborted by: /job:worker/replica:0/task:1 died"
     lost = tf.errors.InternalError(None, None, message)
     with pytest.raises(tf.errors.InternalError):
-        with strategies.worker(strategy):  # There is no other worker.
+        # There is no other worker.
+        with strategies.translate_worker_errors(strategy):
             raise lost
     monkeypatch.setattr(strategies, "num_workers", lambda strategy: 2)
     with pytest.raises(stopping.Stopped, match="0/task:1.; restart") as info:
-        with strategies.worker(strategy):
+        with strategies.translate_worker_errors(strategy):
             raise lost
     assert info.value.exit_code == stopping.EXIT_CODE
     with pytest.raises(tf.errors.InternalError, match="unrelated"):
-        with strategies.worker(strategy):
+        with strategies.translate_worker_errors(strategy):
             raise tf.errors.InternalError(None, None, "an unrelated error")
 
 
@@ -234,10 +235,11 @@ def test_only_workers_of_several_linger(monkeypatch):
     strategy = strategies.make_strategy("one_device")
     slept = []
     monkeypatch.setattr(strategies.time, "sleep", slept.append)
-    with strategies.worker(strategy):
+    with strategies.translate_worker_errors(strategy):
         pass
     assert not slept
     monkeypatch.setattr(strategies, "num_workers", lambda strategy: 2)
-    with pytest.raises(ValueError), strategies.worker(strategy):
-        raise ValueError
+    with pytest.raises(ValueError):
+        with strategies.translate_worker_errors(strategy):
+            raise ValueError
     assert slept == [strategies._LINGER_SECONDS]

@@ -65,12 +65,15 @@ def _checked(
     split: glue_examples.Split,
     has_lists: bool,
 ) -> Iterator[glue_rows.Row]:
-    """Yields the rows; raises ValueError for an empty text.
+    """Yields the rows.
 
-    And if train has no ranking to learn: all or none are relevant; or, in
-    lists, no query has a relevant passage and one of a lower grade.
+    Raises:
+      ValueError: if a text is empty; or if train has no ranking to learn: all
+        or none are relevant; or, in lists, no query has a relevant passage and
+        one of a lower grade.
     """
-    groups, grades = [], []
+    is_train = split.name == "train"
+    groups, grades = [], []  # Of train: other rows are not kept.
     for row in rows:
         for name, text in zip(table.text_columns, row.texts, strict=True):
             if not text.strip():
@@ -78,10 +81,11 @@ def _checked(
                     f"{row.source}: {name!r} is empty; a ranking needs a query "
                     "and a passage in each row. Correct or remove the row."
                 )
-        groups.append(row.group)
-        grades.append(row.label)
+        if is_train:
+            groups.append(row.group)
+            grades.append(row.label)
         yield row
-    if split.name != "train" or not grades:
+    if not grades:
         return
     if has_lists:
         lists = passage_lists.choose(groups, grades, size=2, seed=0)
