@@ -41,7 +41,7 @@ installed: $(INSTALLED)
 # and the longest tests are among them.
 PYTEST := $(BIN)/python -m pytest --numprocesses=2 --dist=loadfile \
   --no-loadscope-reorder
-# Without tests that take more than 5 seconds: at most 6 minutes on two cores.
+# Without tests that take more than 5 seconds: 5 to 8 minutes on two cores.
 test: $(INSTALLED)
 	$(PYTEST) -m "not slow" $(ARGS)
 
