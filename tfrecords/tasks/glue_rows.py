@@ -125,10 +125,10 @@ def _count_labels(data, path) -> collections.Counter:
         "Name one with --label_column; in a table without a header, by its "
         "number, from 0."
     )
-    for line, cells in table_files.read_columns(
+    for source, cells in table_files.read_columns(
         path, data.input_format, wanted, fix
     ):
-        where = f"{path}:{line}: {data.label_column!r}"
+        where = f"{source}: {data.label_column!r}"
         cell = table_files.to_cell(cells[0], where)
         if isinstance(cell, list) and not data.multi_label:
             raise ValueError(
@@ -213,7 +213,7 @@ def read_rows(
     wanted = task.columns(is_labelled, is_train)
     names = _names_of_ids(task, path) if is_labelled else ()
     first_lines: dict[bool, str] = {}  # Of vectors, and of other labels.
-    for line, cells in table_files.read_columns(
+    for where, cells in table_files.read_columns(
         path,
         task.input_format,
         list(wanted.values()),
@@ -224,7 +224,6 @@ def read_rows(
         skips_bad_rows=task.skips_bad_rows and is_labelled,
         statistics=statistics,
     ):
-        where = f"{path}:{line}"
         row = {
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)

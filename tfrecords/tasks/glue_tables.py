@@ -6,10 +6,9 @@ an entry for a user's own files.
 
 import dataclasses
 import math
-import os
 
 from tfrecords.options import option, quoted
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 
 
@@ -403,7 +402,7 @@ class GlueData(data_files.TaskFiles, table_files.TableOptions):
             self.data_dir, given, {}, "a table: TSV, CSV, JSON lines or Parquet"
         )
         # Absolute, so that they are not joined with --data_dir again.
-        return {split: os.path.abspath(path) for split, path in paths.items()}
+        return {split: parts.absolute(path) for split, path in paths.items()}
 
     def choose_task(self, labels: tuple[str, ...] | None = None) -> GlueTask:
         """Returns the task that the options select.

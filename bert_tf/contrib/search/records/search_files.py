@@ -140,10 +140,9 @@ def _read_texts(
         "--query_column."
     )
     seen: set[str] = set()
-    for line, row in table_files.read_columns(
+    for where, row in table_files.read_columns(
         path, options.input_format, wanted, fix
     ):
-        where = f"{path}:{line}"
         cells = [
             table_files.to_cell(value, f"{where}: {name!r}")
             for name, value in zip(wanted, row, strict=True)

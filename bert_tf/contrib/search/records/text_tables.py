@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
+from tfrecords.tasks import data_files
 
 _FIX = "Name other columns with --text_column and --score_column."
 
@@ -126,10 +126,7 @@ class SimilarityData(table_files.TableOptions):
         ):
             if path is None:
                 continue
-            if not os.path.isfile(path):
-                raise ValueError(
-                    f"--{split}_file={path}: there is no such file."
-                )
+            data_files.check(split, path, "a table")
             found[split] = Table(
                 path, self.input_format, tuple(columns), score, self.bounds()
             )
@@ -180,10 +177,9 @@ class Table:
         if self.score_column:
             wanted.append(self.score_column)
         scores = set()
-        for line, cells in table_files.read_columns(
+        for where, cells in table_files.read_columns(
             self.path, self.input_format, wanted, _FIX, statistics=statistics
         ):
-            where = f"{self.path}:{line}"
             texts = tuple(
                 _text(cell, f"{where}: {name!r}")
                 for name, cell in zip(self.text_columns, cells, strict=False)
