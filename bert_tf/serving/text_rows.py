@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import Options, option, quoted
 from tfrecords.tables import table_files
 from tfrecords.text import text_files
@@ -33,16 +34,16 @@ class InputConfig(Options):
 
     input_file: str = option(
         "-",
-        "Lines of text, a CSV or TSV file, JSON lines or a Parquet file; - is "
-        "stdin.",
+        "Lines of text, a CSV or TSV file, JSON lines, each also compressed "
+        "(.gz, .bz2, .xz, .zst), or a Parquet or .arrow file; - is stdin.",
         reads=True,
     )
     input_format: str = option(
         "auto",
-        "auto: csv, tsv, jsonl (also json, ndjson) or parquet if the file name "
-        "ends so; otherwise tsv if columns are given, jsonl if the model needs "
-        "more than one text, and text. csv has commas and quotes; in tsv, "
-        "quotes are text.",
+        "auto: csv, tsv, jsonl (also json, ndjson) or parquet (also arrow) if "
+        "the file name ends so; otherwise tsv if columns are given, jsonl if "
+        "the model needs more than one text, and text. csv has commas and "
+        "quotes; in tsv, quotes are text.",
         choices=("auto", "text", "tsv", "csv", "jsonl", "parquet"),
     )
     columns: tuple[str, ...] = option(
@@ -89,20 +90,27 @@ class Lines:
     Args:
       file: file to read, opened in binary mode.
       name: name of the file, for messages.
+      content: its decompressed content; None if it is not compressed.
 
     Attributes:
       name: as given.
-      size: total bytes, None for a pipe.
-      num_read: bytes read so far.
+      size: total bytes of the file, None for a pipe.
+      num_read: bytes of it read so far.
     """
 
-    def __init__(self, file: io.BufferedReader, name: str):
+    def __init__(
+        self,
+        file: io.BufferedReader,
+        name: str,
+        content: io.BufferedReader | None = None,
+    ):
         self.name = name
+        self._compressed = None if content in (None, file) else file
         status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
         self._decoder = text_files.Decoder(name)
-        self._file = file
+        self._file = content or file
 
     @property
     def num_replaced(self) -> int:
@@ -121,6 +129,7 @@ class Lines:
           keeps_ends: whether lines keep their ends.
         """
         if self.size is not None:
+            file_kinds.check_file(self._file, self.name)
             yield self._decode(self._file, 1, is_table, keeps_ends)
             return
         first, rest = 1, b""
@@ -143,6 +152,8 @@ class Lines:
         self._decoder.is_table = is_table
         for number, line in enumerate(lines, first):
             self.num_read += len(line)
+            if self._compressed:
+                self.num_read = self._compressed.tell()
             text = self._decoder(line, number)
             if not keeps_ends:
                 text = text.removesuffix("\n").removesuffix("\r")
@@ -160,8 +171,11 @@ def open_lines(path: str) -> Iterator[Lines]:
             )
         yield Lines(sys.stdin.buffer, "stdin")
         return
-    with open(path, "rb") as file:
-        yield Lines(file, path)
+    with (
+        open(path, "rb") as file,
+        file_kinds.decompressed(file, path) as content,
+    ):
+        yield Lines(file, path, content)
 
 
 def make_groups(

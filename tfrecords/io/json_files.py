@@ -72,6 +72,19 @@ def parse(text: bytes | str, where: str, form: Any = dict) -> Any:
     )
 
 
+def parse_valid(text: str, where: str, form: Any = dict) -> Any:
+    """Returns `parse`, of which all texts are valid.
+
+    Raises:
+      ValueError: as in `parse`, or for an unpaired surrogate, which JSON may
+        escape.
+    """
+    value = parse(text, where, form)
+    if "\\u" in text:
+        check(json.dumps(value, ensure_ascii=False), str, where, "the line")
+    return value
+
+
 def check(value: Any, form: Any, where: str, entry: str = "") -> None:
     """Raises ValueError unless a value of JSON is of a form.
 

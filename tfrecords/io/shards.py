@@ -7,8 +7,6 @@ order is then a function of one integer (see batch_order.py).
 tf.io is not used because it writes no offsets and cannot seek.
 """
 
-import codecs
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -21,6 +19,7 @@ import numpy as np
 from absl import logging
 
 from tfrecords.io import storage
+from tfrecords.io.inputs import file_kinds
 
 # TFRecord framing: length, crc of length; data; crc of data. The crc is
 # masked as in tensorflow/core/lib/hash/crc32c.h.
@@ -30,12 +29,6 @@ FRAME_BYTES = _HEADER.size + _FOOTER.size  # Added to each record.
 _WRITE_RECORDS = 1024  # Records in each write to the file.
 _NPY = b"\x93NUMPY"  # First bytes of an npy file.
 _OPEN_FILES = 256  # Well below the usual limit of 1,024 per process.
-# First bytes of files that are often given instead -> what they are.
-_OTHERS = {
-    b"PAR1": "Parquet",
-    b"\x1f\x8b\x08": "compressed by gzip",
-    b"PK\x03\x04": "a zip file",
-}
 _HEAD = 512  # Bytes that are read of a file that is none of ours.
 
 
@@ -108,20 +101,19 @@ def _check_first_bytes(path: str) -> None:
     """Raises ValueError if a file is text or another kind that is known."""
     with open(path, "rb") as file:
         head = file.read(_HEAD)
-    file_types = [
-        file_type
-        for begin, file_type in _OTHERS.items()
-        if head.startswith(begin)
-    ]
-    if b"\0" not in head:  # A record begins with its length, in 8 bytes.
-        with contextlib.suppress(UnicodeDecodeError):
-            codecs.getincrementaldecoder("utf-8")().decode(head)
-            file_types.append("JSON" if head.startswith(b'{"') else "text")
-    if file_types:
-        raise ValueError(
-            f"{path!r} is {file_types[0]}, not a TFRecord file. Give records, "
-            "such as make_pretraining_records makes from text."
-        )
+    what, fix = (
+        "",
+        "Give records, such as make_pretraining_records makes from text",
+    )
+    if kind := file_kinds.kind_of(head):
+        what = kind.name
+        if what.startswith("compressed"):
+            fix = kind.fix[0].upper() + kind.fix[1:]
+    # A record begins with its length, in 8 bytes.
+    elif b"\0" not in head and file_kinds.is_utf8(head):
+        what = "JSON" if head.startswith(b'{"') else "text"
+    if what:
+        raise ValueError(f"{path!r} is {what}, not a TFRecord file. {fix}.")
 
 
 def scan(path: str) -> np.ndarray:

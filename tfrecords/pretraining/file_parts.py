@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tfrecords.io import progress
+from tfrecords.io.inputs import file_kinds
 from tfrecords.text import documents, text_files
 
 # One or two seconds of tokenizing, more than an engine needs to start a job.
@@ -60,7 +61,10 @@ def split(
     formats = [input_format] * len(files)
     ranges = [[] for _ in files]
     for index, (path, size) in enumerate(files):
-        if size <= 2 * PART_BYTES or path.endswith((".gz", ".zst")):
+        if size <= 2 * PART_BYTES:
+            continue
+        kind = file_kinds.of_file(path)
+        if file_kinds.compression(kind, path):
             continue
         if input_format == "auto":
             formats[index] = documents.detect_format(path)

@@ -3,6 +3,7 @@
 import os
 
 from tfrecords.io import atomic_files, json_files, storage
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import some
 
 # In the folders of table formats with a log: what it is, and what writes its
@@ -26,7 +27,6 @@ _LOGGED = {
         "lance.dataset(FOLDER).to_table().to_pandas().to_parquet(FILE)",
     ),
 }
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 def find(names: str) -> list[str]:
@@ -125,8 +125,7 @@ def absolute(names: str) -> str:
 
 def ending(path: str) -> str:
     """Returns .csv for `reviews.csv` and `REVIEWS.csv.gz`."""
-    stem, found = os.path.splitext(path.lower())
-    return os.path.splitext(stem)[1] if found in _COMPRESSED else found
+    return os.path.splitext(file_kinds.without_compression(path.lower()))[1]
 
 
 def source(names: str) -> dict[str, str]:

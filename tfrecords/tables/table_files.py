@@ -1,6 +1,8 @@
-"""TSV, CSV, JSON lines or Parquet file -> header and rows of cells."""
+"""TSV, CSV, JSON lines or Parquet file -> header and rows of cells.
 
-import contextlib
+Each but Parquet may be compressed (.gz, .bz2, .xz, .zst).
+"""
+
 import csv
 import dataclasses
 import datetime
@@ -15,8 +17,8 @@ from typing import Any
 
 from absl import logging
 
-from tfrecords import libraries
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds, parquet_files
 from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.tables import parts
 from tfrecords.text import text_files
@@ -31,8 +33,8 @@ _ENDINGS = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".parquet": "parquet",
+    ".arrow": "parquet",  # A stream of Arrow, which is read as Parquet is.
 }
-_ROWS_AT_ONCE = 1024
 # JSON lines whose names are the columns, if all that are wanted are there.
 _HEADER_LINES = 1000
 _MOST_JSON = 1 << 26  # Bytes of a file whose form is told in a message.
@@ -56,9 +58,9 @@ class TableOptions(Options):
     input_format: str = option(
         "auto",
         "Format of tables. auto: a .csv has commas and quotes, a .jsonl an "
-        "object on each line, a .parquet is Parquet; any other file has tabs "
-        "and no quotes. quoted_tsv: tabs and quotes, as pandas and Label "
-        "Studio write them.",
+        "object on each line, a .parquet or .arrow is Parquet; any other file "
+        "has tabs and no quotes. quoted_tsv: tabs and quotes, as pandas and "
+        "Label Studio write them.",
         choices=FORMATS,
     )
 
@@ -130,7 +132,7 @@ def read(
     if input_format == "parquet":
         yield from _parquet_cells(path, columns)
         return
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         if input_format == "jsonl":
             not_json = None
         lines = decoded(file, path, statistics or ReadStatistics(), not_json)
@@ -282,7 +284,7 @@ def _json_columns(path, columns) -> list[str]:
     A line that is no object ends them; it is told when rows are read.
     """
     found, missing = {}, set(columns or ())
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         for number, line in enumerate(filter(bytes.strip, file)):
             if number >= _HEADER_LINES and not missing:
                 break
@@ -330,7 +332,7 @@ def _other_json(line: str, path: str) -> tuple[str, str] | None:
                 "zip(*[c.values() for c in t.values()])]"
             )
     if value is None and line.startswith("{") and os.path.isfile(path):
-        with open(path, "rb") as file:
+        with file_kinds.open_text(path) as file:
             content = file.read(_MOST_JSON)
         try:
             value = json.loads(content)
@@ -360,71 +362,48 @@ def json_object(line: str, number: int, where: str) -> dict[str, Any]:
             'line, such as {"text": "...", "label": "..."}: '
             + _TO_LINES.format(rows, where.removesuffix(":1"))
         )
-    row = json_files.parse(line, where)
-    if "\\u" in line:  # JSON may escape an unpaired surrogate.
-        text = json.dumps(row, ensure_ascii=False)
-        json_files.check(text, str, where, "the line")
-    return row
+    return json_files.parse_valid(line, where)
 
 
 def _parquet_cells(path, columns) -> Iterator[tuple[int, list]]:
-    with _open_parquet(path) as file:
-        header = list(file.schema_arrow.names)
-        yield 1, header
-        names = None if columns is None else {*columns} & {*header}
-        number = 0
-        for batch in file.iter_batches(_ROWS_AT_ONCE, columns=names):
-            if names is None:
-                values = [column.to_pylist() for column in batch.columns]
-            else:
-                nulls = [None] * batch.num_rows
-                values = [
-                    batch.column(name).to_pylist() if name in names else nulls
-                    for name in header
-                ]
-            for row in zip(*values, strict=True):
-                number += 1
-                yield number, list(row)
-
-
-@contextlib.contextmanager
-def _open_parquet(path: str) -> Iterator[Any]:
-    """Yields a pyarrow.parquet.ParquetFile; raises ValueError for others."""
-    with libraries.extra("parquet", f"Reading {path}"):
-        import pyarrow
-        import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            yield file
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} is damaged or not a Parquet file ({error}); copy it "
-            "again, or set --input_format."
-        ) from error
+    with parquet_files.open_table(path) as table:
+        yield 1, table.names
+        wanted = None if columns is None else {*columns}
+        for number, row in enumerate(table.rows(wanted), 1):
+            yield number, list(row)
 
 
 def class_names(path: str, input_format: str, column: str) -> tuple[str, ...]:
     """Returns the names of the classes whose ids are in a column, if known.
 
     Hugging Face's `datasets` writes them into a Parquet file, for a feature
-    ClassLabel or a list of these; other files have none.
+    ClassLabel or a list of these, `[ClassLabel]` in old versions; other files
+    have none.
 
     Raises:
       ValueError: as in `read`.
     """
     if format_of(path, input_format) != "parquet":
         return ()
-    with _open_parquet(path) as file:
-        content = (file.schema_arrow.metadata or {}).get(b"huggingface", b"{}")
+    with parquet_files.open_table(path) as table:
+        content = table.metadata.get(b"huggingface", b"{}")
     try:
         feature = json.loads(content)["info"]["features"][column]
-        feature = feature.get("feature", feature)
+        while feature != (inner := _inner(feature)):
+            feature = inner
         if feature["_type"] != "ClassLabel":
             return ()
         return tuple(map(str, feature["names"]))
     except (ValueError, KeyError, TypeError, AttributeError):
         return ()  # Of another tool, or no feature.
+
+
+def _inner(feature: Any) -> Any:
+    """Returns the feature of the items of a list, else the feature itself."""
+    if isinstance(feature, list):
+        (feature,) = feature
+        return feature
+    return feature.get("feature", feature)
 
 
 def to_cell(value: Any, where: str) -> Cell:

@@ -317,7 +317,7 @@ def read(
     """Reads and checks a file.
 
     Args:
-      path: plain, .gz or .zst.
+      path: a file, plain or compressed.
       has_tags: whether it has a column of tags.
       entity_types: allowed types, such as those of a model, or plain tags; None
         for any.

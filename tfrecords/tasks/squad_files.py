@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import option, quoted
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -228,7 +229,7 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
 
 
 def _load(path: str) -> dict:
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         data = file.read()
     text_files.check_encoding(data, path)
     first, _, rest = data.partition(b"\n")

@@ -1,6 +1,7 @@
 """Text files -> documents of sentences.
 
-Five formats; all except Parquet are UTF-8, and plain, .gz or .zst:
+Five formats; all except Parquet are UTF-8, plain or compressed (.gz, .bz2, .xz
+and .zst):
 
   sentences      one sentence per line, a blank line between documents, as
                  for the original's create_pretraining_data.py.
@@ -15,14 +16,15 @@ import dataclasses
 import html
 import itertools
 import json
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from absl import logging
 
 from tfrecords import libraries
-from tfrecords.io import storage
+from tfrecords.io.inputs import file_kinds, parquet_files
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import text_files
 
@@ -35,12 +37,48 @@ INPUT_FORMATS = (
     "parquet",
 )
 
-_PARQUET = b"PAR1"  # The first bytes of each Parquet file.
 # Lines from which "auto" detects the format.
 _DETECTION_LINES = 200
 # A sentence ends with one of these, perhaps followed by closing quotes.
 _SENTENCE_END = re.compile(r"[.?!…。？！।؟:;][\s\"'”’»)\]_*]*$")
 _TITLE = re.compile(r'title="(.*)"\s*>')
+_TO_LINES = '.to_json(..., orient="records", lines=True) converts it'
+_JSON_STRING = r'"(?:[^"\\]|\\.)*"'
+# Beginnings of files that are not read as text by "auto": what they are, and
+# what converts them.
+_NO_CORPORA = {
+    r"WARC/\d": (
+        "WARC, as of Common Crawl",
+        'write the text of each record as a line such as {"text": "..."}, for '
+        "example with ArchiveIterator of warcio",
+    ),
+    r"(<\?xml[^>]*>\s*)?<mediawiki\b": (
+        "a dump of MediaWiki",
+        "python -m wikiextractor.WikiExtractor FILE -o FOLDER extracts its "
+        "text; then give FOLDER/*/wiki_*",
+    ),
+    r"(<\?xml[^>]*>\s*)?<(!doctype html|html\b)": (
+        "HTML",
+        "pandoc -f html -t plain FILE -o NEW converts it",
+    ),
+    r"<\?xml\b": ("XML", 'write its texts as lines such as {"text": "..."}'),
+    r'\[\s*\{\s*["}]': (
+        "a JSON list",
+        "pandas.read_json(..., dtype=False)" + _TO_LINES,
+    ),
+    rf"\[\s*{_JSON_STRING}\s*[,\]]": (
+        "JSON lists",
+        'write their texts as lines such as {"text": "..."}',
+    ),
+    rf"\{{\s*{_JSON_STRING}\s*:": (
+        "JSON, and its first line no object",
+        "jq -c . FILE > NEW writes an object on each line",
+    ),
+}
+_TABLES = {
+    ".csv": ("CSV", "pandas.read_csv(..., dtype=str)" + _TO_LINES),
+    ".tsv": ("TSV", r'pandas.read_csv(..., sep="\t", dtype=str)' + _TO_LINES),
+}
 # Codes of Wikipedias, which sentencex knows and langcodes does not.
 _WIKIPEDIAS = ("cbk-zam", "eml", "nds-nl", "roa-tara", "rsk", "tok")
 
@@ -51,9 +89,9 @@ class TextOptions(Options):
 
     input_file: str = option(
         REQUIRED,
-        "Input files, in UTF-8 (plain, .gz or .zst) or Parquet: paths or "
-        "globs separated by commas, on this machine or in a store such as "
-        "gs://.",
+        "Input files, in UTF-8 (plain, .gz, .bz2, .xz or .zst) or Parquet: "
+        "paths or globs separated by commas, on this machine or in a store "
+        "such as gs://.",
     )
     input_format: str = option(
         "auto",
@@ -212,7 +250,7 @@ def _read(
     path, input_format, text_field, statistics, part
 ) -> tuple[str, _Documents]:
     """Returns the format and the documents, as paragraphs or sentences."""
-    if input_format == "auto" and is_parquet(path):
+    if input_format == "auto" and parquet_files.is_table(path):
         input_format = "parquet"
     if input_format == "parquet":
         from tfrecords.text import dumps
@@ -223,6 +261,7 @@ def _read(
     first_line = part.first_line
     if input_format == "auto":
         head = list(itertools.islice(lines, _DETECTION_LINES))
+        _check_is_corpus(head, path)
         input_format = guess_format(head)
         logging.debug("%s is read as %s", path, input_format)
         lines = itertools.chain(head, lines)
@@ -261,6 +300,28 @@ def guess_format(lines: Iterable[str]) -> str:
     return "sentences" if _are_sentences(lines) else "text"
 
 
+def _check_is_corpus(lines: Sequence[str], path: str) -> None:
+    """Raises ValueError if a file has texts in a format that is not read.
+
+    Args:
+      lines: its first lines.
+      path: its path, whose ending says what a table is.
+    """
+    name = file_kinds.without_compression(path.lower())
+    found = _TABLES.get(os.path.splitext(name)[1])
+    text = "".join(lines).lstrip()
+    if not found and not is_json(text.partition("\n")[0].rstrip()):
+        for begin, kind in _NO_CORPORA.items():
+            if re.match(begin, text, re.IGNORECASE):
+                found = kind
+                break
+    if found:
+        what, fix = found
+        raise ValueError(
+            f"{path} is {what}; {fix}. --input_format=text reads it as text."
+        )
+
+
 def is_json(line: str) -> bool:
     """Returns whether a line is a JSON object."""
     try:
@@ -269,15 +330,6 @@ def is_json(line: str) -> bool:
         return False
     except (ValueError, RecursionError):  # Too long a number, or too deep.
         return True
-
-
-def is_parquet(path: str) -> bool:
-    """Returns whether a file is Parquet; False if it is missing."""
-    try:
-        with storage.open_bytes(path) as file:
-            return file.read(len(_PARQUET)) == _PARQUET
-    except FileNotFoundError:
-        return False
 
 
 def _are_sentences(lines: list[str]) -> bool:

@@ -3,17 +3,18 @@
 Parquet requires pyarrow, installed with the extra `parquet`.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator
+import html
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from absl import logging
 
-from tfrecords import libraries
-from tfrecords.io import storage
+from tfrecords.io import json_files
+from tfrecords.io.inputs import parquet_files
 from tfrecords.options import shortened
 from tfrecords.text import text_files
 
-_ROWS = 256  # Rows of Parquet in memory.
+_WIKIEXTRACTOR = {"id", "url", "title", "text"}
 
 
 def read_json_lines(
@@ -36,8 +37,6 @@ def read_json_lines(
       ValueError: naming file and line, if a line is not a JSON object, or its
         field is missing or not a string.
     """
-    from tfrecords.io import json_files  # Only for this format.
-
     for number, line in enumerate(lines, first_line):
         if not line.strip():
             continue
@@ -56,7 +55,19 @@ def read_json_lines(
                 f"{text_field!r}. Set --text_field to the field with the text."
             )
         if _is_text(row[text_field], where, text_field, statistics):
-            yield number, row[text_field]
+            text = row[text_field]
+            yield number, html.unescape(text) if _is_escaped(row) else text
+
+
+def _is_escaped(row: Mapping[str, Any]) -> bool:
+    """Returns whether a row is of `wikiextractor --json`, which escapes &.
+
+    Other extracts of Wikipedia have these fields, too, but not its addresses or
+    the numbers of revisions.
+    """
+    return row.keys() - {"revid"} == _WIKIEXTRACTOR and (
+        "revid" in row or "?curid=" in str(row["url"])
+    )
 
 
 def read_parquet(
@@ -70,23 +81,17 @@ def read_parquet(
       ValueError: if the column is missing or of another type, the file is
         damaged, or pyarrow is not installed.
     """
-    with libraries.extra("parquet", f"Reading {path}"):
-        import pyarrow.parquet as parquet
-    number = 0
-    with _reading(path), storage.open_bytes(path) as opened:
-        file = parquet.ParquetFile(opened)
-        names = file.schema_arrow.names
-        if text_field not in names:
+    with parquet_files.open_table(path) as table:
+        if text_field not in table.names:
             raise ValueError(
-                f"{path} has the columns {names} and no {text_field!r}. Set "
-                "--text_field to the column with the text."
+                f"{path} has the columns {table.names} and no {text_field!r}. "
+                "Set --text_field to the column with the text."
             )
-        for batch in file.iter_batches(_ROWS, columns=[text_field]):
-            for text in batch.column(0).to_pylist():
-                number += 1
-                where = f"{path}:{number}"
-                if _is_text(text, where, text_field, statistics):
-                    yield number, text
+        index = table.names.index(text_field)
+        for number, row in enumerate(table.rows({text_field}), 1):
+            where = f"{path}:{number}"
+            if _is_text(row[index], where, text_field, statistics):
+                yield number, row[index]
 
 
 def _is_text(value, where, text_field, statistics) -> bool:
@@ -98,8 +103,6 @@ def _is_text(value, where, text_field, statistics) -> bool:
             )
         statistics.rows_without_text += 1
         return False
-    from tfrecords.io import json_files
-
     try:
         json_files.check(value, str, where, text_field)
     except ValueError as error:
@@ -107,21 +110,3 @@ def _is_text(value, where, text_field, statistics) -> bool:
             f"{error} Or set --text_field to the field or column with the text."
         ) from None
     return True
-
-
-@contextlib.contextmanager
-def _reading(path):
-    """Adds the path to errors of pyarrow."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise ValueError(f"No input file at {path}; check the path.") from None
-    except Exception as error:
-        # pyarrow's errors are ValueErrors and OSErrors; it is not imported.
-        is_known = isinstance(error, UnicodeDecodeError)
-        if not is_known and not type(error).__module__.startswith("pyarrow"):
-            raise
-        raise ValueError(
-            f"{path} is damaged or not a Parquet file ({error}); copy it "
-            "again, or set --input_format."
-        ) from error

@@ -1,29 +1,14 @@
 """Names and globs -> text files -> lines, with counts."""
 
-import codecs
 import dataclasses
-import gzip
-import io
 import json
-import os
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 from absl import logging
 
-from tfrecords import libraries
 from tfrecords.io import storage
-
-# First bytes of files that are not UTF-8 text, and what to do with them.
-_NOT_TEXT = {
-    b"\xff\xfe": "UTF-16; convert it to UTF-8, for example with iconv",
-    b"\xfe\xff": "UTF-16; convert it to UTF-8, for example with iconv",
-    b"\x1f\x8b": "compressed by gzip; decompress it with gunzip",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd; decompress it with unzstd",
-    b"PAR1": "Parquet, not text; convert it, for example with pandas",
-}
-
+from tfrecords.io.inputs import file_kinds
 
 _HEAD = 4096  # Bytes of a line that are examined.
 
@@ -117,10 +102,11 @@ def check_encoding(data: bytes, path: str, line: int = 1) -> None:
       line: number of the line, from 1; the first bytes of others are free.
     """
     head, where = data[:_HEAD], f"{path}:{line}"
-    for begin, advice in _NOT_TEXT.items():
-        if line == 1 and head.startswith(begin):
-            raise ValueError(f"{where}: the file is {advice}.")
-    if b"\0" in head and (8 * head.count(0) > len(head) or not _is_utf8(head)):
+    if line == 1:
+        file_kinds.check(head, where)
+    if b"\0" in head and (
+        8 * head.count(0) > len(head) or not file_kinds.is_utf8(head)
+    ):
         raise ValueError(
             f"{where}: zero bytes, as in UTF-16 or in a binary file. Give "
             "text in UTF-8; iconv converts it."
@@ -185,15 +171,6 @@ def check_unique(
             )
 
 
-def _is_utf8(head: bytes) -> bool:
-    """Returns whether bytes, perhaps cut within a character, are UTF-8."""
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
 class Decoder:
     """Lines as bytes -> text; the first byte that is no UTF-8 is a warning.
 
@@ -247,7 +224,7 @@ def read_lines(
     """Yields decoded lines; invalid UTF-8 is replaced, counted and logged.
 
     Args:
-      path: a plain, .gz or .zst file.
+      path: a file, plain or compressed.
       statistics: counts invalid characters.
       part: lines to read; all of a compressed file.
 
@@ -281,11 +258,7 @@ def read_bytes(path: str, part: Part = WHOLE) -> Iterator[bytes]:
     """
     begin, end, _ = part
     try:
-        with storage.open_bytes(path) as file:
-            if path.endswith(".gz"):
-                file = gzip.GzipFile(fileobj=file)
-            elif path.endswith(".zst"):
-                file = _open_zstd(path, file)
+        with file_kinds.open_text(path) as file:
             if end is None:
                 yield from file
                 return
@@ -295,17 +268,3 @@ def read_bytes(path: str, part: Part = WHOLE) -> Iterator[bytes]:
                 begin += len(line)
     except FileNotFoundError:
         raise ValueError(f"No input file at {path}; check the path.") from None
-    except (EOFError, OSError, zlib.error) as error:
-        if getattr(error, "errno", None):  # An error of disk or network.
-            raise
-        raise ValueError(
-            f"{path} is a damaged or truncated {os.path.splitext(path)[1]} "
-            f"file ({error}); copy it again."
-        ) from None
-
-
-def _open_zstd(path: str, file: IO[bytes]) -> IO[bytes]:
-    """Returns a file with the decompressed content."""
-    with libraries.extra("parquet", f"Reading {path}"):
-        import pyarrow
-    return io.BufferedReader(pyarrow.CompressedInputStream(file, "zstd"))

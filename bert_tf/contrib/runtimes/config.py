@@ -47,7 +47,8 @@ class RuntimeConfig(kinds.ExportConfig):
         "With --quantize=static: typical texts, of which 300 are read. Lines "
         "of text; .jsonl, objects; or .csv or .tsv, whose header names the "
         "columns as the kind's fields: text_a, text_b, question, context and "
-        "so on; each also as .gz or .zst. Lists, such as endings, need .jsonl.",
+        "so on; each also compressed (.gz). Lists, such as endings, need "
+        ".jsonl.",
         reads=True,
     )
     half: bool = option(

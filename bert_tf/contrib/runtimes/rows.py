@@ -7,6 +7,7 @@ from bert_tf.contrib.runtimes import label_scores
 from bert_tf.contrib.runtimes import tokenizer as tokenizer_lib
 from bert_tf.serving.answers.kind import TEXT, Kind
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import quoted
 from tfrecords.tables import table_files
 from tfrecords.text import text_files
@@ -20,7 +21,7 @@ def read(path: str, kind: type[Kind], most: int | None = None) -> list[dict]:
     Args:
       path: file with a text on each line; JSON objects, as
         `tokenizer.choose_format` decides; or .tsv or .csv, whose header names
-        the columns; each perhaps with .gz or .zst. Other columns and keys are
+        the columns; each perhaps compressed. Other columns and keys are
         ignored, but for `label`.
       kind: kind of the answers, which decides on the fields.
       most: maximum number of texts.
@@ -87,7 +88,7 @@ def _parse_table(path, kind, lines, input_format) -> Iterator[dict]:
 
 def _format(path: str, kind: type[Kind]) -> str:
     """Returns the format of the decompressed file."""
-    name = path.removesuffix(".gz").removesuffix(".zst")
+    name = file_kinds.without_compression(path)
     return tokenizer_lib.choose_format(name, kind.name)
 
 

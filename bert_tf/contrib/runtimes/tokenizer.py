@@ -473,7 +473,7 @@ def choose_format(path, kind, given="auto"):
     decides nothing, since a text may begin with a brace.
 
     Args:
-      path: path of the file, without .gz or .zst.
+      path: path of the file, without .gz and the like.
       kind: kind of the model.
       given: the format that the user gave; "auto" for none.
     """
