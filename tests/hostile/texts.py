@@ -103,7 +103,7 @@ CASES = [
         for script, path in _TRAINING_FILES.items()
         for kind, content in (
             ("JSON lines. Give ", b'{"text": "a", "label": 0}\n' * 2),
-            ("Parquet, not text", b"PAR1\x15"),
+            ("Parquet; pandas.read_parquet", b"PAR1\x15"),
         )
     ),
     Case(

@@ -14,6 +14,7 @@ from tfrecords.io.inputs import parquet_files
 from tfrecords.options import shortened
 from tfrecords.text import text_files
 
+_ROWS = 256  # Rows of Parquet in memory.
 _WIKIEXTRACTOR = {"id", "url", "title", "text"}
 
 
@@ -87,11 +88,13 @@ def read_parquet(
                 f"{path} has the columns {table.names} and no {text_field!r}. "
                 "Set --text_field to the column with the text."
             )
-        index = table.names.index(text_field)
-        for number, row in enumerate(table.rows({text_field}), 1):
-            where = f"{path}:{number}"
-            if _is_text(row[index], where, text_field, statistics):
-                yield number, row[index]
+        index, number = table.names.index(text_field), 0
+        for batch in table.batches(_ROWS, {text_field}):
+            for text in batch[index]:
+                number += 1
+                where = f"{path}:{number}"
+                if _is_text(text, where, text_field, statistics):
+                    yield number, text
 
 
 def _is_text(value, where, text_field, statistics) -> bool:

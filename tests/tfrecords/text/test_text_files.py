@@ -58,9 +58,7 @@ def test_a_pattern_that_matches_nothing_is_named(make, tmp_path):
     ("begin", "message"),
     [
         (b"\xff\xfeT\0", "the file is UTF-16; convert it to UTF-8"),
-        (b"\x1f\x8b\x08", "the file is compressed by gzip; decompress"),
-        (b"\x28\xb5\x2f\xfd", "the file is compressed by zstd; decompress"),
-        (b"PAR1\x15", "the file is Parquet, not text; convert"),
+        (b"PAR1\x15", "the file is Parquet; pandas.read_parquet"),
     ],
 )
 def test_files_that_are_not_text_are_named(make, begin, message):

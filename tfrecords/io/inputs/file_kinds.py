@@ -103,7 +103,7 @@ def kind_of(head: bytes) -> Kind | None:
     """Returns what a file is, from its first bytes; None if it may be text."""
     if head.startswith(b"PK\x03\x04"):
         return next(kind for name, kind in _ZIPPED.items() if name in head)
-    if head[257:262] == b"ustar":
+    if head[257:262] == b"ustar" and b"\0" in head:
         return Kind("a tar archive", "tar -xf FILE unpacks it")
     # Its first length, of four bytes, is less than 16 MB.
     if head.startswith(_STREAM) and head[7:8] == b"\0":

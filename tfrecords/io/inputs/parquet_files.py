@@ -14,7 +14,6 @@ from tfrecords.io import json_files, storage
 from tfrecords.io.inputs import file_kinds
 
 _READ = (file_kinds.PARQUET, file_kinds.ARROW_STREAM)
-_ROWS_AT_ONCE = 256
 _JSON = "arrow.json"  # The type of a column whose values are JSON texts.
 # Where a writer keeps its own types; as long as the name that replaces it.
 _STORED_TYPES, _UNUSED = b"ARROW:schema", b"arrow-schema"
@@ -31,7 +30,8 @@ class Table:
     Args:
       path: its path, for messages.
       schema: a pyarrow.Schema.
-      batches: names of columns, None for all -> batches of rows.
+      batches: number of rows, and names of columns, None for all -> batches
+        of up to so many rows.
       json_columns: names of columns whose values are JSON texts.
       unread: names of columns that pyarrow cannot read -> why.
 
@@ -44,7 +44,7 @@ class Table:
         self,
         path: str,
         schema: Any,
-        batches: Callable[[list[str] | None], Iterator[Any]],
+        batches: Callable[[int, list[str] | None], Iterator[Any]],
         json_columns: Collection[str] = (),
         unread: Mapping[str, str] | None = None,
     ):
@@ -55,10 +55,13 @@ class Table:
         self._unread = unread or {}
         self._json = {*json_columns, *(x.name for x in schema if _is_json(x))}
 
-    def rows(self, columns: Collection[str] | None = None) -> Iterator[tuple]:
-        """Yields the values of each row, in the order of `names`.
+    def batches(
+        self, num_rows: int, columns: Collection[str] | None = None
+    ) -> Iterator[list[list]]:
+        """Yields the values of up to `num_rows` rows: a list for each name.
 
         Args:
+          num_rows: rows in memory.
           columns: those to read; values of others are None. Default: all.
 
         Raises:
@@ -77,20 +80,17 @@ class Table:
         if columns is not None:
             names = [name for name in self.names if name in columns]
         first = 1
-        for batch in self._batches(names):
-            for begin in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                part = batch.slice(begin, _ROWS_AT_ONCE)
-                nulls = [None] * part.num_rows
-                values = [
-                    self._values(
-                        part.column(i if names is None else name), name, first
-                    )
-                    if names is None or name in names
-                    else nulls
-                    for i, name in enumerate(self.names)
-                ]
-                yield from zip(*values, strict=True)
-                first += part.num_rows
+        for batch in self._batches(num_rows, names):
+            nulls = [None] * batch.num_rows
+            values = []
+            for index, name in enumerate(self.names):
+                if names is None or name in names:
+                    column = batch.column(index if names is None else name)
+                    values.append(self._values(column, name, first))
+                else:
+                    values.append(nulls)
+            yield values
+            first += batch.num_rows
 
     def _values(self, column: Any, name: str, first: int) -> list:
         """Returns the values of a column; `first` is the number of its row."""
@@ -153,10 +153,16 @@ def open_table(path: str) -> Iterator[Table]:
             import pyarrow.parquet
         try:
             yield (_open_stream if is_stream else _open_parquet)(path, file)
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        # A damaged length may be larger than the memory.
+        except (
+            pyarrow.ArrowException,
+            OSError,
+            UnicodeDecodeError,
+            MemoryError,
+        ) as error:
             if getattr(error, "errno", None):  # An error of disk or network.
                 raise
-            reason = " ".join(str(error).split())
+            reason = " ".join((str(error) or repr(error)).split())
             raise ValueError(
                 f"{path} is damaged or not a Parquet file ({reason}); copy it "
                 "again, or set --input_format."
@@ -168,10 +174,11 @@ def _open_stream(path: str, file: IO[bytes]) -> Table:
 
     reader = pyarrow.ipc.open_stream(file)
 
-    def batches(_):
+    def batches(num_rows, _):
         for batch in reader:
             batch.validate(full=True)  # Damage would end this process.
-            yield batch
+            for begin in range(0, batch.num_rows, num_rows):
+                yield batch.slice(begin, num_rows)
 
     return Table(path, reader.schema, batches)
 
@@ -199,7 +206,7 @@ def _open_parquet(path: str, file: IO[bytes]) -> Table:
     return Table(
         path,
         opened.schema_arrow,
-        lambda names: opened.iter_batches(_ROWS_AT_ONCE, columns=names),
+        lambda rows, names: opened.iter_batches(rows, columns=names),
         {name for name, _, logical in _columns(opened) if logical == "JSON"},
         unread,
     )
