@@ -71,6 +71,7 @@ test-engines: $(ENGINES_VENV)/.installed
 	$(ENGINES_VENV)/bin/python -m pytest tests/tfrecords/engines \
 	  tests/tfrecords/text/test_dumps.py tests/tfrecords/text/test_text_files.py \
 	  tests/tfrecords/tables tests/tfrecords/tasks/test_glue_rows.py \
+	  tests/tfrecords/io/test_parquet_files.py \
 	  tests/bert_tf/serving/test_text_rows.py \
 	  tests/bert_tf/contrib/search/test_embedding.py::test_a_parquet_file_has_lines_ids_and_vectors \
 	  $(ARGS)

@@ -38,6 +38,7 @@ _OLD_MAC = "1: the lines end with a carriage return alone"
 _UTF_16 = "1: the file is UTF-16; convert it to UTF-8"
 _ZEROS = "1: zero bytes, as in UTF-16 or in a binary file"
 _ENCODINGS = [
+    (lambda _: b"PK\x03\x04\0xl/", "1: the file is a workbook of Excel"),
     (_utf_16, _UTF_16),
     (_utf_16_without_mark, _ZEROS),
     (_old_mac, _OLD_MAC),

@@ -57,10 +57,12 @@ def read_json_lines(
             )
         if _is_text(row[text_field], where, text_field, statistics):
             text = row[text_field]
-            yield number, html.unescape(text) if _is_escaped(row) else text
+            if _is_wikiextractor(row):  # Each line is a paragraph.
+                text = html.unescape(text).replace("\n", "\n\n")
+            yield number, text
 
 
-def _is_escaped(row: Mapping[str, Any]) -> bool:
+def _is_wikiextractor(row: Mapping[str, Any]) -> bool:
     """Returns whether a row is of `wikiextractor --json`, which escapes &.
 
     Other extracts of Wikipedia have these fields, too, but not its addresses or

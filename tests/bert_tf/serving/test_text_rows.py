@@ -1,8 +1,10 @@
 """Reading of lines, TSV rows, JSON lines and pipes."""
 
+import bz2
 import csv
 import datetime
 import functools
+import gzip
 import json
 import os
 import re
@@ -26,6 +28,26 @@ def test_invalid_utf8_is_replaced_counted_and_named_once(tmp_path, caplog):
     assert lines.num_replaced == 2  # The last one was in the file.
     (message,) = caplog.messages
     assert message.startswith(f"{path}:1: byte 0xe9 is not UTF-8; such bytes ")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_a_compressed_file_is_read_and_its_own_bytes_counted(tmp_path, pack):
+    path = tmp_path / "input.gz"
+    path.write_bytes(pack(b"one\ntwo\n" * 50_000))
+    with text_rows.open_lines(str(path)) as lines:
+        (block,) = map(list, lines.blocks())
+    assert block[-1] == (100_000, "two") and len(block) == 100_000
+    assert lines.num_read == lines.size == path.stat().st_size
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "input"
+    path.write_bytes(b"\x80\x04\x95a")
+    with (
+        text_rows.open_lines(str(path)) as lines,
+        pytest.raises(ValueError, match="input:1: the file is a pickle; if"),
+    ):
+        list(lines.blocks())
 
 
 def test_a_line_longer_than_a_block_is_one_line(tmp_path):

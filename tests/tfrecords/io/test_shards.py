@@ -221,7 +221,8 @@ def test_any_bytes_are_records_or_rejected(data, index):
         ("\u535a".encode() * 200, "is text, not"),  # 512 bytes end within one.
         (b'{"text": "a film"}\n' * 9, "is JSON, not"),
         (b"PAR1\x15\x00", "is Parquet, not"),
-        (b"\x1f\x8b\x08\x00" * 9, "is compressed by gzip, not"),
+        (b"\x1f\x8b\x08\x00" * 9, "is compressed by gzip, not.*: gunzip <"),
+        (b"\x80\x04\x95" + b"\0" * 20, "is a pickle, not a TFRecord file"),
         (b"\xff" * 20, "Corrupt header .*, or damaged"),
         (b"once\0upon a time", "Corrupt header .*, or damaged"),
     ],

@@ -1,7 +1,10 @@
 """table_files.py: the same rows of TSV, CSV, JSON lines and Parquet."""
 
+import bz2
 import csv
+import gzip
 import json
+import lzma
 import re
 
 import pytest
@@ -54,6 +57,40 @@ def test_rows_are_the_same_in_every_format(tmp_path, name, write, lines):
     assert table_files.read_header(str(path)) == ["text", "stars"]
 
 
+@pytest.mark.parametrize(
+    ("name", "write", "pack"),
+    [
+        ("a.csv.gz", write_csv, gzip.compress),
+        ("a.tsv.bz2", write_tsv, bz2.compress),
+        ("A.JSONL.XZ", write_jsonl, lzma.compress),
+        ("a.csv", write_csv, bz2.compress),
+    ],
+)
+def test_rows_of_compressed_files_are_read(tmp_path, name, write, pack):
+    path = tmp_path / name
+    write(path)
+    path.write_bytes(pack(path.read_bytes()))
+    found = list(table_files.read(str(path)))
+    assert [tuple(row) for _, row in found] == [("text", "stars"), *ROWS]
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(ValueError, match=f"{name} is a damaged or truncated"):
+        list(table_files.read(str(path)))
+
+
+def test_a_stream_of_arrow_is_read_as_parquet_is(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow", reason="make test-engines")
+    path = str(tmp_path / "data-00000-of-00001.arrow")
+    features = {"y": {"_type": "List", "feature": CLASSES}}
+    metadata = {"huggingface": json.dumps({"info": {"features": features}})}
+    table = pyarrow.table({"y": [[0], [1, 0]]})
+    table = table.replace_schema_metadata(metadata)
+    with pyarrow.ipc.new_stream(path, table.schema) as stream:
+        stream.write_table(table)
+    found = list(table_files.read(path))
+    assert found == [(1, ["y"]), (1, [[0]]), (2, [[1, 0]])]
+    assert table_files.class_names(path, "auto", "y") == ("no", "yes")
+
+
 def test_a_given_format_is_that_of_a_file_without_an_ending(tmp_path):
     write_jsonl(tmp_path / "rows")
     found = list(table_files.read(str(tmp_path / "rows"), "jsonl"))
@@ -96,6 +133,8 @@ def test_other_values_are_no_cells(value):
         (b"\xff\xfe{\x00", "1: the file is UTF-16"),
         (b'{"text": "\\ud83d x"}', "1: the line is"),
         (b"PAR1", "1: the file is Parquet"),
+        (b"PK\x03\x04xl/", "1: the file is a workbook of Excel; pandas.read_e"),
+        (b"\x80\x04\x95", "1: the file is a pickle; if you trust who made it"),
     ],
 )
 def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):

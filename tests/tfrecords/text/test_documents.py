@@ -1,4 +1,5 @@
 import gzip
+import json
 import logging
 
 import pytest
@@ -266,6 +267,107 @@ def test_text_outside_of_doc_is_an_error(make):
         read(path)
     with pytest.raises(ValueError, match=r"txt:1: 'The sea.*--input_format"):
         read(make(SENTENCES), input_format="wikiextractor")
+
+
+def lines_of(*objects):
+    return "".join(map("{}\n".format, map(json.dumps, objects)))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a", "WARC/1.0\r\nWARC-Type: warcinfo\r\n", "WARC, as of .*warcio"),
+        ("a.wet.gz", "WARC/1.1\r\n", "WARC, as of Common Crawl; write"),
+        (
+            "a",
+            '\n<mediawiki xmlns="x">\n',
+            "a dump of MediaWiki; python -m wik",
+        ),
+        ("a", "<?xml version='1.0'?>\n<mediawiki>", "a dump of MediaWiki"),
+        ("a", "<!DOCTYPE html>\n<p>A.", "HTML; pandoc -f html"),
+        ("a", "\ufeff<html lang='en'>\n", "HTML"),
+        ("a", '<?xml version="1.0"?>\n<TEI>', "XML; write its texts"),
+        ("a.json", '[\n{"text": "A."},\n', "a JSON list; pandas.read_json"),
+        ("a", '[{"text": "A."}]\n', "a JSON list"),
+        ("a", '["One.", "Two."]\n', "JSON lists; write their texts as"),
+        ("a", '["A \\"cat\\"."]\n["B."]\n', "JSON lists"),
+        (
+            "a",
+            '{\n  "text": "A."\n}\n',
+            "JSON, and its first line no object; j",
+        ),
+        ("A.CSV", "id,text\n1,A.\n", r"CSV; pandas.read_csv\(..., dtype=str"),
+        ("a.csv.gz", "id,text\n1,A.\n", "CSV"),
+        ("a.tsv", "id\ttext\n1\tA.\n", r"TSV; .*sep=\"\\t\""),
+    ],
+)
+def test_files_that_are_no_corpora_are_named(make, name, content, message):
+    path = make(content, name)
+    message = rf"{name} is {message}.*--input_format=text reads it as text\.$"
+    with pytest.raises(ValueError, match=message):
+        read(path)
+    with pytest.raises(ValueError, match=message):
+        documents.detect_format(path)
+    if content.strip("\ufeff\n"):
+        assert read(path, input_format="text")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "WARC is a format.\nIt has records.\n",
+        "[1] A note.\nIt ends.\n",
+        "[Illustration]\n\nA ship.\n",
+        '["Hello," he said.]\n',
+        '{curly} "brackets": here\n',
+        "<p>A tag.\n",
+        "<htmlx> is none.\n",
+    ],
+)
+def test_texts_that_begin_alike_are_read(make, content):
+    assert read(make(content))
+
+
+ARTICLE = {
+    "id": "1",
+    "revid": "101",
+    "url": "https://en.wikipedia.org/wiki?curid=1",
+    "title": "Ships &amp; Sails",
+    "text": "A ship floats. R&amp;D made it &lt;big&gt;.\nHistory\nIt sank",
+}
+
+
+def test_wikiextractor_escapes_its_two_formats_alike(make):
+    rows = [
+        ARTICLE,
+        ARTICLE | {"text": ""},
+        ARTICLE | {"text": "A cat sleeps."},
+    ]
+    found, _ = read(make(lines_of(*rows), "a.jsonl"))
+    # Lines that do not end as sentences do are paragraphs in both.
+    lines = WIKI.replace("History.\nIt sank.", "History\nIt sank")
+    expected, _ = read(make(lines, "wiki_00"))
+    assert [x.sentences for x in found] == [x.sentences for x in expected]
+    assert [x.line_lengths for x in found] == [x.line_lengths for x in expected]
+    assert found[0].sentences[1] == "R&D made it <big>."
+
+
+@pytest.mark.parametrize(
+    ("change", "is_escaped"),
+    [
+        ({}, True),
+        ({"revid": None}, True),  # Old versions have none.
+        # As of Hugging Face's wikimedia/wikipedia.
+        ({"revid": None, "url": "https://en.wikipedia.org/wiki/Ship"}, False),
+        ({"language": "en"}, False),
+        ({"title": None}, False),
+    ],
+)
+def test_only_lines_of_wikiextractor_are_unescaped(make, change, is_escaped):
+    row = {x: y for x, y in (ARTICLE | change).items() if y is not None}
+    path = make(lines_of(row | {"text": "AT&amp;T."}), "a.jsonl")
+    (found,), _ = read(path)
+    assert found.sentences == ["AT&T." if is_escaped else "AT&amp;T."]
 
 
 # Without the time, so that all processes have tests of the same names.
