@@ -316,7 +316,7 @@ def _other_json(line: str, path: str) -> tuple[str, str] | None:
         value = None
     if isinstance(value, list) and not any(isinstance(x, dict) for x in value):
         names = ["text_a", "text_b"] + [f"column_{i}" for i in range(2, 99)]
-        return "lines of lists", (
+        return "a list on each line", (
             f"[dict(zip({names[: len(value)]}, json.loads(x))) for x in "
             "sys.stdin]"
         ).replace("'", '"')

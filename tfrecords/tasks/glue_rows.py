@@ -369,10 +369,12 @@ def _raise_unlabelled(task, where, cells, rows, places) -> None:
         all(_lacks_label(more[i], task) for i in places) for _, more in rows
     )
     column = ", ".join(map(repr, task.label_columns or (task.label_column,)))
+    value = cells[places[0]]
+    named = str(value) in _NO_LABELS[1:] and not task.is_regression
     raise ValueError(
-        f"{where}: {column} is {quoted(cells[places[0]])}, no gold label; "
-        f"{count} rows of the file have none. Add --unlabelled_rows=skip to "
-        "leave them out; or give --labels with it, if it is a label."
+        f"{where}: {column} is {quoted(value)}, no gold label; {count} rows of "
+        "the file have none. Add --unlabelled_rows=skip to leave them out"
+        f"{'; or give --labels with it, if it is a label' * named}."
     )
 
 
