@@ -123,8 +123,14 @@ def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):
         ('{\n "text": "a"\n}', "one JSON object on several lines", 1),
         (
             '{"text": {"0": "a", "1": "b"}, "n": {"0": 1, "1": 2}}',
-            "one object of columns",
+            "one object, as pandas",
             [{"text": "a", "n": 1}, {"text": "b", "n": 2}],
+        ),
+        ('{"0": {"text": "a"}, "1": {"text": "b"}}', "one object, as p", 2),
+        ('{"schema": {}, "data": [{"text": "a"}]}', "one object, as p", 1),
+        (
+            '{"columns": ["text"], "index": [0], "data": [["a"]]}',
+            *("one object, as pandas", [{"text": "a"}]),
         ),
     ],
 )
