@@ -289,8 +289,11 @@ def _json_columns(path, columns) -> list[str]:
         for number, line in enumerate(filter(bytes.strip, file)):
             if number >= _HEADER_LINES and not missing:
                 break
+            line = line.decode("utf-8-sig", "replace")
+            if not number:
+                _check_lines(line, path)
             try:
-                row = json.loads(line.decode("utf-8-sig", "replace"))
+                row = json.loads(line)
             except (ValueError, RecursionError):
                 break
             if not isinstance(row, dict):
@@ -305,46 +308,75 @@ _TO_LINES = (
     "python -c 'import json,sys; [print(json.dumps(x)) for x in {}]' < {} > "
     "rows.jsonl"
 )
+_LOADED = "for t in [json.load(sys.stdin)]"
 
 
-def _other_json(line: str, path: str) -> tuple[str, str] | None:
-    """Returns what a file is whose first line begins no JSON lines.
+def _check_lines(line: str, path: str) -> None:
+    """Raises ValueError if the first line of a file begins no JSON lines.
 
-    And Python that finds its rows; None if it may be JSON lines.
+    But other JSON, which the message says how to convert.
     """
-    line = line.strip()
+    line, other = line.strip(), None
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, list) and not any(isinstance(x, dict) for x in value):
         names = ["text_a", "text_b"] + [f"column_{i}" for i in range(2, 99)]
-        return "lines of lists", (
-            f"[dict(zip({names[: len(value)]}, json.loads(x))) for x in "
-            "sys.stdin]"
-        ).replace("'", '"')
-    if line.startswith("["):
-        return "a JSON list", "json.load(sys.stdin)"
-    if isinstance(value, dict) and value:
-        columns = [isinstance(x, dict) and x.keys() for x in value.values()]
-        if columns[0] and all(x == columns[0] for x in columns):
-            return "one object of columns, as pandas.DataFrame.to_json has", (
-                "[dict(zip(t, r)) for t in [json.load(sys.stdin)] for r in "
-                "zip(*[c.values() for c in t.values()])]"
-            )
-    if value is None and line.startswith("{") and os.path.isfile(path):
+        names = json.dumps(names[: len(value)])
+        rows = f"[dict(zip({names}, json.loads(x))) for x in sys.stdin]"
+        other = "a list on each line", rows
+    elif line.startswith("["):
+        other = "a JSON list", "json.load(sys.stdin)"
+    elif isinstance(value, dict):
+        other = _of_pandas(value)
+    elif line.startswith("{") and os.path.isfile(path):
         with file_kinds.open_text(path) as file:
             content = file.read(_MOST_JSON)
         try:
             value = json.loads(content)
         except (ValueError, RecursionError):
-            return None
-        for name, rows in value.items():
-            if isinstance(rows, list) and rows and isinstance(rows[0], dict):
-                found = f"json.load(sys.stdin)[{json.dumps(name)}]"
-                return "one JSON object on several lines", found
-        return "one JSON object on several lines", "[json.load(sys.stdin)]"
-    return None
+            return
+        lists = (
+            name
+            for name, rows in value.items()
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict)
+        )
+        name = next(lists, None)
+        rows = "[json.load(sys.stdin)]"
+        if name is not None:
+            rows = f"json.load(sys.stdin)[{json.dumps(name)}]"
+        other = "one JSON object on several lines", rows
+    if other:
+        what, rows = other
+        kind = os.path.isfile(path) and file_kinds.of_file(path)
+        call = _TO_LINES.format(rows, "NEW" if kind else path)
+        if kind:  # It is compressed.
+            call = f"{kind.fix.replace('FILE', path)}; then {call}"
+        raise ValueError(
+            f"{path}:1: the file is {what}, not JSON lines. Write one "
+            f'object a line, such as {{"text": "...", "label": "..."}}: {call}'
+        )
+
+
+def _of_pandas(value: dict) -> tuple[str, str] | None:
+    """Returns what pandas.DataFrame.to_json wrote, and Python for its rows.
+
+    None for another object, which may be the first of JSON lines.
+    """
+    what = "one object, as pandas.DataFrame.to_json writes it"
+    if value.keys() == {"schema", "data"}:
+        return what, 'json.load(sys.stdin)["data"]'
+    if value.keys() >= {"columns", "data"} and len(value) < 4:
+        rows = f'[dict(zip(t["columns"], r)) {_LOADED} for r in t["data"]]'
+        return what, rows
+    inner = [isinstance(x, dict) and x.keys() for x in value.values()]
+    if not inner or not inner[0] or any(x != inner[0] for x in inner):
+        return None
+    if all(map(str.isdecimal, value)):  # orient="index".
+        return what, "json.load(sys.stdin).values()"
+    columns = "zip(*[c.values() for c in t.values()])"
+    return what, f"[dict(zip(t, r)) {_LOADED} for r in {columns}]"
 
 
 def json_object(line: str, number: int, where: str) -> dict[str, Any]:
@@ -355,14 +387,8 @@ def json_object(line: str, number: int, where: str) -> dict[str, Any]:
         Of the first line, it says what writes JSON lines, if the file is a
         list, one object on several lines, or lines of lists.
     """
-    other = number == 1 and _other_json(line, where.removesuffix(":1"))
-    if other:
-        what, rows = other
-        raise ValueError(
-            f"{where}: the file is {what}, not JSON lines. Write one object a "
-            'line, such as {"text": "...", "label": "..."}: '
-            + _TO_LINES.format(rows, where.removesuffix(":1"))
-        )
+    if number == 1:
+        _check_lines(line, where.removesuffix(":1"))
     return json_files.parse_valid(line, where)
 
 
@@ -464,6 +490,11 @@ def check_columns(
         is_quoted = all(map(_is_quoted, header)) and "\t" not in header[0]
         if is_quoted or (len(header) == 1 and "\t" in header[0]):
             fix = "Its tabs and quotes are read by --input_format=quoted_tsv."
+        elif len(header) == 1 and ";" in header[0]:
+            fix = (
+                "Its cells have ; between them; write commas: "
+                'pandas.read_csv(FILE, sep=";").to_csv(OTHER, index=False)'
+            )
         raise ValueError(
             f"{path}:{line}: no column {listed(missing)}; there are "
             f"{listed(header)}. {fix}"

@@ -75,8 +75,9 @@ def check(split: str, names: str, layout: str) -> None:
     try:
         parts.find(names)
     except ValueError as error:
+        is_missing = str(error).startswith("there is no file")
         raise ValueError(
-            f"--{split}_file={names}: {error} Give {layout}."
+            f"--{split}_file={names}: {error}{f' Give {layout}.' * is_missing}"
         ) from None
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.options import quoted
+from tfrecords.options import quoted, some
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
@@ -256,9 +256,40 @@ def split_of(
             **task.manifest_flags(split.name),
             **table_files.manifest_entries(split.path, task.input_format),
         },
-        count=lambda: count_rows(rows_of(task, split), split),
+        count=lambda: count_rows(
+            _checked(rows_of(task, split), task, split), split
+        ),
         examples=examples,
     )
+
+
+def _checked(rows: Iterable[glue_rows.Row], task, split: Split):
+    """Yields rows, and checks those of train after the last one.
+
+    A class that no row has is a warning; weights that are all 0 are an error.
+    """
+    if split.name != "train":
+        yield from rows
+        return
+    found, has_weight, last = set(), not task.weight_column, None
+    for last in rows:
+        found.update(last.label if task.multi_label else [last.label])
+        has_weight = has_weight or last.weight > 0
+        yield last
+    if not last:
+        return
+    if not has_weight:
+        raise ValueError(
+            f"{split.path}: all weights of {task.weight_column!r} are 0, so "
+            "that nothing would be learned. Correct them, or omit "
+            "--weight_column."
+        )
+    unused = [x for i, x in enumerate(task.labels) if i not in found]
+    if unused:
+        logging.warning(
+            "%s has no row of %d of the %d labels: %s",
+            *(split.path, len(unused), len(task.labels), some(unused)),
+        )
 
 
 def rows_of(
