@@ -16,7 +16,6 @@ import dataclasses
 import html
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -42,43 +41,6 @@ _DETECTION_LINES = 200
 # A sentence ends with one of these, perhaps followed by closing quotes.
 _SENTENCE_END = re.compile(r"[.?!…。？！।؟:;][\s\"'”’»)\]_*]*$")
 _TITLE = re.compile(r'title="(.*)"\s*>')
-_TO_LINES = '.to_json(..., orient="records", lines=True) converts it'
-_JSON_STRING = r'"(?:[^"\\]|\\.)*"'
-# Beginnings of files that are not read as text by "auto": what they are, and
-# what converts them.
-_NO_CORPORA = {
-    r"WARC/\d": (
-        "WARC, as of Common Crawl",
-        'write the text of each record as a line such as {"text": "..."}, for '
-        "example with ArchiveIterator of warcio",
-    ),
-    r"(<\?xml[^>]*>\s*)?<mediawiki\b": (
-        "a dump of MediaWiki",
-        "python -m wikiextractor.WikiExtractor FILE -o FOLDER extracts its "
-        "text; then give FOLDER/*/wiki_*",
-    ),
-    r"(<\?xml[^>]*>\s*)?<(!doctype html|html\b)": (
-        "HTML",
-        "pandoc -f html -t plain FILE -o NEW converts it",
-    ),
-    r"<\?xml\b": ("XML", 'write its texts as lines such as {"text": "..."}'),
-    r'\[\s*\{\s*["}]': (
-        "a JSON list",
-        "pandas.read_json(..., dtype=False)" + _TO_LINES,
-    ),
-    rf"\[\s*{_JSON_STRING}\s*[,\]]": (
-        "JSON lists",
-        'write their texts as lines such as {"text": "..."}',
-    ),
-    rf"\{{\s*{_JSON_STRING}\s*:": (
-        "JSON, and its first line no object",
-        "jq -c . FILE > NEW writes an object on each line",
-    ),
-}
-_TABLES = {
-    ".csv": ("CSV", "pandas.read_csv(..., dtype=str)" + _TO_LINES),
-    ".tsv": ("TSV", r'pandas.read_csv(..., sep="\t", dtype=str)' + _TO_LINES),
-}
 # Codes of Wikipedias, which sentencex knows and langcodes does not.
 _WIKIPEDIAS = ("cbk-zam", "eml", "nds-nl", "roa-tara", "rsk", "tok")
 
@@ -301,24 +263,14 @@ def guess_format(lines: Iterable[str]) -> str:
 
 
 def _check_is_corpus(lines: Sequence[str], path: str) -> None:
-    """Raises ValueError if a file has texts in a format that is not read.
-
-    Args:
-      lines: its first lines.
-      path: its path, whose ending says what a table is.
-    """
-    name = file_kinds.without_compression(path.lower())
-    found = _TABLES.get(os.path.splitext(name)[1])
-    text = "".join(lines).lstrip()
-    if not found and not is_json(text.partition("\n")[0].rstrip()):
-        for begin, kind in _NO_CORPORA.items():
-            if re.match(begin, text, re.IGNORECASE):
-                found = kind
-                break
-    if found:
-        what, fix = found
+    """Raises ValueError if a file, by its first lines, is of another format."""
+    first = next(filter(None, map(str.strip, lines)), "")
+    # Of JSON lines, only the ending can be wrong.
+    text = "" if is_json(first) else "".join(lines).lstrip()
+    if kind := file_kinds.text_kind(text, path):
         raise ValueError(
-            f"{path} is {what}; {fix}. --input_format=text reads it as text."
+            f"{path} is {kind.name}; {kind.fix}. --input_format=text reads it "
+            "as text."
         )
 
 

@@ -40,6 +40,7 @@ def zipped(*names):
         (zipped("[Content_Types].xml", "xl/workbook.xml"), "a workbook of Exc"),
         (zipped("docProps/app.xml", "xl/workbook.xml"), "a workbook of Excel"),
         (zipped("[Content_Types].xml", "word/d.xml"), "a document of Word"),
+        (zipped("mimetypeapplication/epub+zip"), "a document of Word"),
         (zipped("archive/data.pkl"), "weights of PyTorch"),
         (tarred(), "a tar archive"),
         *(

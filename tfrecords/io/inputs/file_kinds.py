@@ -11,6 +11,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import zlib
 from collections.abc import Iterator
 from typing import IO, NamedTuple
@@ -90,12 +91,54 @@ _KINDS = {
     b"%PDF-": Kind("PDF", "pdftotext FILE NEW converts it"),
     **{b"\x80" + bytes([version]): _PICKLE for version in range(2, 6)},
 }
-# In the names of the entries of a zip file.
+_DOCUMENT = Kind(
+    "a document of Word, OpenOffice or an e-book",
+    "pandoc -t plain FILE -o NEW converts it",
+)
+# In a zip file, such as in the names of its entries.
 _ZIPPED = {
     b"xl/": _EXCEL,
-    b"word/": Kind("a document of Word", "pandoc -t plain FILE -o NEW does"),
+    b"word/": _DOCUMENT,
+    b"opendocument.text": _DOCUMENT,
+    b"epub+zip": _DOCUMENT,
     b"data.pkl": Kind("weights of PyTorch", "give text or a table"),
     b"": Kind("a zip file", "unzip FILE unpacks it"),
+}
+_JSON_STRING = r'"(?:[^"\\]|\\.)*"'
+# Beginnings of texts that are no corpora.
+_TEXTS = {
+    r"WARC/\d": Kind(
+        "WARC, as of Common Crawl",
+        'write the text of each record as a line such as {"text": "..."}, for '
+        "example with ArchiveIterator of warcio",
+    ),
+    r"(<\?xml[^>]*>\s*)?<mediawiki\b": Kind(
+        "a dump of MediaWiki",
+        "python -m wikiextractor.WikiExtractor FILE -o FOLDER extracts its "
+        "text; then give FOLDER/*/wiki_*",
+    ),
+    r"(<\?xml[^>]*>\s*)?<(!doctype html|html\b)": Kind(
+        "HTML", "pandoc -f html -t plain FILE -o NEW converts it"
+    ),
+    r"<\?xml\b": Kind(
+        "XML", 'write its texts as lines such as {"text": "..."}'
+    ),
+    r'\[\s*\{\s*["}]': Kind(
+        "a JSON list", _by("pandas.read_json(..., dtype=False)")
+    ),
+    rf"\[\s*{_JSON_STRING}\s*[,\]]": Kind(
+        "JSON lists", 'write their texts as lines such as {"text": "..."}'
+    ),
+    rf"\{{\s*{_JSON_STRING}\s*:": Kind(
+        "JSON, and its first line no object",
+        "jq -c . FILE > NEW writes an object on each line",
+    ),
+}
+_TABLES = {
+    ".csv": Kind("CSV", _by("pandas.read_csv(..., dtype=str)")),
+    ".tsv": Kind(
+        "TSV", _by(r'pandas.read_csv(..., sep="\t", quoting=3, dtype=str)')
+    ),
 }
 
 
@@ -114,6 +157,22 @@ def kind_of(head: bytes) -> Kind | None:
         if head.startswith(begin) and (
             is_sure or b"\0" in head or not is_utf8(head)
         ):
+            return kind
+    return None
+
+
+def text_kind(text: str, path: str) -> Kind | None:
+    """Returns what a text is that is no corpus; None if it may be one.
+
+    Args:
+      text: its beginning, without white space before it.
+      path: path of the file, whose ending says that it is a table.
+    """
+    ending = os.path.splitext(without_compression(path.lower()))[1]
+    if ending in _TABLES:
+        return _TABLES[ending]
+    for begin, kind in _TEXTS.items():
+        if re.match(begin, text, re.IGNORECASE):
             return kind
     return None
 
