@@ -191,6 +191,18 @@ def test_the_advice_for_other_json_writes_json_lines(
         assert list(map(dict, pairs)) == rows
 
 
+def test_other_json_that_is_compressed_is_decompressed_first(tmp_path):
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b'[\n{"text": "a"},\n{"text": "b"}]'))
+    with pytest.raises(ValueError, match=":1: the file is a JSON li") as raised:
+        list(table_files.read(str(path)))
+    command = str(raised.value).partition("decompress it: ")[2]
+    command = command.replace("; then ", "; ")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    found = list(table_files.read(str(tmp_path / "rows.jsonl")))
+    assert [row for _, row in found] == [["text"], ["a"], ["b"]]
+
+
 def test_the_columns_of_json_lines_are_those_of_all_lines(tmp_path):
     """Spark leaves nulls out, in single lines or in a whole part."""
     rows = [{"text": "a"}, {"text": "b", "y": 1}, {"z": 2, "text": "c"}]
