@@ -33,7 +33,7 @@ class SimilarityData(table_files.TableOptions):
         "apart by dropout alone (SimCSE); two of pairs that belong together, "
         "such as a query and its passage; any more of texts that do not belong "
         "to the first one (hard negatives). The pairs of other rows of a batch "
-        "are negatives, too. A cell may be a list of texts, as in query,pos,neg "
+        "are negatives, too. A cell may be a list of texts, as query,pos,neg "
         "of FlagEmbedding: a row for each of them, and for each combination of "
         "two lists. Names in the header, or numbers from 0 in tables without a "
         "header.",
