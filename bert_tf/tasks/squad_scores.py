@@ -17,6 +17,7 @@ from absl import logging
 
 from tfrecords.io import json_files
 from tfrecords.options import quoted
+from tfrecords.tables import parts
 from tfrecords.tasks import squad_files
 
 # First digit of a file's version -> version of the script that scores it.
@@ -39,7 +40,8 @@ def read_answers(
     """Reads the annotated answers of a SQuAD file.
 
     Args:
-      path: JSON in SQuAD's layout, or rows, see `squad_files.read_rows`.
+      path: JSON in SQuAD's layout, or rows, see `squad_files.read_rows`; or
+        several files, as in `parts.find`.
       version: "1.1" or "2.0"; None to use the version in the file. Rows are of
         2.0 if one of them has no answer.
 
@@ -51,18 +53,17 @@ def read_answers(
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
         message names the file, the line of a row and, if known, the question.
     """
-    fix = 'If the file is 2.0, set its "version".'
-    if squad_files.has_rows(path):
-        questions = []
-        for _, question, where in squad_files.read_rows(path):
+    questions = []
+    for file in parts.find(path):
+        if not squad_files.has_rows(file):
+            version, found = _read_json(file, version)
+            questions += [(question, file) for question in found]
+            continue
+        for _, question, where in squad_files.read_rows(file):
             json_files.check(question, _QUESTION, where)
             questions.append((question, where))
-        has_all = all(question["answers"] for question, _ in questions)
-        version = version or ("1.1" if has_all else "2.0")
-        fix = "Add --version_2_with_negative, or remove the row."
-    else:
-        version, found = _read_json(path, version)
-        questions = [(question, path) for question in found]
+    has_all = all(question["answers"] for question, _ in questions)
+    version = version or ("1.1" if has_all else "2.0")
     names = [
         squad_files.question_id(question, f"{where}, a question")
         for question, where in questions
@@ -73,7 +74,8 @@ def read_answers(
         if not question["answers"] and version == "1.1":
             raise ValueError(
                 f"{where}: question {quoted(name)} has no answer, and in SQuAD "
-                f"1.1 each has one. {fix}"
+                '1.1 each has one. If the file is 2.0, set its "version", or '
+                "add --version_2_with_negative to read rows."
             )
         answers[name] = [answer["text"] for answer in question["answers"]]
     if not answers:

@@ -374,10 +374,11 @@ def naming(path: str, aside: str | None = None) -> Iterator[None]:
         raise OSError(error.errno, message, path) from error
 
 
-def digest(path: str) -> str:
-    """Returns the sha256 of a file's bytes."""
+def digest(*paths: str) -> str:
+    """Returns the sha256 of a file's bytes, or those of several files."""
     sha256 = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(1 << 20):
-            sha256.update(block)
+    for path in paths:
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                sha256.update(block)
     return sha256.hexdigest()

@@ -3,19 +3,25 @@
 import contextlib
 import csv
 import dataclasses
+import datetime
+import decimal
 import itertools
 import json
 import math
 import os
+import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from absl import logging
 
 from tfrecords import libraries
 from tfrecords.io import json_files
 from tfrecords.options import Options, option, quoted, shortened
+from tfrecords.tables import parts
 from tfrecords.text import text_files
 
-FORMATS = ("auto", "tsv", "csv", "jsonl", "parquet")
+FORMATS = ("auto", "tsv", "csv", "quoted_tsv", "jsonl", "parquet")
 # The csv module's limit, 131072, is less than a long passage.
 MAX_FIELD = 1 << 24
 _ENDINGS = {
@@ -27,6 +33,9 @@ _ENDINGS = {
     ".parquet": "parquet",
 }
 _ROWS_AT_ONCE = 1024
+# JSON lines whose names are the columns, if all that are wanted are there.
+_HEADER_LINES = 1000
+_MOST_JSON = 1 << 26  # Bytes of a file whose form is told in a message.
 TABLE = (
     "a table with a header line; pandas.read_json(..., lines=True) and "
     ".to_csv(..., index=False) convert it"
@@ -48,7 +57,8 @@ class TableOptions(Options):
         "auto",
         "Format of tables. auto: a .csv has commas and quotes, a .jsonl an "
         "object on each line, a .parquet is Parquet; any other file has tabs "
-        "and no quotes.",
+        "and no quotes. quoted_tsv: tabs and quotes, as pandas and Label "
+        "Studio write them.",
         choices=FORMATS,
     )
 
@@ -59,6 +69,7 @@ class ReadStatistics:
 
     rows: int = 0
     skipped_rows: int = 0
+    unlabelled_rows: int = 0
     lines_with_invalid_utf8: int = 0
 
 
@@ -71,8 +82,18 @@ def format_of(
     """
     if input_format != "auto":
         return input_format
-    ending = os.path.splitext(path.lower())[1]
-    return _ENDINGS.get(ending, default)
+    return _ENDINGS.get(parts.ending(path), default)
+
+
+def manifest_entries(names: str, input_format: str) -> dict[str, str]:
+    """Returns `parts.source`, and the format if it is not that of the ending.
+
+    The arguments are those of `read_columns`.
+    """
+    path, *_ = parts.find(names)
+    found = format_of(path, input_format)
+    unusual = {"input_format": found} if found != format_of(path) else {}
+    return unusual | parts.source(names)
 
 
 def read(
@@ -88,15 +109,16 @@ def read(
                                               1, ["A fine film", 5]
 
     Values of TSV and CSV are strings; `to_cell` is for the others. Of JSON
-    lines, the header has the keys of the first object; a key that is missing in
-    another is None. The "line" of a row of Parquet is its number, from 1.
+    lines, the header has the keys of the first 1,000 objects, and of more if a
+    wanted column is in none of these; a key that is missing in an object is
+    None. The "line" of a row of Parquet is its number, from 1.
 
     Args:
       path: a file on a disk. CSV has commas and quotes; TSV has tabs, and
         quotes are text.
       input_format: one of `FORMATS`.
       statistics: counts lines with invalid UTF-8; None to count nothing.
-      columns: of Parquet, the columns to read; values of others are None.
+      columns: the columns to read; of Parquet, values of others are None.
         Default: all.
       not_json: what to give instead of JSON, for a message.
 
@@ -112,15 +134,27 @@ def read(
         if input_format == "jsonl":
             not_json = None
         lines = decoded(file, path, statistics or ReadStatistics(), not_json)
-        cells = {"tsv": _tsv_cells, "csv": csv_cells, "jsonl": _json_cells}
-        yield from cells[input_format](lines, path)
+        if input_format == "jsonl":
+            yield from _json_cells(lines, path, columns)
+        elif input_format == "tsv":
+            yield from _tsv_cells(lines, path)
+        else:
+            yield from csv_cells(lines, path, separator_of(input_format))
 
 
-def read_header(path: str, input_format: str = "auto", **keywords) -> list[str]:
-    """Returns the names of the columns; empty for an empty file.
+def separator_of(input_format: str) -> str:
+    """Returns the separator of the cells of a CSV or a quoted TSV."""
+    return "\t" if input_format == "quoted_tsv" else ","
 
-    Further arguments are those of `read`.
+
+def read_header(
+    names: str, input_format: str = "auto", **keywords
+) -> list[str]:
+    """Returns the columns of a table's first part; empty for an empty file.
+
+    Further arguments are those of `read`; `names` are those of `parts.find`.
     """
+    path, *_ = parts.find(names)
     _, header = next(read(path, input_format, **keywords), (0, []))
     return header
 
@@ -153,9 +187,30 @@ def decoded(
 
 
 def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
+    warned = False
     for number, line in enumerate(lines, 1):
         if line := line.removesuffix("\n").removesuffix("\r"):
-            yield number, line.split("\t")
+            cells = line.split("\t")
+            if (
+                '""' in line
+                and not warned
+                and any('""' in cell and _is_quoted(cell) for cell in cells)
+            ):
+                logging.warning(
+                    "%s:%d: a cell is in quotes, with doubled ones inside, as "
+                    "in a CSV; here, quotes are text. --input_format="
+                    "quoted_tsv reads the file as pandas and Label Studio "
+                    "write it",
+                    *(path, number),
+                )
+                warned = True
+            yield number, cells
+
+
+def _is_quoted(cell: str) -> bool:
+    """Returns whether a cell is in quotes, and those inside are doubled."""
+    inner = cell[1:-1].replace('""', "")
+    return len(cell) > 1 and cell[0] == cell[-1] == '"' and '"' not in inner
 
 
 class RowError(ValueError):
@@ -165,7 +220,7 @@ class RowError(ValueError):
 
 
 def csv_rows(
-    lines: Iterable[str], path: str
+    lines: Iterable[str], path: str, separator: str = ","
 ) -> Iterator[tuple[int, list[str] | RowError]]:
     """Yields first line and cells of the rows of a CSV that are not empty.
 
@@ -173,7 +228,7 @@ def csv_rows(
     characters, is a RowError that names file and line: later rows can be read.
     """
     csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(lines, strict=True)
+    reader = csv.reader(lines, strict=True, delimiter=separator)
     while True:
         first_line = reader.line_num + 1
         try:
@@ -188,10 +243,10 @@ def csv_rows(
 
 
 def csv_cells(
-    lines: Iterable[str], path: str
+    lines: Iterable[str], path: str, separator: str = ","
 ) -> Iterator[tuple[int, list[str]]]:
     """Yields `csv_rows`; raises the first RowError."""
-    for number, row in csv_rows(lines, path):
+    for number, row in csv_rows(lines, path, separator):
         if isinstance(row, RowError):
             raise row
         yield number, row
@@ -212,32 +267,121 @@ def _describe(error: csv.Error) -> str:
     return f"{reason}. {fix}"
 
 
-def _json_cells(lines, path) -> Iterator[tuple[int, list]]:
-    header = None
+def _json_cells(lines, path, columns) -> Iterator[tuple[int, list]]:
+    if header := _json_columns(path, columns):
+        yield 1, header
     for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        row = json_object(line, number, f"{path}:{number}")
-        if header is None:
-            header = list(row)
-            yield number, header
-        yield number, [row.get(name) for name in header]
+        if line.strip():
+            row = json_object(line, number, f"{path}:{number}")
+            yield number, [row.get(name) for name in header]
+
+
+def _json_columns(path, columns) -> list[str]:
+    """Returns the keys of the first objects, and of more for wanted columns.
+
+    A line that is no object ends them; it is told when rows are read.
+    """
+    found, missing = {}, set(columns or ())
+    with open(path, "rb") as file:
+        for number, line in enumerate(filter(bytes.strip, file)):
+            if number >= _HEADER_LINES and not missing:
+                break
+            line = line.decode("utf-8-sig", "replace")
+            if not number:
+                _check_lines(line, path)
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError):
+                break
+            if not isinstance(row, dict):
+                break
+            found |= dict.fromkeys(row)
+            missing -= row.keys()
+    return list(found)
+
+
+# Writes the rows of other JSON as JSON lines.
+_TO_LINES = (
+    "python -c 'import json,sys; [print(json.dumps(x)) for x in {}]' < {} > "
+    "rows.jsonl"
+)
+_LOADED = "for t in [json.load(sys.stdin)]"
+
+
+def _check_lines(line: str, path: str) -> None:
+    """Raises ValueError if the first line of a file begins no JSON lines.
+
+    But other JSON, which the message says how to convert.
+    """
+    line, other = line.strip(), None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, list) and not any(isinstance(x, dict) for x in value):
+        names = ["text_a", "text_b"] + [f"column_{i}" for i in range(2, 99)]
+        names = json.dumps(names[: len(value)])
+        rows = f"[dict(zip({names}, json.loads(x))) for x in sys.stdin]"
+        other = "a list on each line", rows
+    elif line.startswith("["):
+        other = "a JSON list", "json.load(sys.stdin)"
+    elif isinstance(value, dict):
+        other = _of_pandas(value)
+    elif line.startswith("{") and os.path.isfile(path):
+        with open(path, "rb") as file:
+            content = file.read(_MOST_JSON)
+        try:
+            value = json.loads(content)
+        except (ValueError, RecursionError):
+            return
+        lists = (
+            name
+            for name, rows in value.items()
+            if isinstance(rows, list) and rows and isinstance(rows[0], dict)
+        )
+        name = next(lists, None)
+        rows = "[json.load(sys.stdin)]"
+        if name is not None:
+            rows = f"json.load(sys.stdin)[{json.dumps(name)}]"
+        other = "one JSON object on several lines", rows
+    if other:
+        raise ValueError(
+            f"{path}:1: the file is {other[0]}, not JSON lines. Write one "
+            'object a line, such as {"text": "...", "label": "..."}: '
+            + _TO_LINES.format(other[1], path)
+        )
+
+
+def _of_pandas(value: dict) -> tuple[str, str] | None:
+    """Returns what pandas.DataFrame.to_json wrote, and Python for its rows.
+
+    None for another object, which may be the first of JSON lines.
+    """
+    what = "one object, as pandas.DataFrame.to_json writes it"
+    if value.keys() == {"schema", "data"}:
+        return what, 'json.load(sys.stdin)["data"]'
+    if value.keys() >= {"columns", "data"} and len(value) < 4:
+        rows = f'[dict(zip(t["columns"], r)) {_LOADED} for r in t["data"]]'
+        return what, rows
+    inner = [isinstance(x, dict) and x.keys() for x in value.values()]
+    if not inner or not inner[0] or any(x != inner[0] for x in inner):
+        return None
+    if all(map(str.isdecimal, value)):  # orient="index".
+        return what, "json.load(sys.stdin).values()"
+    columns = "zip(*[c.values() for c in t.values()])"
+    return what, f"[dict(zip(t, r)) {_LOADED} for r in {columns}]"
 
 
 def json_object(line: str, number: int, where: str) -> dict[str, Any]:
-    """Returns the object of one of JSON lines.
+    """Returns the object of one of the JSON lines of a file.
 
     Raises:
-      ValueError: if it is no object, a text in it has an unpaired surrogate, or
-        the first line begins a list.
+      ValueError: if it is no object, or a text in it has an unpaired surrogate.
+        Of the first line, it says what writes JSON lines, if the file is a
+        list, one object on several lines, or lines of lists.
     """
-    if number == 1 and line.lstrip().startswith("["):
-        raise ValueError(
-            f"{where}: the file is a JSON list, not JSON lines. Write one "
-            'object a line, such as {"text": "...", "label": "..."}: '
-            'pandas.read_json(...).to_json(..., orient="records", '
-            "lines=True) does."
-        )
+    if number == 1:
+        _check_lines(line, where.removesuffix(":1"))
     row = json_files.parse(line, where)
     if "\\u" in line:  # JSON may escape an unpaired surrogate.
         text = json.dumps(row, ensure_ascii=False)
@@ -308,15 +452,16 @@ def class_names(path: str, input_format: str, column: str) -> tuple[str, ...]:
 def to_cell(value: Any, where: str) -> Cell:
     """Returns a value of a row, of JSON or Parquet, as a cell.
 
-    Numbers and booleans become strings as JSON writes them.
+    Numbers and booleans become strings as JSON writes them; UUIDs, dates and
+    times as Python does.
 
     Args:
       value: from `read`.
       where: file, line and column, for the message.
 
     Raises:
-      ValueError: if it is neither a string, a number, a boolean, a list of
-        these, nor null.
+      ValueError: if it is none of these, nor a string, a list of these, or
+        null.
     """
     if isinstance(value, list):
         cells = [to_cell(item, where) for item in value]
@@ -328,6 +473,10 @@ def to_cell(value: Any, where: str) -> Cell:
         return None  # As pandas writes what is missing.
     elif isinstance(value, bool | int | float):
         return json.dumps(value)
+    elif isinstance(value, decimal.Decimal) and value.is_finite():
+        return f"{value.normalize():f}"  # 0.5 for the 0.50 of a DECIMAL(9, 2).
+    elif isinstance(value, uuid.UUID | datetime.date | datetime.time):
+        return str(value)  # A datetime is a date.
     raise ValueError(
         f"{where} is {quoted(value)}; expected a string, a number or a list of "
         "them. Convert the column, or write another table."
@@ -351,6 +500,14 @@ def check_columns(
         raise ValueError(f"{path} is empty; copy or create it again.")
     missing = [name for name in wanted if name not in header]
     if missing:
+        is_quoted = all(map(_is_quoted, header)) and "\t" not in header[0]
+        if is_quoted or (len(header) == 1 and "\t" in header[0]):
+            fix = "Its tabs and quotes are read by --input_format=quoted_tsv."
+        elif len(header) == 1 and ";" in header[0]:
+            fix = (
+                "Its cells have ; between them; write commas: "
+                'pandas.read_csv(FILE, sep=";").to_csv(OTHER, index=False)'
+            )
         raise ValueError(
             f"{path}:{line}: no column {listed(missing)}; there are "
             f"{listed(header)}. {fix}"
@@ -359,7 +516,7 @@ def check_columns(
 
 
 def read_columns(
-    path: str,
+    names: str,
     input_format: str,
     wanted: Sequence[str],
     fix: str,
@@ -367,11 +524,11 @@ def read_columns(
     header: Sequence[str] | None = None,
     skips_bad_rows: bool = False,
     statistics: ReadStatistics | None = None,
-) -> Iterator[tuple[int, list]]:
-    """Yields the line and the wanted values of each row.
+) -> Iterator[tuple[str, list]]:
+    """Yields "file:line" and the wanted values of each row.
 
     Args:
-      path: a table.
+      names: a table, or its parts, as in `parts.find`.
       input_format: one of `FORMATS`.
       wanted: names of columns; or numbers, of a table without a header.
       fix: what to do if columns are missing.
@@ -380,26 +537,54 @@ def read_columns(
       statistics: counts are added to it.
 
     Raises:
-      ValueError: as in `read` and `check_columns`; or naming file and line, if
-        a row has too few or too many cells.
+      ValueError: as in `parts.find`, `read` and `check_columns`; or naming file
+        and line, if a row has too few or too many cells.
     """
     statistics = statistics or ReadStatistics()
-    table = read(path, input_format, statistics, wanted)
-    first = None
-    if header is None:
-        line, header = next(table, (0, ()))
-        numbers = [*map(str, range(len(header)))]
-        is_text = format_of(path, input_format) in ("tsv", "csv")
-        # pandas writes numbers as a header, of columns without names.
-        if is_text and are_numbers(wanted) and header != numbers:
-            first, header = (line, header), numbers
-    check_columns(wanted, header, path, fix)
-    columns = [header.index(name) for name in wanted]
-    for line, row in itertools.chain([first] if first else (), table):
+    paths = parts.find(names)
+    # Lines of JSON may leave out nulls, so that a part can lack a column.
+    lacking, given = {*wanted}, header
+    for path in paths:
+        table = read(path, input_format, statistics, wanted)
+        first, header = None, given
+        file_format = format_of(path, input_format)
+        if header is None:
+            line, header = next(table, (0, ()))
+            if not header and len(paths) > 1:
+                continue  # Spark writes empty parts.
+            numbers = [*map(str, range(len(header)))]
+            is_text = file_format not in ("jsonl", "parquet")
+            # pandas writes numbers as a header, of columns without names.
+            if is_text and are_numbers(wanted) and header != numbers:
+                first, header = (line, header), numbers
+        lacking -= {*header}
+        if file_format == "jsonl" and len(paths) > 1:
+            text_files.check_unique(wanted, header, path)
+        else:
+            check_columns(wanted, header, path, fix)
+        yield from _wanted_cells(
+            itertools.chain([first] if first else (), table),
+            [header.index(name) if name in header else None for name in wanted],
+            header,
+            path,
+            statistics if skips_bad_rows else None,
+        )
+    if lacking:
+        check_columns(wanted, header, names, fix)
+
+
+def _wanted_cells(
+    rows, columns, header, path, skipped: ReadStatistics | None
+) -> Iterator[tuple[str, list]]:
+    """Yields "file:line" and the wanted values of the rows of one file."""
+    for line, row in rows:
         if len(row) == len(header):
-            yield line, [row[column] for column in columns]
-        elif skips_bad_rows:
-            statistics.skipped_rows += 1
+            yield (
+                f"{path}:{line}",
+                [None if column is None else row[column] for column in columns],
+            )
+        elif skipped:
+            skipped.skipped_rows += 1
         else:
             raise ValueError(
                 f"{path}:{line}: {len(row)} columns where the header has "

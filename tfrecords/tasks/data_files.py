@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from absl import logging
 
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
+from tfrecords.tables import parts
 from tfrecords.text.vocab import VocabularyOptions
 
 
@@ -45,7 +46,8 @@ class LabelledFiles(Options):
     train_file: str | None = option(
         None,
         "File to train on, instead of the official one: in --data_dir or "
-        "elsewhere.",
+        "elsewhere. Several with commas between them, a glob, or a folder of "
+        "parts, as Spark and `datasets` write it, are read as one.",
         reads=True,
     )
     dev_file: str | None = option(
@@ -62,6 +64,23 @@ class TaskFiles(LabelledFiles):
     )
 
 
+def check(split: str, names: str, layout: str) -> None:
+    """Raises ValueError unless there are files of the flag `--<split>_file`.
+
+    Args:
+      split: name of the split.
+      names: as of `parts.find`.
+      layout: description of such a file, for the message.
+    """
+    try:
+        parts.find(names)
+    except ValueError as error:
+        is_missing = str(error).startswith("there is no file")
+        raise ValueError(
+            f"--{split}_file={names}: {error}{f' Give {layout}.' * is_missing}"
+        ) from None
+
+
 def find_files(
     data_dir: str | None,
     given: Mapping[str, str | None],
@@ -73,7 +92,8 @@ def find_files(
     Args:
       data_dir: folder of the files; None if not given.
       given: {split: value of the flag `--<split>_file`}, a file in `data_dir`
-        or elsewhere; None where the flag is omitted.
+        or elsewhere, or several, as in `parts.find`; None where the flag is
+        omitted.
       official: {split: name of the file in `data_dir`}.
       layout: description of such a file, for messages.
 
@@ -83,14 +103,12 @@ def find_files(
     paths = {}
     for split, name in given.items():
         if name:
-            path = os.path.join(data_dir or "", name)
-            is_there = os.path.isfile(path)
-            if not is_there and not os.path.isfile(name):
-                raise ValueError(
-                    f"--{split}_file={name}: there is no file {path}. Give "
-                    f"{layout}."
-                )
-            paths[split] = path if is_there else name
+            inside = ",".join(
+                os.path.join(data_dir or "", part) for part in name.split(",")
+            )
+            is_there = os.path.exists(name) and not os.path.exists(inside)
+            paths[split] = name if is_there else inside
+            check(split, paths[split], layout)
         # Without data_dir, official names are not looked for in the current
         # folder.
         elif data_dir and split in official:

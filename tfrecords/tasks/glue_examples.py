@@ -11,9 +11,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
-from tfrecords.options import quoted
-from tfrecords.tables import table_files
+from tfrecords.options import quoted, some
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -60,7 +59,7 @@ def find_splits(
     paths = {
         name: os.path.join(data_dir, file) for name, file in task.files.items()
     }
-    existing = [n for n, path in paths.items() if os.path.isfile(path)]
+    existing = [name for name, path in paths.items() if parts.exist(path)]
     missing = [path for n, path in paths.items() if n not in existing]
     if not existing:
         raise ValueError(
@@ -243,9 +242,6 @@ def split_of(
         )
         statistics |= dataclasses.asdict(reading) | counts
 
-    by_ending = table_files.format_of(split.path)
-    own_format = table_files.format_of(split.path, task.input_format)
-    is_usual = own_format == by_ending
     return split_records.Split(
         name=split.name,
         schema_name=task.schema_name(split.name),
@@ -257,14 +253,43 @@ def split_of(
             "label_column": task.label_column,
             "labels": list(task.labels),
             "held_out": split.held_out,
-            **({} if is_usual else {"input_format": own_format}),
             **task.manifest_flags(split.name),
-            "source": os.path.basename(split.path),
-            "source_sha256": atomic_files.digest(split.path),
+            **table_files.manifest_entries(split.path, task.input_format),
         },
-        count=lambda: count_rows(rows_of(task, split), split),
+        count=lambda: count_rows(
+            _checked(rows_of(task, split), task, split), split
+        ),
         examples=examples,
     )
+
+
+def _checked(rows: Iterable[glue_rows.Row], task, split: Split):
+    """Yields rows, and checks those of train after the last one.
+
+    A class that no row has is a warning; weights that are all 0 are an error.
+    """
+    if split.name != "train":
+        yield from rows
+        return
+    found, has_weight, last = set(), not task.weight_column, None
+    for last in rows:
+        found.update(last.label if task.multi_label else [last.label])
+        has_weight = has_weight or last.weight > 0
+        yield last
+    if not last:
+        return
+    if not has_weight:
+        raise ValueError(
+            f"{split.path}: all weights of {task.weight_column!r} are 0, so "
+            "that nothing would be learned. Correct them, or omit "
+            "--weight_column."
+        )
+    unused = [x for i, x in enumerate(task.labels) if i not in found]
+    if unused:
+        logging.warning(
+            "%s has no row of %d of the %d labels: %s",
+            *(split.path, len(unused), len(task.labels), some(unused)),
+        )
 
 
 def rows_of(

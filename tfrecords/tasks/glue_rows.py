@@ -1,22 +1,24 @@
 """Tables of a GLUE task, or a user's own -> rows of texts and label."""
 
 import collections
+import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from tfrecords.options import quoted, shortened
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tables.table_files import ReadStatistics
 from tfrecords.tasks import glue_tables
 
 # Maximum number of labels that are collected from a file.
 _MAX_LABELS = 50
 # In a column of `label_columns`, and in a vector of one item per label.
-_INDICATORS = {"0": 0, "1": 1, "false": 0, "true": 1, "0.0": 0, "1.0": 1}
+_INDICATORS = {"0": 0, "1": 1, "false": 0, "true": 1}
 # Lists as pandas, NumPy, DuckDB, PostgreSQL and annotation tools print them.
 _PRINTED_LIST = re.compile(
     r"\s*(\[.*\]|\{.*\}|\(.*,.*\)|\w+\([\[{(].*\))\s*", re.DOTALL
@@ -74,7 +76,7 @@ def choose_task(data: glue_tables.GlueData) -> glue_tables.GlueTask:
 def _named_labels(data, split: str, path: str) -> tuple[str, ...]:
     """Returns the names in a file's metadata, if it has some."""
     column = data.label_column
-    names = table_files.class_names(path, data.input_format, column)
+    names = _class_names(path, data.input_format, column)
     if names:
         logging.info("labels of %s, which names them: %s", path, names)
     ids = tuple(map(str, range(len(names))))
@@ -87,10 +89,27 @@ def _named_labels(data, split: str, path: str) -> tuple[str, ...]:
     return names
 
 
+def _class_names(names: str, input_format: str, column: str) -> tuple[str, ...]:
+    """Returns `table_files.class_names`, which all files must agree on."""
+    found = {
+        table_files.class_names(path, input_format, column): path
+        for path in parts.find(names)
+    }
+    if len(found) > 1:
+        (first, path), (second, other), *_ = found.items()
+        raise ValueError(
+            f"{path} has ids of {shortened(', '.join(first) or 'no names')}, "
+            f"and {other} of {shortened(', '.join(second) or 'no names')}, in "
+            f"column {column!r}. Give files of one dataset."
+        )
+    return found.popitem()[0]
+
+
 def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
     """Returns the labels of a file, sorted; raises ValueError for numbers."""
     counts = _count_labels(data, path)
     found = sorted(counts)
+    _warn_of_equal(counts, path)
     where = f"column {data.label_column!r} of {path} has"
     needs = f"--{split}_file needs --labels, in the order of their ids: {where}"
     if not found:
@@ -117,51 +136,118 @@ def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _count_labels(data, path) -> collections.Counter:
-    """Returns the labels of a file, at most a few more than `_MAX_LABELS`."""
-    wanted, counts = [data.label_column], collections.Counter()
+def _warn_of_equal(counts: Mapping[str, int], path: str) -> None:
+    """Logs the labels that a reader would call equal."""
+    equal = collections.defaultdict(list)
+    for label in counts:
+        plain = unicodedata.normalize("NFKC", label).casefold()
+        equal["".join(plain.split())].append(label)
+    for labels in equal.values():
+        if len(labels) > 1:
+            shown = (f"{label!r} ({counts[label]} rows)" for label in labels)
+            logging.warning(
+                "%s has labels that look equal, and are learned as several: "
+                "%s. Are they one? Write them in one way",
+                *(path, ", ".join(shown)),
+            )
+
+
+def _count_labels(data, names) -> collections.Counter:
+    """Returns the labels of a table, at most a few more than `_MAX_LABELS`."""
+    wanted = [data.label_column]
     separator = data.label_separator if data.multi_label else None
     fix = (
         "Name one with --label_column; in a table without a header, by its "
         "number, from 0."
     )
-    for line, cells in table_files.read_columns(
-        path, data.input_format, wanted, fix
+    # Label Studio prints a list in some rows, and one label, which may have a
+    # separator in it, in the others.
+    whole, counts = collections.Counter(), collections.Counter()
+    has_printed = False
+    for source, (value,) in table_files.read_columns(
+        names, data.input_format, wanted, fix
     ):
-        where = f"{path}:{line}: {data.label_column!r}"
-        cell = table_files.to_cell(cells[0], where)
-        if isinstance(cell, list) and not data.multi_label:
-            raise ValueError(
-                f"{where} is a list, {quoted(cell)}. Add --multi_label."
-            )
-        _check_not_printed(cell, where, data.multi_label)
+        where = f"{source}: {data.label_column!r}"
+        cell = _label_cell(value, where, (), data.multi_label)
+        has_printed |= isinstance(value, str) and isinstance(cell, list)
         labels = _split(cell, separator)
         if data.multi_label and _has_repeated_indicator(labels):
             raise ValueError(
                 f"{where} is {quoted(cell)}, a vector of 0 and 1. Give "
                 f"--labels with {len(labels)} names, in the order of its items."
             )
+        for label in labels:
+            if label not in counts:
+                glue_tables.check_label(label, where)
         counts.update(labels)
+        whole.update(_split(cell, None))
         if len(counts) > _MAX_LABELS:
             break
+    counts = whole if has_printed else counts
+    if not data.multi_label:  # Not -1, which may be a label beside 0 and 1.
+        del counts["-"]
+        if not all(map(_is_number, counts)):
+            del counts["-1"]
     return counts
 
 
 def _split(cell: table_files.Cell, separator: str | None) -> list[str]:
     """Returns the labels of a cell that are not empty."""
     if isinstance(cell, str):
-        cell = (
-            [x.strip() for x in cell.split(separator)] if separator else [cell]
+        cell = cell.split(separator) if separator else [cell]
+    return [label for label in map(glue_tables.spelled, cell or ()) if label]
+
+
+def _label_cell(
+    value: Any, where: str, labels: Collection[str], multi_label: bool
+) -> table_files.Cell:
+    """Returns a value of a file as one label, or a list of several.
+
+      "1.0"                     "1"
+      ["pos"]                   "pos", unless rows have several
+      '["joy", "love"]'         ["joy", "love"]
+      {"choices": ["joy"]}      ["joy"], as Label Studio writes it
+      [["joy", "love"]]         ["joy", "love"], the answers of one annotator
+
+    Args:
+      value: from `table_files.read`.
+      where: file, line and column, for messages.
+      labels: of the task; a text that is one of them is no list.
+      multi_label: whether a row may have several.
+
+    Raises:
+      ValueError: if it is neither, or a list as a program prints it.
+    """
+    is_text = isinstance(value, str)
+    if is_text and glue_tables.spelled(value) not in labels:
+        if _PRINTED_LIST.fullmatch(value):
+            value = _parsed_list(value, where, multi_label)
+    if isinstance(value, dict) and value.keys() == {"choices"}:
+        value = value["choices"]
+    if isinstance(value, list):
+        if len(value) == 1 and isinstance(value[0], list):
+            (value,) = value
+        if not multi_label and len(value) < 2:
+            value = value[0] if value else None
+    cell = table_files.to_cell(value, where)
+    if isinstance(cell, list) and not multi_label:
+        raise ValueError(
+            f"{where} is a list of several labels, {quoted(cell)}. Correct the "
+            "row, or add --multi_label if rows may have several."
         )
-    return [label for label in cell or () if label]
+    if isinstance(cell, str):
+        return glue_tables.spelled(cell)
+    return cell and [glue_tables.spelled(label) for label in cell]
 
 
-def _check_not_printed(
-    cell: table_files.Cell, where: str, multi_label: bool
-) -> None:
-    """Raises ValueError for a text that is a list as a program prints it."""
-    if not isinstance(cell, str) or not _PRINTED_LIST.fullmatch(cell):
-        return
+def _parsed_list(text: str, where: str, multi_label: bool) -> Any:
+    """Returns the list or object of a text that is one in JSON."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, list) or value and value.keys() == {"choices"}:
+        return value
     form = (
         'the labels with --label_separator between them, such as "a,b"; or '
         'JSON lines with a list in each row, such as ["a", "b"]: '
@@ -171,7 +257,7 @@ def _check_not_printed(
         else "one label. A label that has brackets must be given with --labels"
     )
     raise ValueError(
-        f"{where} is {quoted(cell)}, a list printed as text. Write {form}."
+        f"{where} is {quoted(text)}, a list printed as text. Write {form}."
     )
 
 
@@ -211,9 +297,11 @@ def read_rows(
     statistics = statistics or ReadStatistics()
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
-    names = _names_of_ids(task, path) if is_labelled else ()
-    first_lines: dict[bool, str] = {}  # Of vectors, and of other labels.
-    for line, cells in table_files.read_columns(
+    keys = [*wanted]
+    places = [i for i, key in enumerate(keys) if key.startswith("label")]
+    can_lack = task.unlabelled_rows and places
+    parse = _LabelParser(task, path) if "label" in wanted else None
+    rows = table_files.read_columns(
         path,
         task.input_format,
         list(wanted.values()),
@@ -223,25 +311,108 @@ def read_rows(
         # A skipped test row would shift the predictions after it.
         skips_bad_rows=task.skips_bad_rows and is_labelled,
         statistics=statistics,
-    ):
-        where = f"{path}:{line}"
+    )
+    for where, cells in rows:
+        if can_lack and all(_lacks_label(cells[i], task) for i in places):
+            if task.unlabelled_rows == "error":
+                _raise_unlabelled(task, where, cells, rows, places)
+            statistics.unlabelled_rows += 1
+            continue
         row = {
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)
+            if key != "label"
         }
-        if task.multi_label and "label" in row:
-            row["label"], is_vector = _split_several(
-                task, row["label"], where, has_ids=bool(names)
-            )
-            if is_vector or row["label"]:
-                first_lines.setdefault(is_vector, where)
-            _check_one_form(first_lines, task)
-        if names:
-            row["label"] = _named(row["label"], names)
-        yield _make_row(task, row, where)
+        label = None
+        if parse:
+            label = parse(cells[places[0]], where)
+        elif places:
+            label = _indicated(task, [row[keys[i]] for i in places], where)
+        yield _make_row(task, row, label, where)
         statistics.rows += 1
+    if statistics.unlabelled_rows and is_labelled:
+        logging.info(
+            "%s: %d rows without a gold label are left out",
+            *(path, statistics.unlabelled_rows),
+        )
     if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
+
+
+# Of annotators who disagree, as in SNLI; of ClassLabel.
+_NO_LABELS = ("", "-", "-1")
+
+
+def _lacks_label(value: Any, task) -> bool:
+    """Returns whether a value is no gold label.
+
+    With `multi_label`, it has none of the labels instead.
+    """
+    if task.multi_label and not task.label_columns:
+        return False
+    if isinstance(value, str):
+        value = glue_tables.spelled(value)
+    elif value is None or value == [] or value != value:  # NaN.
+        return True
+    elif type(value) not in (int, float):
+        return False
+    else:
+        value = glue_tables.spelled(str(value))
+    if task.is_regression or task.label_columns:
+        return value in ("", "-")
+    return value in _NO_LABELS and value not in task.label_ids
+
+
+def _raise_unlabelled(task, where, cells, rows, places) -> None:
+    """Raises ValueError for a row without a gold label; counts further ones."""
+    count = 1 + sum(
+        all(_lacks_label(more[i], task) for i in places) for _, more in rows
+    )
+    column = ", ".join(map(repr, task.label_columns or (task.label_column,)))
+    value = cells[places[0]]
+    named = str(value) in _NO_LABELS[1:] and not task.is_regression
+    raise ValueError(
+        f"{where}: {column} is {quoted(value)}, no gold label; {count} rows of "
+        "the file have none. Add --unlabelled_rows=skip to leave them out"
+        f"{'; or give --labels with it, if it is a label' * named}."
+    )
+
+
+class _LabelParser:
+    """Values of the label column of a file -> the labels of a task."""
+
+    def __init__(self, task, path: str):
+        self._task = task
+        self._names = _names_of_ids(task, path)
+        # Lines of vectors, and of other labels.
+        self._first_lines: dict[bool, str] = {}
+        self._known: dict[str, Label] = {}
+
+    def __call__(self, value: Any, where: str) -> Label:
+        """Returns the label of a row; arguments are as of `_label_cell`."""
+        if type(value) is str and value in self._known:
+            return self._known[value]
+        task, place = self._task, f"{where}: {self._task.label_column!r}"
+        cell = _label_cell(value, place, task.label_ids, task.multi_label)
+        if task.is_regression:
+            return task.parse_score(cell, where)
+        if task.multi_label:
+            return self._several(cell, where)
+        label = _class_id(task, _named(cell, self._names), where)
+        if type(value) is str:
+            self._known[value] = label
+        return label
+
+    def _several(self, cell: table_files.Cell, where: str) -> tuple[int, ...]:
+        task = self._task
+        found, is_vector = _split_several(
+            task, cell, where, has_ids=bool(self._names)
+        )
+        if is_vector or found:
+            self._first_lines.setdefault(is_vector, where)
+        _check_one_form(self._first_lines, task)
+        found = _named(found, self._names)
+        return tuple(sorted({_class_id(task, label, where) for label in found}))
 
 
 def _split_several(
@@ -263,20 +434,19 @@ def _split_several(
       ValueError: if a text is a printed list, or an id is repeated.
     """
     where = f"{where}: {task.label_column!r}"
-    if cell not in task.labels:
-        _check_not_printed(cell, where, multi_label=True)
-    found = _split(cell, task.label_separator)
+    is_whole = isinstance(cell, str) and cell in task.label_ids
+    found = [cell] if is_whole else _split(cell, task.label_separator)
     lower = [label.lower() for label in found]
     is_repeated = _has_repeated_indicator(lower)
     # A text "0,1" has two ids, and so have names that are numbers.
-    is_list = isinstance(cell, list) and not set(found) <= set(task.labels)
+    is_list = isinstance(cell, list) and not task.label_ids.keys() >= set(found)
     is_vector = len(found) == len(task.labels) and (
         is_repeated or (is_list and all(x in _INDICATORS for x in lower))
     )
     if is_vector and not has_ids:
         pairs = zip(task.labels, lower, strict=True)
         return [name for name, x in pairs if _INDICATORS[x]], True
-    ids = [label for label in found if label not in task.labels]
+    ids = [label for label in found if label not in task.label_ids]
     if is_repeated or len(set(ids)) < len(ids):
         labels = shortened(", ".join(task.labels), 300)
         raise ValueError(
@@ -304,7 +474,7 @@ def _names_of_ids(task, path: str) -> tuple[str, ...]:
     """
     if task.label_columns or task.is_regression:
         return ()
-    names = table_files.class_names(path, task.input_format, task.label_column)
+    names = _class_names(path, task.input_format, task.label_column)
     if not set(names) & set(task.labels):
         return ()
     unknown = [name for name in names if name not in task.labels]
@@ -327,7 +497,9 @@ def _named(cell: table_files.Cell, names: Sequence[str]) -> table_files.Cell:
     return cell
 
 
-def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
+def _make_row(
+    task, cells: Mapping[str, table_files.Cell], label: Label, where: str
+) -> Row:
     """Returns a row, of cells whose keys are those of `GlueTask.columns`."""
     texts = []
     for number, name in enumerate(task.text_columns):
@@ -340,12 +512,7 @@ def _make_row(task, cells: Mapping[str, table_files.Cell], where: str) -> Row:
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
                 f"text. {fix}"
             )
-    label = weight = None
-    if "label" in cells:
-        label = _parse_label(task, cells["label"], where)
-    elif "label_0" in cells:
-        flags = [cells[f"label_{i}"] for i in range(len(task.label_columns))]
-        label = _indicated(task, flags, where)
+    weight = None
     for key, column in (("group", task.group_column), ("id", task.id_column)):
         if key in cells:
             _check_name(cells[key], column, where)
@@ -367,27 +534,10 @@ def _check_name(cell: table_files.Cell, column: str, where: str) -> None:
         )
 
 
-def _parse_label(task, cell: table_files.Cell, where: str) -> Label:
-    if task.multi_label:
-        return tuple(sorted({_class_id(task, label, where) for label in cell}))
-    if not isinstance(cell, str):
-        raise ValueError(
-            f"{where}: {task.label_column!r} is {quoted(cell)}; it should be "
-            "one label. Correct the row, or add --multi_label if rows have "
-            "several."
-        )
-    if not task.is_regression:
-        if cell not in task.labels:
-            column = f"{where}: {task.label_column!r}"
-            _check_not_printed(cell, column, multi_label=False)
-        return _class_id(task, cell, where)
-    return task.parse_score(cell, where)
-
-
 def _class_id(task, label: str, where: str) -> int:
     """Returns the id of a label, which may be the id itself."""
-    if label in task.labels:
-        return task.labels.index(label)
+    if label in task.label_ids:
+        return task.label_ids[label]
     # As in files of Hugging Face's datasets. Not if labels are numbers.
     if label.isdecimal() and not any(map(_is_number, task.labels)):
         if int(label) < len(task.labels):
@@ -405,7 +555,7 @@ def _indicated(task, cells: Sequence, where: str) -> tuple[int, ...]:
     for i, (name, cell) in enumerate(
         zip(task.label_columns, cells, strict=True)
     ):
-        value = _INDICATORS.get(str(cell).lower())
+        value = _INDICATORS.get(glue_tables.spelled(str(cell)))
         if value is None:
             raise ValueError(
                 f"{where}: {name!r} is {quoted(cell)}; a column of "

@@ -5,11 +5,13 @@ an entry for a user's own files.
 """
 
 import dataclasses
+import functools
 import math
-import os
+import re
+import unicodedata
 
 from tfrecords.options import option, quoted
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 
 
@@ -31,6 +33,7 @@ class GlueTask:
     weight_column: str | None = None  # Weights of training rows in the loss.
     group_column: str | None = None  # No group is in both train and dev.
     input_format: str = "auto"  # One of table_files.FORMATS.
+    unlabelled_rows: str | None = None  # Of own tables: error or skip.
     score_range: tuple[float, float] | None = None  # None if unknown.
     metrics: tuple[str, ...] = ("accuracy",)  # Of bert_tf/tasks/metrics.py.
     best_metric: str = "accuracy"  # Selects the best checkpoint.
@@ -41,6 +44,11 @@ class GlueTask:
     # Whether labelled rows with too few or too many columns, which exist in
     # official files, are skipped and counted.
     skips_bad_rows: bool = False
+
+    @functools.cached_property
+    def label_ids(self) -> dict[str, int]:
+        """Id of each label, as `spelled`."""
+        return {spelled(label): i for i, label in enumerate(self.labels)}
 
     @property
     def is_regression(self) -> bool:
@@ -96,6 +104,7 @@ class GlueTask:
             "label_columns": list(self.label_columns),
             "label_separator": self.multi_label and self.label_separator,
             "weight_column": split == "train" and self.weight_column,
+            "skips_unlabelled": self.unlabelled_rows == "skip",
         }
         return {name: value for name, value in given.items() if value}
 
@@ -113,6 +122,30 @@ class GlueTask:
                 f"a number from {low:g} to {high:g}. Correct the line."
             )
         return score
+
+
+_WHOLE_NUMBER = re.compile(r"(-?\d+)\.0*")
+
+
+def spelled(label: str) -> str:
+    """Returns the one spelling of a label, whichever file has it.
+
+    Without blanks at its ends; 1 for 1.0, which pandas writes if a row has no
+    label, and true for True, which Python writes.
+    """
+    label = label.strip()
+    if found := _WHOLE_NUMBER.fullmatch(label):
+        return found[1]
+    return label.lower() if label.lower() in ("true", "false") else label
+
+
+def check_label(label: str, where: str) -> None:
+    """Raises ValueError for a label that would break a line of predictions."""
+    if any(unicodedata.category(x) in ("Cc", "Zl", "Zp") for x in label):
+        raise ValueError(
+            f"{where}: the label {quoted(label)} has a tab, a line break or "
+            "another control character in it. Correct it."
+        )
 
 
 MAX_SCORE = 3e38  # About the range of float32.
@@ -292,9 +325,12 @@ def own_task(
                 f"The label {label!r} has {separator!r} in it, which separates "
                 "labels. Give another --label_separator, or --label_columns."
             )
+    labels = tuple(map(str.strip, labels))
+    for label in labels:
+        check_label(label, "--labels")
     is_regression = labels == ("score",) and not multi_label
     if not is_regression and (
-        len(labels) < 2 or len(set(labels)) < len(labels)
+        len(labels) < 2 or len(set(map(spelled, labels))) < len(labels)
     ):
         raise ValueError(
             f"labels={','.join(labels)!r} should be two or more different "
@@ -328,6 +364,7 @@ def own_task(
 
 # Of `GlueData` and `GlueTask`.
 _COLUMNS = ("id_column", "weight_column", "group_column", "input_format")
+_COLUMNS += ("unlabelled_rows",)
 _OF_LABELS = ("multi_label", "label_separator", "label_columns")
 
 
@@ -370,6 +407,13 @@ class GlueData(data_files.TaskFiles, table_files.TableOptions):
         needs="multi_label",
         instead_of="labels",
     )
+    unlabelled_rows: str = option(
+        "error",
+        "What to do with rows of train and dev without a gold label: null, "
+        "empty, - as in SNLI, or -1 as in files of `datasets`. skip: leave "
+        "them out, and count them.",
+        choices=("error", "skip"),
+    )
     id_column: str | None = option(
         None, "Column of ids in your own files, repeated in predictions."
     )
@@ -403,7 +447,7 @@ class GlueData(data_files.TaskFiles, table_files.TableOptions):
             self.data_dir, given, {}, "a table: TSV, CSV, JSON lines or Parquet"
         )
         # Absolute, so that they are not joined with --data_dir again.
-        return {split: os.path.abspath(path) for split, path in paths.items()}
+        return {split: parts.absolute(path) for split, path in paths.items()}
 
     def choose_task(self, labels: tuple[str, ...] | None = None) -> GlueTask:
         """Returns the task that the options select.

@@ -8,7 +8,6 @@ passage.
 
 import dataclasses
 import functools
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.tables import parts
 from tfrecords.tasks import question_windows, split_records, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -197,8 +196,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         sizes={"max_seq_length": settings.max_seq_length},
         flags={
             "task_name": "SQuAD",
-            "source": os.path.basename(path),
-            "source_sha256": atomic_files.digest(path),
+            **parts.source(path),
         }
         | settings.flags(is_training),
         count=count,

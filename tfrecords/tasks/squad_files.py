@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfrecords.io import json_files
 from tfrecords.options import option, quoted
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -150,8 +150,9 @@ def read_questions(
     run_squad.py: read_squad_examples.
 
     Args:
-      path: JSON in the layout of SQuAD, or a table, see `read_rows`. A file
-        that names no version may be of either version.
+      path: JSON in the layout of SQuAD, or a table, see `read_rows`; or several
+        files, as in `parts.find`. A file that names no version may be of either
+        version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
       is_training: whether each question must have exactly one answer, at its
@@ -166,16 +167,18 @@ def read_questions(
         is of the other version, or members are missing or contradict each
         other.
     """
-    if has_rows(path):
-        entries = read_rows(path)
-    else:
-        content = _load(path)
-        _check_version(content, path, version_2_with_negative)
-        entries = _entries(content, path)
-    questions = [
-        _question(entry, passage, source, version_2_with_negative, is_training)
-        for passage, entry, source in entries
-    ]
+    questions = []
+    for file in parts.find(path):
+        if has_rows(file):
+            entries = read_rows(file)
+        else:
+            content = _load(file)
+            _check_version(content, file, version_2_with_negative)
+            entries = _entries(content, file)
+        questions += [
+            _question(x, passage, source, version_2_with_negative, is_training)
+            for passage, x, source in entries
+        ]
     if not questions:
         raise ValueError(f"{path} has no questions; copy it again.")
     if not is_training:
@@ -277,10 +280,9 @@ def read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
     header = table_files.read_header(path, input_format)
     names = ["context", "id", "question"]
     names += [name for name in ("answers", "is_impossible") if name in header]
-    for line, cells in table_files.read_columns(
+    for where, cells in table_files.read_columns(
         path, input_format, names, _COLUMNS
     ):
-        where = f"{path}:{line}"
         passage, *values = cells
         entry = dict(zip(names[1:], values, strict=True))
         answers = _answers_of_row(entry.pop("answers", None), where)

@@ -5,14 +5,12 @@ N contexts, C endings of each, S max_seq_length.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import tensorflow as tf
 
-from tfrecords.io import atomic_files
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_examples, split_records, swag_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -83,8 +81,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
         sizes=sizes,
         flags={
             "task_name": "SWAG",
-            "source": os.path.basename(path),
-            "source_sha256": atomic_files.digest(path),
+            **parts.source(path),
         }
         | sizes,
         count=lambda: sum(1 for _ in read()),

@@ -70,11 +70,11 @@ def read_rows(
     statistics = statistics or table_files.ReadStatistics()
     endings = _endings(_read_header(path))
     names = [CONTEXT, BEGINNING, *[LABEL] * is_labelled, *endings]
-    for line, cells in table_files.read_columns(
+    for where, cells in table_files.read_columns(
         path, "csv", names, _FIX, statistics=statistics
     ):
         named = zip(names, (cell.strip() for cell in cells), strict=True)
-        yield _parse(dict(named), endings, is_labelled, f"{path}:{line}")
+        yield _parse(dict(named), endings, is_labelled, where)
         statistics.rows += 1
     if not statistics.rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")

@@ -106,5 +106,15 @@ def read_weights(
                 f"--class_weights={','.join(words)}: {label!r} is none of the "
                 f"labels, {', '.join(labels)}."
             )
+        if label in found:
+            raise ValueError(
+                f"--class_weights={','.join(words)} has {label!r} twice. Give "
+                "each label one weight."
+            )
         found[label] = weight
+    if len(found) == len(labels) and not any(found.values()):
+        raise ValueError(
+            f"--class_weights={','.join(words)}: all are 0, so that nothing "
+            "would be learned. Give a label a weight above 0."
+        )
     return found

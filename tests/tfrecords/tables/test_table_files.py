@@ -1,8 +1,12 @@
 """table_files.py: the same rows of TSV, CSV, JSON lines and Parquet."""
 
 import csv
+import datetime
+import decimal
 import json
 import re
+import subprocess
+import uuid
 
 import pytest
 
@@ -73,6 +77,11 @@ def test_a_given_format_is_that_of_a_file_without_an_ending(tmp_path):
         (2.5, "2.5"),
         (True, "true"),
         (["a", 1], ["a", "1"]),
+        (decimal.Decimal("0.50"), "0.5"),
+        (decimal.Decimal("1E+2"), "100"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.datetime(2026, 1, 2, 3), "2026-01-02 03:00:00"),
         ([], []),
         (float("nan"), None),
     ],
@@ -90,7 +99,6 @@ def test_other_values_are_no_cells(value):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'[{"text": "a"}]', "1: the file is a JSON list, not JSON lines"),
         (b'{"text": "a"}\n{"text"', "2 is not JSON"),
         (b'{"text": "a"}\n5\n', "2: the content is 5; it should be an object"),
         (b"\xff\xfe{\x00", "1: the file is UTF-16"),
@@ -103,6 +111,89 @@ def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=re.escape(f"{path}:{message}")):
         list(table_files.read(str(path)))
+
+
+@pytest.mark.parametrize(
+    ("content", "what", "rows"),
+    [
+        ('[{"text": "a"}]', "a JSON list", [{"text": "a"}]),
+        ('[\n{"text": "a"},\n{"text": "b"}\n]', "a JSON list", 2),
+        ('["a", "b"]\n["c", "d"]', "a list on each line", 2),
+        ('{\n "version": 1,\n "data": [{"text": "a"}]\n}', "one JSON obj", 1),
+        ('{\n "text": "a"\n}', "one JSON object on several lines", 1),
+        (
+            '{"text": {"0": "a", "1": "b"}, "n": {"0": 1, "1": 2}}',
+            "one object, as pandas",
+            [{"text": "a", "n": 1}, {"text": "b", "n": 2}],
+        ),
+        ('{"0": {"text": "a"}, "1": {"text": "b"}}', "one object, as p", 2),
+        ('{"schema": {}, "data": [{"text": "a"}]}', "one object, as p", 1),
+        (
+            '{"columns": ["text"], "index": [0], "data": [["a"]]}',
+            *("one object, as pandas", [{"text": "a"}]),
+        ),
+    ],
+)
+def test_the_advice_for_other_json_writes_json_lines(
+    tmp_path, content, what, rows
+):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f":1: the file is {what}") as raised:
+        list(table_files.read(str(path)))
+    command = str(raised.value).partition('"}: ')[2]
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    found = list(table_files.read(str(tmp_path / "rows.jsonl")))
+    if isinstance(rows, int):
+        assert len(found) == 1 + rows
+    else:
+        header = found[0][1]
+        pairs = [zip(header, row, strict=True) for _, row in found[1:]]
+        assert list(map(dict, pairs)) == rows
+
+
+def test_the_columns_of_json_lines_are_those_of_all_lines(tmp_path):
+    """Spark leaves nulls out, in single lines or in a whole part."""
+    rows = [{"text": "a"}, {"text": "b", "y": 1}, {"z": 2, "text": "c"}]
+    path = tmp_path / "a.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    assert table_files.read_header(str(path)) == ["text", "y", "z"]
+    found = table_files.read_columns(str(path), "auto", ["y", "text"], "")
+    assert [cells for _, cells in found] == [[None, "a"], [1, "b"], [None, "c"]]
+    path.write_text('{"text": "a"}\n' * 2000 + '{"y": 1, "text": "b"}\n')
+    last = list(table_files.read_columns(str(path), "auto", ["y"], ""))[-1]
+    assert last == (f"{path}:2001", [1])
+    (tmp_path / "b.jsonl").write_text('{"text": "c", "z": 7}\n')
+    found = list(
+        table_files.read_columns(
+            f"{path},{tmp_path}/b.jsonl", "auto", ["z"], ""
+        )
+    )
+    assert found[-1] == (f"{tmp_path}/b.jsonl:1", [7]) and found[0][1] == [None]
+    with pytest.raises(ValueError, match=f"{path}:1: no column 'x'; there are"):
+        list(table_files.read_columns(str(path), "auto", ["x"], ""))
+
+
+def test_a_quoted_tsv_is_told_and_can_be_read(tmp_path, caplog):
+    path = tmp_path / "a.tsv"
+    path.write_text('text\tn\n"say ""x"""\t1\n"a\tb"\t2\n"q"\t""\n')
+    with pytest.raises(ValueError, match="a.tsv:3: 3 columns where the header"):
+        list(table_files.read_columns(str(path), "auto", ["text"], ""))
+    (message,) = caplog.messages
+    assert "a.tsv:2: a cell is in quotes" in message
+    assert "--input_format=quoted_tsv" in message
+    rows = [row for _, row in table_files.read(str(path), "quoted_tsv")]
+    assert rows[1:] == [['say "x"', "1"], ["a\tb", "2"], ["q", ""]]
+    for name, header in (("b.tsv", '"text"\t"n"'), ("b.csv", "text\tn")):
+        path = tmp_path / name
+        path.write_text(header + "\na\tb\n")
+        with pytest.raises(ValueError, match="--input_format=quoted_tsv"):
+            list(table_files.read_columns(str(path), "auto", ["n"], ""))
+    # Quotes of a text, as in GLUE.
+    path.write_text('text\tn\n"so" he "said"\t1\n""so" x"\t2\n')
+    caplog.clear()
+    list(table_files.read(str(path), "tsv"))
+    assert not caplog.messages
 
 
 def test_a_damaged_parquet_file_is_named(tmp_path):

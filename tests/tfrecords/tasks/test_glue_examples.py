@@ -165,6 +165,34 @@ def test_several_labels_are_multi_hot_and_rows_have_weights(
     assert found["example_weights"].tolist() == [2.5, 0.0]
 
 
+def test_training_rows_of_which_nothing_is_learned_are_told(
+    tmp_path, tokenizer, caplog
+):
+    rows = [("the sea", "bad", 1, "a"), ("a ship", "good", 0, "b")]
+    arguments = "", str(tmp_path / "out"), tokenizer
+    task = own(tmp_path, rows, weight_column="w")
+    glue_examples.make_records(task, *arguments, dev_share=0.0)
+    (message,) = [x for x in caplog.messages if "no row of" in x]
+    assert message.endswith("train.tsv has no row of 1 of the 3 labels: rare")
+    task = own(tmp_path, rows[1:], weight_column="w")
+    with pytest.raises(ValueError, match=r"train.tsv: all weights of 'w' are"):
+        glue_examples.make_records(
+            task, "", str(tmp_path / "new"), tokenizer, dev_share=0.0
+        )
+
+
+def test_rows_without_a_gold_label_are_counted(tmp_path, tokenizer):
+    rows = [("the sea", "bad", 1, "a"), ("a ship", "-", 1, "b")]
+    task = own(tmp_path, rows, unlabelled_rows="skip")
+    folders = glue_examples.make_records(
+        task, "", str(tmp_path / "out"), tokenizer, dev_share=0.0
+    )
+    manifest = records.Records.open(folders["train"]).manifest
+    assert manifest.statistics["rows"] == 1
+    assert manifest.statistics["unlabelled_rows"] == 1
+    assert manifest.flags["skips_unlabelled"]
+
+
 def test_dev_has_the_share_of_the_rarest_label_of_each_row(tmp_path):
     rows = [("x", "bad", 1, "a")] * 40 + [("x", "bad,rare", 1, "a")] * 10
     task = own(tmp_path, rows + [("x", "", 1, "a")] * 20, multi_label=True)

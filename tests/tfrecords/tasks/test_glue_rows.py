@@ -426,7 +426,10 @@ def test_ids_weights_and_groups_are_read_where_they_are_used(read):
         ({}, {"text": "x", "y": {"no": 1}}, "'y' is {'no': 1}; expected a st"),
         (
             {"multi_label": False},
-            *({"text": "x", "y": ["no"]}, "should be one label. .*--multi_la"),
+            *(
+                {"text": "x", "y": ["no", "yes"]},
+                "a list of several .*--multi_l",
+            ),
         ),
         (
             {"label_columns": ("no", "yes")},
@@ -468,15 +471,133 @@ def test_vectors_and_ids_in_one_file_are_refused(read):
         read(task, content, "a.jsonl")
 
 
+def chosen(tmp_path, content, name="own.csv", **options):
+    """Returns a task with collected labels, and the labels of its rows."""
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    settings = {"text_column": ("text",), "label_column": "y"} | options
+    data = glue_tables.GlueData(train_file=str(path), **settings)
+    task = glue_rows.choose_task(data)
+    rows = glue_rows.read_rows(task, str(path), is_labelled=True)
+    return task, [row.label for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (["True", "False"], (1, 0)),
+        (["1.0", "0"], ("--labels=0,1",)),
+        ([" pos", "neg\u00a0"], (1, 0)),
+        (['["pos"]', "neg"], (1, 0)),
+        (["a\tb", "c"], ("own.csv:2: 'y': the label 'a\\\\tb' has a tab",)),
+    ],
+)
+def test_labels_of_a_csv_have_one_spelling(tmp_path, cells, labels):
+    output = io.StringIO()
+    csv.writer(output).writerows([("text", "y"), *(("x", c) for c in cells)])
+    if isinstance(labels[0], str):
+        with pytest.raises(ValueError, match=labels[0]):
+            chosen(tmp_path, output.getvalue())
+    else:
+        task, found = chosen(tmp_path, output.getvalue())
+        assert tuple(found) == labels
+        assert not any(x != x.strip() or x in ("True",) for x in task.labels)
+
+
+@pytest.mark.parametrize(
+    ("values", "options", "found"),
+    [
+        ([True, False], {}, [1, 0]),
+        ([True, False], {"labels": ("False", "True")}, [1, 0]),
+        ([1.0, 0.0], {"labels": ("0", "1")}, [1, 0]),
+        ([["pos"], ["neg"]], {}, [1, 0]),
+        ([["pos"], ["pos", "neg"]], {}, "a list of several .*--multi_label"),
+        ([[["a", "b"]], [[]]], {"multi_label": True}, [(0, 1), ()]),
+        (
+            [{"choices": ["b"]}, {"choices": ["a", "b"]}],
+            {"multi_label": True},
+            [(1,), (0, 1)],
+        ),
+    ],
+)
+def test_labels_of_json_lines(tmp_path, values, options, found):
+    rows = [json.dumps({"text": "x", "y": value}) for value in values]
+    arguments = "\n".join(rows), "own.jsonl"
+    if isinstance(found, str):
+        with pytest.raises(ValueError, match=found):
+            chosen(tmp_path, *arguments, **options)
+    else:
+        assert chosen(tmp_path, *arguments, **options)[1] == found
+
+
+def test_labels_printed_in_some_cells_are_whole_in_others(tmp_path):
+    """As Label Studio writes them; the bare ones may have a separator."""
+    content = 'text,y\nx,"[""joy"",""love""]"\nx,"sad, tired"\nx,joy\nx,\n'
+    options = {"multi_label": True, "label_separator": "|"}
+    task, found = chosen(tmp_path, content, **options)
+    assert task.labels == ("joy", "love", "sad, tired")
+    assert found == [(0, 1), (2,), (0,), ()]
+    vectors = 'text,y\nx,"[0, 1, 1]"\nx,"[1, 0, 0]"\n'
+    options = {"multi_label": True, "labels": ("a", "b", "c")}
+    assert chosen(tmp_path, vectors, **options)[1] == [(1, 2), (0,)]
+
+
+@pytest.mark.parametrize(
+    ("values", "labels", "kept"),
+    [
+        (["no", "-", "yes", None], None, [0, 1]),
+        (["no", "", "yes", " "], None, [0, 1]),
+        ([0, -1, 1, None], ("no", "yes"), [0, 1]),
+        ([0, -1, 1, None], ("0", "1"), [0, 1]),
+        ([0.5, None, 2.0, "-"], ("score",), [0.5, 2.0]),
+        ([[], ["no"], ["yes"], None], None, [0, 1]),
+    ],
+)
+def test_rows_without_a_gold_label(tmp_path, caplog, values, labels, kept):
+    rows = [json.dumps({"text": "x", "y": value}) for value in values]
+    arguments = tmp_path, "\n".join(rows), "own.jsonl"
+    with pytest.raises(
+        ValueError, match="no gold label; 2 rows of the .*=skip"
+    ):
+        chosen(*arguments, labels=labels)
+    _, found = chosen(*arguments, labels=labels, unlabelled_rows="skip")
+    assert found == kept
+    # Each of them may be a label, if it is given as one.
+    if labels is None and "-" in values:
+        rows = json.dumps({"text": "x", "y": "-"})
+        labels = ("-", "no")
+        assert chosen(tmp_path, rows, "own.jsonl", labels=labels)[1] == [0]
+
+
+def test_labels_that_look_equal_are_named(tmp_path, caplog):
+    content = "text,y\nx,spam\nx,Spam\nx,s pam\nx,ham\nx,Spam\n"
+    task, _ = chosen(tmp_path, content)
+    assert len(task.labels) == 4
+    (message,) = [x for x in caplog.messages if "look equal" in x]
+    assert "'Spam' (2 rows)" in message and "ham'" not in message
+
+
+def test_parts_name_the_same_classes(tmp_path, write_parquet_of):
+    for name, classes in (("a", ["no", "yes"]), ("b", ["yes", "no"])):
+        features = {"y": {"_type": "ClassLabel", "names": classes}}
+        write_parquet_of(tmp_path / f"{name}.parquet", features)
+    data = glue_tables.GlueData(
+        train_file=f"{tmp_path}/*.parquet",
+        text_column=("text",),
+        label_column="y",
+    )
+    with pytest.raises(ValueError, match="a.parquet has ids of no, yes, and "):
+        glue_rows.choose_task(data)
+
+
 PRINTED = [
     "['joy', 'love']",
     "['joy' 'love']",
-    '["joy", "love"]',
     "[joy, love]",
     "[0 0 1]",
     "{'joy', 'love'}",
     "{joy,love}",
-    '{"choices": ["joy", "love"]}',
+    '{"a": 1}',
     "('joy', 'love')",
     "('joy',)",
     "array(['joy'], dtype=object)",

@@ -251,6 +251,18 @@ def test_rows_of_datasets_are_those_of_the_official_file(read, name, version):
         assert answers == squad_scores.read_answers("file.json", version)
 
 
+def test_several_files_are_one(read):
+    wanted = read(one("tower"), **PREDICTION)
+    write_rows([row("in", id="q2")])
+    path = "file.json,rows.json"
+    found = squad_files.read_questions(
+        path, version_2_with_negative=False, **PREDICTION
+    )
+    assert found[:1] == wanted and found[1].source.startswith("rows.json:1")
+    answers = {"q1": ["tower"], "q2": ["in"]}
+    assert squad_scores.read_answers(path) == ("1.1", answers)
+
+
 def test_rows_may_lack_answers_and_have_is_impossible(read, tmp_path):
     questions = {"context": PASSAGE, "question": "Where?"}
     path = write_rows([questions | {"id": i} for i in (1, 2)])
@@ -312,6 +324,6 @@ def test_columns_of_rows_that_are_missing_are_named(read):
         squad_files.read_questions(path, **PREDICTION, **VERSION_2)
     path = write_rows([row("tower"), row(id="q2")])
     with pytest.raises(
-        ValueError, match="rows.json:2.*Add --version_2_with_neg"
+        ValueError, match="rows.json:2.*add --version_2_with_neg"
     ):
         squad_scores.read_answers(path, "1.1")

@@ -146,10 +146,9 @@ def _read_texts(
         "--query_column."
     )
     seen: set[str] = set()
-    for line, row in table_files.read_columns(
+    for where, row in table_files.read_columns(
         path, options.input_format, wanted, fix
     ):
-        where = f"{path}:{line}"
         cells = [
             table_files.to_cell(value, f"{where}: {name!r}")
             for name, value in zip(wanted, row, strict=True)
@@ -229,10 +228,9 @@ def _judgements(path: str) -> Iterator[tuple[str, list]]:
             ".to_csv(..., index=False)."
         )
     names = _names(header) or [known[0] for known in _JUDGEMENTS]
-    for line, cells in table_files.read_columns(
+    yield from table_files.read_columns(
         path, input_format, names, _JUDGEMENTS_FIX
-    ):
-        yield f"{path}:{line}", cells
+    )
 
 
 def _lines(path: str) -> Iterator[tuple[str, list[str]]]:

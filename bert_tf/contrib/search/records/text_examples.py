@@ -163,8 +163,6 @@ def _to_make(
         yield from _examples(rows(reading), encode, counts, prompts, rank)
         statistics |= dataclasses.asdict(reading) | counts
 
-    by_ending = table_files.format_of(table.path)
-    own_format = table_files.format_of(table.path, table.input_format)
     scores = {"score_column": table.score_column}
     scores |= {"score_range": list(table.bounds)}
     return split_records.Split(
@@ -180,9 +178,7 @@ def _to_make(
             **(scores if table.score_column else {}),
             **_prompt_flags(prompts),
             **({"teacher": rank.sha256} if rank else {}),
-            **({"input_format": own_format} if own_format != by_ending else {}),
-            "source": os.path.basename(table.path),
-            "source_sha256": atomic_files.digest(table.path),
+            **table_files.manifest_entries(table.path, table.input_format),
         },
         count=lambda: glue_examples.count_rows(rows(), split),
         examples=examples,

@@ -3,12 +3,12 @@
 import dataclasses
 import itertools
 import math
-import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
+from tfrecords.tasks import data_files
 
 _FIX = "Name other columns with --text_column and --score_column."
 
@@ -130,10 +130,7 @@ class SimilarityData(table_files.TableOptions):
         ):
             if path is None:
                 continue
-            if not os.path.isfile(path):
-                raise ValueError(
-                    f"--{split}_file={path}: there is no such file."
-                )
+            data_files.check(split, path, "a table")
             found[split] = Table(
                 path, self.input_format, tuple(columns), score, self.bounds()
             )
@@ -190,10 +187,9 @@ class Table:
         if self.score_column:
             wanted.append(self.score_column)
         scores = set()
-        for line, cells in table_files.read_columns(
+        for where, cells in table_files.read_columns(
             self.path, self.input_format, wanted, _FIX, statistics=statistics
         ):
-            where = f"{self.path}:{line}"
             for row in self._rows(cells, where):
                 if len(scores) < 2:
                     scores.add(row.score)

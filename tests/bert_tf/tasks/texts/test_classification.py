@@ -124,6 +124,8 @@ def test_the_best_metric_can_be_chosen():
         (("rare",), "'rare' should be a label and its weight, such as spam:5"),
         (("rare:x",), "'rare:x' should be"),
         (("rare:-1",), "'rare:-1' should be"),
+        (("rare:2", "rare:3"), "has 'rare' twice. Give each label one weight"),
+        (("bad:0", "good:0", "rare:0"), "all are 0, so that nothing would be"),
         (("fair:2",), "'fair' is none of the labels, bad, good, rare"),
     ],
 )

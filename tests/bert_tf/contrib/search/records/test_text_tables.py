@@ -164,7 +164,7 @@ def test_options_that_do_not_fit_are_refused(options, message):
 
 
 def test_a_missing_file_is_named():
-    with pytest.raises(ValueError, match="dev_file=x.tsv: there is no such"):
+    with pytest.raises(ValueError, match="dev_file=x.tsv: there is no file"):
         SimilarityData(dev_file="x.tsv", text_column=("a", "b")).tables()
 
 

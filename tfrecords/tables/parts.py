@@ -1,0 +1,142 @@
+"""File, folder of parts, globs and names with commas -> files to read."""
+
+import os
+
+from tfrecords.io import atomic_files, json_files, storage
+from tfrecords.options import some
+
+# In the folders of table formats with a log: what it is, and what writes its
+# rows as one table.
+_LOGGED = {
+    "_delta_log": (
+        "a Delta table",
+        "deltalake.DeltaTable(FOLDER).to_pandas().to_parquet(FILE)",
+    ),
+    ".hoodie": (
+        "a Hudi table",
+        'spark.read.format("hudi").load(FOLDER).write.parquet(OTHER)',
+    ),
+    "metadata": (
+        "an Iceberg table",
+        "pyiceberg.table.StaticTable.from_metadata(JSON).scan().to_pandas()"
+        ".to_parquet(FILE)",
+    ),
+    "_versions": (
+        "a Lance table",
+        "lance.dataset(FOLDER).to_table().to_pandas().to_parquet(FILE)",
+    ),
+}
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+
+def find(names: str) -> list[str]:
+    """Returns the files that a name means, in the order of their rows.
+
+      reviews.csv                     itself
+      reviews.parquet/                the parts in it, as Spark writes them, or
+                                      the shards of `datasets.save_to_disk`
+      train-*.parquet                 what matches, sorted
+      a.csv,b.csv                     each, in this order
+
+    A folder's files whose names begin with _ or . are none of its parts.
+
+    Raises:
+      ValueError: if there is no such file, a file is named twice, or a folder
+        has other things than the parts of one table.
+    """
+    if os.path.exists(names):  # Perhaps with a comma or [ in its name.
+        return _found(names)
+    files = []
+    for name in names.split(","):
+        files += _found(name)
+    twice = [x for i, x in enumerate(files) if x in files[:i]]
+    if twice:
+        raise ValueError(
+            f"{names} names {twice[0]} twice; its rows would count twice. Name "
+            "each file once."
+        )
+    return files
+
+
+def _found(name: str) -> list[str]:
+    if os.path.isdir(name):
+        return _parts(name)
+    if found := sorted(set(storage.find(name))):
+        return found
+    raise ValueError(f"there is no file {name}.")
+
+
+def _parts(folder: str) -> list[str]:
+    """Returns the files of a folder that has the parts of one table."""
+    for sign, (what, fix) in _LOGGED.items():
+        if not os.path.isdir(os.path.join(folder, sign)):
+            continue
+        if sign != "metadata" or _is_iceberg(os.path.join(folder, sign)):
+            raise ValueError(
+                f"{folder} is {what}, whose log says which of its files "
+                f"count. Write its rows as one table: {fix}"
+            )
+    if os.path.isfile(os.path.join(folder, "dataset_dict.json")):
+        raise ValueError(
+            f"{folder} is a DatasetDict of several splits. Give the folder of "
+            f"one of them, such as {os.path.join(folder, 'train')}."
+        )
+    state = os.path.join(folder, "state.json")
+    if os.path.isfile(state):  # Of datasets.save_to_disk, which names them.
+        form = {"_data_files": [{"filename": str}]}
+        files = json_files.read(state, form)["_data_files"]
+        return [os.path.join(folder, file["filename"]) for file in files]
+    names = sorted(x for x in os.listdir(folder) if x[0] not in "._")
+    paths = [os.path.join(folder, name) for name in names]
+    inner = [x for x in names if os.path.isdir(os.path.join(folder, x))]
+    if inner:
+        raise ValueError(
+            f"{folder} has folders in it: {some(inner)}. Give a glob of the "
+            f"files to read, such as {os.path.join(folder, '*', '*.parquet')}; "
+            "a column that is only in the names of folders is not read."
+        )
+    endings = sorted({ending(path) for path in paths})
+    if len(endings) != 1:
+        raise ValueError(
+            f"{folder} has {some(names) or 'no files'}, not the parts of one "
+            "table. Give such a folder, or a glob, such as "
+            f"{os.path.join(folder, '*.parquet')}."
+        )
+    return paths
+
+
+def _is_iceberg(metadata: str) -> bool:
+    return any(x.endswith(".metadata.json") for x in os.listdir(metadata))
+
+
+def exist(names: str) -> bool:
+    """Returns whether there are files of these names, whatever is in them."""
+    return os.path.exists(names) or all(
+        os.path.isdir(name) or storage.find(name) for name in names.split(",")
+    )
+
+
+def absolute(names: str) -> str:
+    """Returns names with absolute paths, so that they mean the same files."""
+    if os.path.exists(names):
+        return os.path.abspath(names)
+    return ",".join(map(os.path.abspath, names.split(",")))
+
+
+def ending(path: str) -> str:
+    """Returns .csv for `reviews.csv` and `REVIEWS.csv.gz`."""
+    stem, found = os.path.splitext(path.lower())
+    return os.path.splitext(stem)[1] if found in _COMPRESSED else found
+
+
+def source(names: str) -> dict[str, str]:
+    """Returns the manifest's entries of the files of a table.
+
+    With several, the names have commas between them, and the sha256 is that of
+    their bytes in this order.
+    """
+    paths = find(names)
+    return {
+        "source": ",".join(map(os.path.basename, paths)),
+        "source_sha256": atomic_files.digest(*paths),
+    }
