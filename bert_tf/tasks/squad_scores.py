@@ -17,7 +17,6 @@ from absl import logging
 
 from tfrecords.io import json_files
 from tfrecords.options import quoted
-from tfrecords.tables import parts
 from tfrecords.tasks import squad_files
 
 # First digit of a file's version -> version of the script that scores it.
@@ -41,7 +40,7 @@ def read_answers(
 
     Args:
       path: JSON in SQuAD's layout, or rows, see `squad_files.read_rows`; or
-        several files, as in `parts.find`.
+        several files, as in `squad_files.find`.
       version: "1.1" or "2.0"; None to use the version in the file. Rows are of
         2.0 if one of them has no answer.
 
@@ -54,8 +53,8 @@ def read_answers(
         message names the file, the line of a row and, if known, the question.
     """
     questions = []
-    for file in parts.find(path):
-        if not squad_files.has_rows(file):
+    for file, is_table in squad_files.find(path):
+        if not is_table:
             version, found = _read_json(file, version)
             questions += [(question, file) for question in found]
             continue

@@ -168,8 +168,8 @@ def read_questions(
         other.
     """
     questions = []
-    for file in parts.find(path):
-        if has_rows(file):
+    for file, is_table in find(path):
+        if is_table:
             entries = read_rows(file)
         else:
             content = _load(file)
@@ -245,8 +245,17 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
     )
 
 
-def has_rows(path: str) -> bool:
-    """Returns whether a file is a table with a row for each question."""
+def find(names: str) -> Iterator[tuple[str, bool]]:
+    """Yields each file, and whether it is a table, see `read_rows`.
+
+    Args:
+      names: one file or several, as in `parts.find`.
+    """
+    for path in parts.find(names):
+        yield path, _has_rows(path)
+
+
+def _has_rows(path: str) -> bool:
     if table_files.format_of(path) == "parquet":
         return True
     with open(path, "rb") as file:
