@@ -28,7 +28,10 @@ class ScoreConfig(Options):
     """Predictions to score, and how to score them."""
 
     data_file: str = option(
-        REQUIRED, "SQuAD file with the questions.", reads=True
+        REQUIRED,
+        "File with the questions and their answers: SQuAD JSON, or its rows as "
+        "datasets writes them (Parquet, JSON lines).",
+        reads=True,
     )
     predictions_file: str = option(
         REQUIRED, "JSON object of question ids and answers.", reads=True

@@ -32,14 +32,14 @@ MAX_LINES = {
     "bert_tf/training": 3760,
     "bert_tf/serving": 4570,
     "bert_tf/workflows": 4710,
-    "bert_tf/contrib/search": 3140,
+    "bert_tf/contrib/search": 3230,
     "bert_tf/contrib/runtimes": 2700,
     "bert_tf/contrib/apps": 3140,
     "bert_tf/contrib/formats": 1300,
     "bert_tf": 680,
     "run_scripts": 3120,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 23
+LONG_FILE, MAX_LONG_FILES = 400, 24
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
 MAX_OPTIONS, MAX_FLAGS = 255, 31
 MAX_FLAGS_OF = {

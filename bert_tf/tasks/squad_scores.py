@@ -39,8 +39,10 @@ def read_answers(
     """Reads the annotated answers of a SQuAD file.
 
     Args:
-      path: JSON in SQuAD's layout.
-      version: "1.1" or "2.0"; None to use the version in the file.
+      path: JSON in SQuAD's layout, or rows, see `squad_files.read_rows`; or
+        several files, as in `squad_files.find`.
+      version: "1.1" or "2.0"; None to use the version in the file. Rows are of
+        2.0 if one of them has no answer.
 
     Returns:
       The version, and the texts of the answers by question id, in order.
@@ -48,8 +50,40 @@ def read_answers(
     Raises:
       ValueError: if it is not a SQuAD file, its version is unknown or not
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
-        message names the file and, if known, the question.
+        message names the file, the line of a row and, if known, the question.
     """
+    questions = []
+    for file, is_table in squad_files.find(path):
+        if not is_table:
+            version, found = _read_json(file, version)
+            questions += [(question, file) for question in found]
+            continue
+        for _, question, where in squad_files.read_rows(file):
+            json_files.check(question, _QUESTION, where)
+            questions.append((question, where))
+    has_all = all(question["answers"] for question, _ in questions)
+    version = version or ("1.1" if has_all else "2.0")
+    names = [
+        squad_files.question_id(question, f"{where}, a question")
+        for question, where in questions
+    ]
+    squad_files.check_ids(names, path)
+    answers: dict[str, list[str]] = {}
+    for name, (question, where) in zip(names, questions, strict=True):
+        if not question["answers"] and version == "1.1":
+            raise ValueError(
+                f"{where}: question {quoted(name)} has no answer, and in SQuAD "
+                '1.1 each has one. If the file is 2.0, set its "version", or '
+                "add --version_2_with_negative to read rows."
+            )
+        answers[name] = [answer["text"] for answer in question["answers"]]
+    if not answers:
+        raise ValueError(f"{path} has no questions; copy or create it again.")
+    return version, answers
+
+
+def _read_json(path: str, version: str | None) -> tuple[str, list[dict]]:
+    """Returns the version and the questions of JSON in SQuAD's layout."""
     try:
         content = json_files.read(path, _LAYOUT)
     except ValueError as error:
@@ -58,28 +92,12 @@ def read_answers(
             "dev-v1.1.json."
         ) from None
     version = _choose_version(path, content.get("version"), version)
-    answers: dict[str, list[str]] = {}
-    questions = [
+    return version, [
         question
         for article in content["data"]
         for paragraph in article["paragraphs"]
         for question in paragraph["qas"]
     ]
-    names = [
-        squad_files.question_id(question, f"{path}, a question")
-        for question in questions
-    ]
-    squad_files.check_ids(names, path)
-    for name, question in zip(names, questions, strict=True):
-        if not question["answers"] and version == "1.1":
-            raise ValueError(
-                f"{path}: question {quoted(name)} has no answer, and in SQuAD "
-                '1.1 each has one. If the file is 2.0, set its "version".'
-            )
-        answers[name] = [answer["text"] for answer in question["answers"]]
-    if not answers:
-        raise ValueError(f"{path} has no questions; copy or create it again.")
-    return version, answers
 
 
 def _choose_version(path: str, stated: object, wanted: str | None) -> str:

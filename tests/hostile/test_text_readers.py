@@ -30,6 +30,12 @@ _PASSAGE = "The cat sat by the door."
 _SQUAD = planted_squad.article(
     (_PASSAGE, [planted_squad.question("a", "Who sat?", _PASSAGE, "cat")])
 )
+_SQUAD_ROW = {
+    "id": "a",
+    "context": _PASSAGE,
+    "question": "Who sat?",
+    "answers": {"text": ["cat"], "answer_start": [4]},
+}
 
 
 def _read_rows(path):
@@ -92,6 +98,7 @@ _READERS = {
     ),
     "b.jsonl": (_read_for_prediction, '{"text_a": "a\\u00e4", "id": 1}\n'),
     "squad.json": (_read_questions, json.dumps(_SQUAD)),
+    "squad.jsonl": (_read_questions, f"{json.dumps(_SQUAD_ROW)}\n"),
     "vocab.txt": (
         vocab.read,
         "".join(f"{entry}\n" for entry in (*vocab.SPECIAL_TOKENS, "a", "##b")),

@@ -505,9 +505,12 @@ def _make_row(
     for number, name in enumerate(task.text_columns):
         texts.append(cells[f"text_{number}"])
         if not isinstance(texts[-1], str):
+            fix = "Correct or remove the row."
+            if isinstance(texts[-1], list):
+                fix = "Write a row for each, as pandas.DataFrame.explode does."
             raise ValueError(
                 f"{where}: {name!r} is {quoted(texts[-1])}; it should be a "
-                "text. Correct or remove the row."
+                f"text. {fix}"
             )
     weight = None
     for key, column in (("group", task.group_column), ("id", task.id_column)):

@@ -8,7 +8,6 @@ passage.
 
 import dataclasses
 import functools
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.io import atomic_files
+from tfrecords.tables import parts
 from tfrecords.tasks import question_windows, split_records, squad_files
 from tfrecords.text import tokenizer as tokenizer_lib
 
@@ -67,12 +66,14 @@ def make_records(
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
 
-    The manifest's statistics list the questions whose answer is not found among
-    the passage's words (`answers_not_found`; they are skipped, as in the
-    original), those whose answer is not at its answer_start
-    (`answers_misplaced`; skipped with that setting, otherwise an error) and
-    those whose answer is not completely inside any window
-    (`answers_in_no_window`; all their windows are labelled as without answer).
+    The manifest's statistics list the questions whose answer the original does
+    not find among the passage's words, for a space in it that ends no word
+    there, and which has its own tokens (`answers_original_skips`), those whose
+    answer has no tokens (`answers_not_found`; they are skipped), those whose
+    answer is not at its answer_start (`answers_misplaced`; skipped with that
+    setting, otherwise an error) and those whose answer is not completely inside
+    any window (`answers_in_no_window`; all their windows are labelled as
+    without answer).
 
     Args:
       files: path by split; only train gets labels.
@@ -169,6 +170,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
             "truncated_questions": 0,
             "windows": 0,
             "tokens": 0,
+            "answers_original_skips": [],
             "answers_not_found": [],
             "answers_in_no_window": [],
         }
@@ -194,8 +196,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         sizes={"max_seq_length": settings.max_seq_length},
         flags={
             "task_name": "SQuAD",
-            "source": os.path.basename(path),
-            "source_sha256": atomic_files.digest(path),
+            **parts.source(path),
         }
         | settings.flags(is_training),
         count=count,
@@ -257,17 +258,8 @@ def _labels(
             labels += [None] * len(rows)
             continue
         else:
-            passage, starts = chunk.passages[number], chunk.starts[number]
-            span = None
-            if settings.answer_alignment == "exact":
-                span = find_run(question, starts, chunk.ends[number])
-                name = "answers_exact" if span else "answers_not_exact"
-                counts[name] += 1
-            span = span or find_span(question, passage, starts, answers[number])
-            if not span and settings.answer_alignment == "exact":
-                span = find_overlap(question, starts, chunk.ends[number])
+            span = _align(chunk, number, answers[number], counts, settings)
             if span is None:
-                counts["answers_not_found"].append(question.id)
                 labels += [None] * len(rows)
                 continue
             positions = [locate(span, chunk.windows, row) for row in rows]
@@ -278,6 +270,29 @@ def _labels(
             for s, e in positions
         ]
     return labels
+
+
+def _align(
+    chunk, number: int, answer: list[int], counts, settings
+) -> tuple[int, int] | None:
+    """Returns the first and the last token of a question's answer, or None.
+
+    An answer that the original loses, since its words end at spaces that end no
+    word of the passage, has its own tokens under either alignment.
+    """
+    question = chunk.questions[number]
+    starts, ends = chunk.starts[number], chunk.ends[number]
+    span = find_span(question, chunk.passages[number], starts, answer)
+    is_exact, run = settings.answer_alignment == "exact", None
+    if is_exact or span is None:
+        run = find_run(question, starts, ends)
+    if is_exact:
+        counts["answers_exact" if run else "answers_not_exact"] += 1
+    if span is None:
+        span = run or find_overlap(question, starts, ends)
+        found = "answers_original_skips" if span else "answers_not_found"
+        counts[found].append(question.id)
+    return run or span
 
 
 def find_run(
@@ -401,7 +416,7 @@ def _split_words(passage: str) -> tuple[list[str], np.ndarray]:
 
 def _warn_of_lost(path: str, counts: dict) -> None:
     for name, problem in (
-        ("answers_not_found", "answers are not among the passage's words"),
+        ("answers_not_found", "answers have no tokens; skipped"),
         ("answers_misplaced", "answers are not at their answer_start; skipped"),
         ("answers_in_no_window", "answers are not completely in any window"),
     ):

@@ -1,13 +1,15 @@
-"""SQuAD 1.1 or 2.0 JSON -> checked questions with their passages."""
+"""SQuAD 1.1 or 2.0, JSON or rows -> checked questions with their passages."""
 
 import collections
 import dataclasses
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.io import json_files
 from tfrecords.io.inputs import file_kinds
 from tfrecords.options import option, quoted
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -15,13 +17,19 @@ from tfrecords.text import text_files
 _MAX_NAMED = 100
 _JSON = (
     'one object in the layout of SQuAD: {"data": [{"paragraphs": [...]}]}, '
-    "with the passage, questions and answers of each paragraph"
+    "with the passage, questions and answers of each paragraph; or lines with "
+    "id, context, question and answers"
 )
-# Kind of a question, see `json_files.check`.
+_COLUMNS = (
+    "Rows of questions have the columns id, context, question and answers, as "
+    "Hugging Face's datasets writes SQuAD."
+)
+# Kinds of a question, and of the answers of a row, see `json_files.check`.
 _QUESTION = {
     "question": str,
     "answers?": [{"text": str, "answer_start?": int}],
 }
+_ANSWERS_OF_ROW = {"text": [str], "answer_start?": [int]}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -30,8 +38,9 @@ class SquadData(data_files.LabelledFiles):
 
     predict_file: str | None = option(
         None,
-        "SQuAD JSON file with the questions to answer, in --data_dir or "
-        "elsewhere. Default: the dev file.",
+        "File with the questions to answer, in --data_dir or elsewhere: SQuAD "
+        "JSON, or its rows as datasets writes them (Parquet, JSON lines), as "
+        "for --train_file and --dev_file. Default: the dev file.",
         reads=True,
     )
     doc_stride: int | None = option(
@@ -75,7 +84,8 @@ class SquadData(data_files.LabelledFiles):
             self.data_dir,
             {split: getattr(self, f"{split}_file") for split in splits},
             {split: f"{split}-{version}.json" for split in splits[:2]},
-            f"JSON in the layout of SQuAD, such as train-{version}.json",
+            f"JSON in the layout of SQuAD, such as train-{version}.json, or "
+            "its rows as datasets writes them, in Parquet or JSON lines",
         )
         test = files.pop("predict", None)
         # The dev file is predicted anyway, so it needs no second split.
@@ -141,8 +151,9 @@ def read_questions(
     run_squad.py: read_squad_examples.
 
     Args:
-      path: JSON in the layout of SQuAD. A file that names no version may be of
-        either version.
+      path: JSON in the layout of SQuAD, or a table, see `read_rows`; or several
+        files, as in `parts.find`. A file that names no version may be of either
+        version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
       is_training: whether each question must have exactly one answer, at its
@@ -153,15 +164,22 @@ def read_questions(
         which `is_misplaced` is true; otherwise they are an error.
 
     Raises:
-      ValueError: naming file, article, question and value, if the file is of
-        the other version, or members are missing or contradict each other.
+      ValueError: naming file, article or line, question and value, if the file
+        is of the other version, or members are missing or contradict each
+        other.
     """
-    content = _load(path)
-    _check_version(content, path, version_2_with_negative)
-    questions = [
-        _question(entry, passage, source, version_2_with_negative, is_training)
-        for passage, entry, source in _entries(content, path)
-    ]
+    questions = []
+    for file, is_table in find(path):
+        if is_table:
+            entries = read_rows(file)
+        else:
+            content = _load(file)
+            _check_version(content, file, version_2_with_negative)
+            entries = _entries(content, file)
+        questions += [
+            _question(x, passage, source, version_2_with_negative, is_training)
+            for passage, x, source in entries
+        ]
     if not questions:
         raise ValueError(f"{path} has no questions; copy it again.")
     if not is_training:
@@ -228,6 +246,84 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
     )
 
 
+def find(names: str) -> Iterator[tuple[str, bool]]:
+    """Yields each file, and whether it is a table, see `read_rows`.
+
+    Args:
+      names: one file or several, as in `parts.find`.
+    """
+    for path in parts.find(names):
+        yield path, _has_rows(path)
+
+
+def _has_rows(path: str) -> bool:
+    if table_files.format_of(path) == "parquet":
+        return True
+    with open(path, "rb") as file:
+        first = next(filter(bytes.strip, file), b"")
+    if b'"paragraphs"' in first:  # Perhaps the whole file: it is read once.
+        return False
+    try:
+        row = json.loads(first)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and "context" in row
+
+
+def read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
+    """Yields passage, question and "file:line" of each row of a table.
+
+    Hugging Face's `datasets` writes such rows, to Parquet and JSON lines:
+
+      {"id": "q1", "title": "Cats", "context": "The cat sat.",
+       "question": "Who?", "answers": {"text": ["cat"], "answer_start": [4]}}
+
+    The question is an entry of `qas` in the layout of SQuAD. It is impossible
+    if there are no answers, unless the row has `is_impossible`.
+
+    Raises:
+      ValueError: naming file and line, if a column is missing, or texts and
+        starts of answers are of another form.
+    """
+    is_parquet = table_files.format_of(path) == "parquet"
+    input_format = "parquet" if is_parquet else "jsonl"
+    header = table_files.read_header(path, input_format)
+    names = ["context", "id", "question"]
+    names += [name for name in ("answers", "is_impossible") if name in header]
+    for where, cells in table_files.read_columns(
+        path, input_format, names, _COLUMNS
+    ):
+        passage, *values = cells
+        entry = dict(zip(names[1:], values, strict=True))
+        answers = _answers_of_row(entry.pop("answers", None), where)
+        if answers is not None:
+            entry["answers"] = answers
+            if entry.get("is_impossible") is None:
+                entry["is_impossible"] = not answers
+        json_files.check(passage, str, where, "context")
+        _check_passage(passage, where)
+        yield passage, entry, where
+
+
+def _answers_of_row(value: object, where: str) -> list | None:
+    """Returns an object for each answer of a row; None if it has no answers."""
+    if value is None or isinstance(value, list):
+        return value
+    json_files.check(value, _ANSWERS_OF_ROW, where, "answers")
+    texts, starts = value["text"], value.get("answer_start")
+    if starts is None:
+        return [{"text": text} for text in texts]
+    if len(starts) != len(texts):
+        raise ValueError(
+            f"{where}: answers has {len(texts)} texts, but {len(starts)} "
+            "answer_start. Give one for each text, in the same order."
+        )
+    return [
+        {"text": text, "answer_start": start}
+        for text, start in zip(texts, starts, strict=True)
+    ]
+
+
 def _load(path: str) -> dict:
     with file_kinds.open_text(path) as file:
         data = file.read()
@@ -272,13 +368,17 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
             source = f"{where}, paragraph {index}"
             json_files.check(paragraph, {"context": str, "qas": list}, source)
             passage = paragraph["context"]
-            if not passage.strip():
-                raise ValueError(
-                    f"{source}: the passage {quoted(passage)} is empty. Give "
-                    "its text, or remove the paragraph."
-                )
+            _check_passage(passage, source)
             for entry in paragraph["qas"]:
                 yield passage, entry, source
+
+
+def _check_passage(passage: str, source: str) -> None:
+    if not passage.strip():
+        raise ValueError(
+            f"{source}: the passage {quoted(passage)} is empty. Give its text, "
+            "or remove the paragraph."
+        )
 
 
 def _question(
@@ -350,9 +450,12 @@ def _is_impossible(entry, answers, source) -> bool:
 def _check_answer(answers, source) -> None:
     """Raises ValueError unless there is one answer, with its answer_start."""
     if len(answers) != 1:
+        fix = "Keep one, or give the file as --dev_file."
+        if not answers:
+            fix = "Add it, or --version_2_with_negative, as for SQuAD 2.0."
         raise ValueError(
             f"{source}: {len(answers)} answers; a training question has "
-            "exactly one. Keep one, or give the file as --dev_file."
+            f"exactly one. {fix}"
         )
     (answer,) = answers
     if not answer.text.strip():

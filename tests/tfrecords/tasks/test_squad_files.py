@@ -5,6 +5,7 @@ import json
 import planted_squad as planted
 import pytest
 
+from bert_tf.tasks import squad_scores
 from tfrecords.tasks import squad_files
 
 PASSAGE = "The tower stands in Zürich."
@@ -194,3 +195,135 @@ def test_what_is_wrong_is_named_with_file_and_place(
 ):
     with pytest.raises(ValueError, match=f"file.json.*{message}"):
         read(content, **settings)
+
+
+def row(*answers, **members):
+    """Returns a row as datasets writes it."""
+    starts = [PASSAGE.find(answer) for answer in answers]
+    return {
+        "id": "q1",
+        "title": "Invented",
+        "context": PASSAGE,
+        "question": "Where?",
+        "answers": {"text": list(answers), "answer_start": starts},
+    } | members
+
+
+def write_rows(rows, path="rows.json"):
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{json.dumps(x)}\n" for x in rows)
+    return path
+
+
+@pytest.mark.parametrize("version", ["1.1", "v2.0"])
+@pytest.mark.parametrize("name", ["rows.json", "rows.parquet"])
+def test_rows_of_datasets_are_those_of_the_official_file(read, name, version):
+    is_version_2 = version == "v2.0"
+    given = {"q1": ("Zürich",), "q2": ("tower", "The tower")}
+    given |= {"q3": ()} if is_version_2 else {}
+    rows = [row(*answers, id=name) for name, answers in given.items()]
+    entries = [
+        planted.question(name, "Where?", PASSAGE, *answers)
+        | ({"is_impossible": not answers} if is_version_2 else {})
+        for name, answers in given.items()
+    ]
+    settings = PREDICTION | {"version_2_with_negative": is_version_2}
+    wanted = read(
+        planted.article((PASSAGE, entries), version=version), **settings
+    )
+    if name.endswith("parquet"):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(rows), name)
+    else:
+        write_rows(rows, name)
+    found = squad_files.read_questions(name, **settings)
+    assert [x.source for x in found] == [
+        f"{name}:{number}, question {x.id!r}"
+        for number, x in enumerate(found, 1)
+    ]
+    assert [x._replace(source="") for x in found] == [
+        x._replace(source="") for x in wanted
+    ]
+    for version in (None, "2.0" if is_version_2 else "1.1"):
+        answers = squad_scores.read_answers(name, version)
+        assert answers == squad_scores.read_answers("file.json", version)
+
+
+def test_several_files_are_one(read):
+    wanted = read(one("tower"), **PREDICTION)
+    write_rows([row("in", id="q2")])
+    path = "file.json,rows.json"
+    found = squad_files.read_questions(
+        path, version_2_with_negative=False, **PREDICTION
+    )
+    assert found[:1] == wanted and found[1].source.startswith("rows.json:1")
+    answers = {"q1": ["tower"], "q2": ["in"]}
+    assert squad_scores.read_answers(path) == ("1.1", answers)
+
+
+def test_rows_may_lack_answers_and_have_is_impossible(read, tmp_path):
+    questions = {"context": PASSAGE, "question": "Where?"}
+    path = write_rows([questions | {"id": i} for i in (1, 2)])
+    found = squad_files.read_questions(path, **PREDICTION, **VERSION_2)
+    assert [(x.id, x.answers) for x in found] == [("1", ()), ("2", ())]
+    path = write_rows([row("tower", is_impossible=False)])
+    training = {"is_training": True, **VERSION_2}
+    assert not squad_files.read_questions(path, **training)[0].is_impossible
+    with pytest.raises(ValueError, match="rows.json:1: answers is missing"):
+        squad_scores.read_answers(write_rows([questions | {"id": "q"}]))
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (
+            {"answers": {"text": ["a", "b"], "answer_start": [1]}},
+            "2 texts, but 1",
+        ),
+        ({"answers": {"answer_start": [1]}}, "answers.text is missing"),
+        (
+            {"answers": {"text": [None]}},
+            r"answers.text\[0\] is missing or null",
+        ),
+        (
+            {"answers": {"text": ["tower"]}},
+            "'q1': the answer 'tower' has no 'ans",
+        ),
+        ({"answers": "tower"}, "answers is 'tower'; it should be an object"),
+        ({"answers": None}, "'q1': answers is missing or null"),
+        ({"context": None}, "context is missing or null"),
+        ({"context": " "}, "the passage ' ' is empty"),
+        ({"id": None}, "a question: id is missing"),
+        ({"question": 7}, "'q1': question is 7; it should be a string"),
+        (
+            {"answers": {"text": [], "answer_start": []}},
+            "'q1': 0 answers; .* Add it, or --version_2_with_negative",
+        ),
+        (
+            {"answers": {"text": ["in"], "answer_start": [0]}},
+            "1 of 2 questions .*\n  rows.json:2, question 'q1': at answer_s",
+        ),
+    ],
+)
+def test_a_wrong_row_is_named_with_its_line(read, second, message):
+    path = write_rows([row("tower"), row("in", **second)])
+    with pytest.raises(ValueError, match=message) as raised:
+        squad_files.read_questions(
+            path, version_2_with_negative=False, is_training=True
+        )
+    assert "rows.json:2" in str(raised.value)
+
+
+def test_columns_of_rows_that_are_missing_are_named(read):
+    path = write_rows([{"context": PASSAGE, "query": "Where?", "id": "q"}])
+    with pytest.raises(
+        ValueError, match="no column 'question'; there are .* Rows"
+    ):
+        squad_files.read_questions(path, **PREDICTION, **VERSION_2)
+    path = write_rows([row("tower"), row(id="q2")])
+    with pytest.raises(
+        ValueError, match="rows.json:2.*add --version_2_with_neg"
+    ):
+        squad_scores.read_answers(path, "1.1")

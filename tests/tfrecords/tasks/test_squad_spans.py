@@ -138,18 +138,25 @@ def test_without_an_exact_run_it_is_as_in_the_original(tmp_path, caplog):
     assert "answers_exact 1  answers_not_exact 1" in caplog.text
 
 
-# No-break, en, thin and ideographic: spaces of the tokenizer, not of the words.
-@pytest.mark.parametrize("space", ["\u00a0", "\u2002", "\u2009", "\u3000"])
-def test_no_answer_is_dropped_for_the_kind_of_its_space(tmp_path, space):
-    passage = f"der donau{space}kam? and"
-    answers = [f"onau{space}kam", f"donau{space}kam", "and"]
+# No-break, thin and ideographic spaces, a vertical tab: of the tokenizer or of
+# Python, but they end no word of a passage in the original.
+@pytest.mark.parametrize("alignment", ["original", "exact"])
+@pytest.mark.parametrize(
+    "space", ["\u00a0", "\u2009", "\u3000", "\x0b", "\u00a0\u200b\u3000"]
+)
+def test_no_answer_is_dropped_for_the_kind_of_its_space(
+    tmp_path, space, alignment
+):
+    passage = f"\n{space}der donau{space}kam? and"
     whole = f"donau{space}kam"
-    texts, manifest = labelled(tmp_path, passage, answers)
-    assert texts == [whole, whole, "and"]
-    assert manifest.statistics["answers_not_found"] == []
-    texts, manifest = labelled(tmp_path, passage, answers, "original")
-    assert texts == ["and"]
-    assert manifest.statistics["answers_not_found"] == ["q0", "q1"]
+    answers = [whole[1:], whole, f"{space}kam", "and", f"\n{space}der"]
+    texts, manifest = labelled(tmp_path, passage, answers, alignment)
+    assert texts[:2] == [whole, whole] and texts[3:] == ["and", "der"]
+    assert "kam" in texts[2]
+    statistics = manifest.statistics
+    assert statistics["answers_not_found"] == []
+    assert {"q0", "q1"} <= {*statistics["answers_original_skips"]}
+    assert "q3" not in statistics["answers_original_skips"]
 
 
 @pytest.mark.parametrize("alignment", ["original", "exact"])

@@ -1,6 +1,7 @@
 """Files of queries, documents and judgements -> texts with ids, grades."""
 
 import dataclasses
+import math
 from collections.abc import Iterator, Sequence
 
 from absl import logging
@@ -12,8 +13,13 @@ from tfrecords.tables import table_files
 # this order, with an unused one after the first.
 _JUDGEMENTS = (
     ("query-id", "query_id", "qid"),
-    ("corpus-id", "doc_id", "docid"),
+    ("corpus-id", "corpus_id", "doc_id", "docid"),
     ("score", "relevance", "grade"),
+)
+_TREC_COLUMNS = ("query-id", "", "corpus-id", "score")
+_NOT_JSON = "it a name that ends in .jsonl, or lines as of TREC"
+_JUDGEMENTS_FIX = (
+    "Name the columns of the judgements query-id, corpus-id and score."
 )
 
 
@@ -32,8 +38,8 @@ class SearchOptions(table_files.TableOptions):
     judgements_file: str | None = option(
         None,
         "Grades of documents for queries, relevant from 1: lines of query, an "
-        "unused column, document and grade, as of TREC; or a TSV with the "
-        "header query-id, corpus-id, score.",
+        "unused column, document and grade, as of TREC; or a table (TSV, CSV, "
+        "JSON lines, Parquet) with the columns query-id, corpus-id, score.",
         reads=True,
         needs="queries_file",
     )
@@ -169,46 +175,94 @@ def read_judgements(path: str) -> dict[str, dict[str, int]]:
 
     Raises:
       ValueError: naming file and line, if a line is not a judgement, or one is
-        there twice.
+        there twice; or if the first column of a table has no name.
     """
-    with open(path, "rb") as file:
-        statistics = table_files.ReadStatistics()
-        lines = list(table_files.decoded(file, path, statistics))
-    places = None
     found: dict[str, dict[str, int]] = {}
-    for number, line in enumerate(lines, 1):
-        words = line.split()
-        if not words:
-            continue
-        if places is None:
-            places = _places(words)
-            if places != (0, 2, 3):
-                continue  # The header.
-        try:
-            query, document, grade = (words[place] for place in places)
-            value = int(grade)
-        except (IndexError, ValueError):
+    for where, values in _judgements(path):
+        cells = [table_files.to_cell(value, where) for value in values]
+        query, document = (
+            cell.strip() if isinstance(cell, str) else "" for cell in cells[:2]
+        )
+        if len(query.split()) != 1 or len(document.split()) != 1:
             raise ValueError(
-                f"{path}:{number} is {quoted(line.strip())}; expected query, "
-                "an unused column, document and grade, an integer; or, below "
-                "the header query-id, corpus-id, score, these three. Correct "
-                "the line."
-            ) from None
+                f"{where}: query and document are {quoted(cells[:2])}; an id "
+                "should be a string without spaces. Correct the line."
+            )
+        value = _grade(cells[2], where)
         if found.setdefault(query, {}).setdefault(document, value) != value:
             raise ValueError(
-                f"{path}:{number}: query {query!r} and document {document!r} "
-                "have two grades. Remove one of them."
+                f"{where}: query {query!r} and document {document!r} have two "
+                "grades. Remove one of them."
             )
     if not found:
         raise ValueError(f"{path} has no judgements; copy it again.")
     return found
 
 
-def _places(words: Sequence[str]) -> tuple[int, ...]:
-    """Returns the places of query, document and grade in a line."""
-    names = [word.lower() for word in words]
+def _grade(cell: table_files.Cell, where: str) -> int:
+    """Returns a grade; 1.0 is 1."""
+    try:
+        grade = float(cell)
+    except (TypeError, ValueError):
+        grade = math.nan
+    if not grade.is_integer():
+        raise ValueError(
+            f"{where}: the grade is {quoted(cell)}; it should be an integer, "
+            "relevant from 1. Multiply all grades by one number that makes "
+            "them integers, such as 2 for 0.5; or round them."
+        )
+    return int(grade)
+
+
+def _judgements(path: str) -> Iterator[tuple[str, list]]:
+    """Yields "file:line" and query, document and grade of each judgement."""
+    input_format = table_files.format_of(path)
+    header = table_files.read_header(path, input_format, not_json=_NOT_JSON)
+    if input_format == "tsv" and (len(header) < 2 or not _names(header)):
+        yield from _lines(path)
+        return
+    if "" in header:
+        raise ValueError(
+            f"{path}:1: column {header.index('')} has no name, as the index "
+            "that pandas writes. Write the table without it: "
+            ".to_csv(..., index=False)."
+        )
+    names = _names(header) or [known[0] for known in _JUDGEMENTS]
+    yield from table_files.read_columns(
+        path, input_format, names, _JUDGEMENTS_FIX
+    )
+
+
+def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yields "file:line" and the judgement of each line of words, as TREC's."""
+    columns = None
+    with open(path, "rb") as file:
+        statistics = table_files.ReadStatistics()
+        lines = table_files.decoded(file, path, statistics, _NOT_JSON)
+        for number, line in enumerate(lines, 1):
+            words = line.split()
+            if not words:
+                continue
+            if columns is None:
+                columns = words if _names(words) else _TREC_COLUMNS
+                if columns is words:  # The header.
+                    continue
+            if len(words) != len(columns):
+                raise ValueError(
+                    f"{path}:{number} is {quoted(line.strip())}; expected "
+                    "query, an unused column, document and grade; or, below "
+                    "the header query-id, corpus-id, score, these three. "
+                    "Correct the line."
+                )
+            places = map(columns.index, _names(columns))
+            yield f"{path}:{number}", [words[place] for place in places]
+
+
+def _names(header: Sequence[str]) -> list[str]:
+    """Returns the columns of query, document and grade; [] without them."""
+    lower = [name.lower() for name in header]
     places = [
-        next((names.index(x) for x in known if x in names), None)
+        next((lower.index(x) for x in known if x in lower), None)
         for known in _JUDGEMENTS
     ]
-    return (0, 2, 3) if None in places else tuple(places)
+    return [] if None in places else [header[place] for place in places]

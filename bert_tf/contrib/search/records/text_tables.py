@@ -1,6 +1,7 @@
 """Tables of similar texts -> rows of texts, and perhaps the score of a pair."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -32,13 +33,16 @@ class SimilarityData(table_files.TableOptions):
         "apart by dropout alone (SimCSE); two of pairs that belong together, "
         "such as a query and its passage; any more of texts that do not belong "
         "to the first one (hard negatives). The pairs of other rows of a batch "
-        "are negatives, too. Names in the header, or numbers from 0 in tables "
-        "without a header.",
+        "are negatives, too. A cell may be a list of texts, as query,pos,neg "
+        "of FlagEmbedding: a row for each of them, and for each combination of "
+        "two lists. Names in the header, or numbers from 0 in tables without a "
+        "header.",
     )
     score_column: str | None = option(
         None,
         "Column with the similarity of the two texts of a row, a number: "
-        "their cosine learns it. Default: none.",
+        "their cosine learns it; or a list, of a number for each text of a "
+        "list. Default: none.",
     )
     score_range: tuple[str, ...] = option(
         ("0", "1"),
@@ -145,6 +149,12 @@ class Row(NamedTuple):
 class Table:
     """A table of texts.
 
+    A cell with a list of texts is a row for each of them; the rows of several
+    lists are all combinations, in their order:
+
+      {"query": "a", "pos": ["b"], "neg": ["c", "d"]}     a b c, a b d
+      {"query": "a", "docs": ["b", "c"], "labels": [1, 0]}   a b 1, a c 0
+
     Attributes:
       path: the file.
       input_format: one of `table_files.FORMATS`.
@@ -180,17 +190,11 @@ class Table:
         for where, cells in table_files.read_columns(
             self.path, self.input_format, wanted, _FIX, statistics=statistics
         ):
-            texts = tuple(
-                _text(cell, f"{where}: {name!r}")
-                for name, cell in zip(self.text_columns, cells, strict=False)
-            )
-            score = None
-            if self.score_column:
-                score = self._score(cells[-1], where)
-            if len(scores) < 2:
-                scores.add(score)
-            statistics.rows += 1
-            yield Row(texts, score, where)
+            for row in self._rows(cells, where):
+                if len(scores) < 2:
+                    scores.add(row.score)
+                statistics.rows += 1
+                yield row
         if not statistics.rows:
             raise ValueError(f"{self.path} has no rows; create it again.")
         if self.score_column and len(scores) == 1:
@@ -200,6 +204,26 @@ class Table:
                 "--score_column; or omit it if the texts of each row belong "
                 "together."
             )
+
+    def _rows(self, cells, where: str) -> Iterator[Row]:
+        """Yields the rows of the cells of a line, one without lists."""
+        texts = [
+            _texts(cell, f"{where}: {name!r}")
+            for name, cell in zip(self.text_columns, cells, strict=False)
+        ]
+        rows = list(itertools.product(*texts))
+        if not self.score_column:
+            yield from (Row(row, None, where) for row in rows)
+            return
+        scores = cells[-1] if isinstance(cells[-1], list) else cells[-1:]
+        if len(scores) != len(rows):
+            raise ValueError(
+                f"{where}: {self.score_column!r} is {quoted(cells[-1])}, "
+                f"{len(scores)} scores for {len(rows)} texts. Give a list with "
+                "one for each text of the list."
+            )
+        for row, score in zip(rows, scores, strict=True):
+            yield Row(row, self._score(score, where), where)
 
     def _score(self, cell, where: str) -> float:
         """Returns a score, moved to [0, 1]."""
@@ -217,14 +241,18 @@ class Table:
         return (score - low) / (high - low)
 
 
-def _text(cell, where: str) -> str:
-    text = table_files.to_cell(cell, where)
+def _texts(cell, where: str) -> list[str]:
+    """Returns the texts of a cell."""
+    cell = table_files.to_cell(cell, where)
+    texts = cell if isinstance(cell, list) else [cell]
     # Characters such as U+200B are no tokens.
-    if not isinstance(text, str) or not any(
-        x.isprintable() and not x.isspace() for x in text
+    if not texts or not all(
+        isinstance(text, str)
+        and any(x.isprintable() and not x.isspace() for x in text)
+        for text in texts
     ):
         raise ValueError(
-            f"{where} is {quoted(text)}; it should be a text. Correct or "
-            "remove the row."
+            f"{where} is {quoted(cell)}; it should be a text, or a list of "
+            "texts. Correct or remove the row."
         )
-    return text
+    return texts

@@ -188,28 +188,118 @@ def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
         assert ((row > 0) == has_word).all()
 
 
-def test_a_header_names_the_columns_of_judgements(tmp_path):
-    path = tmp_path / "qrels.tsv"
-    path.write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n")
+_JUDGEMENTS = {"query-id": "q1", "corpus-id": "d1", "score": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("qrels", "q1 0 d1 1\n\nq1 0 d2 0.0\n"),
+        ("qrels", "Query-ID corpus-id score\nq1  d1 1\nq1 d2 0\n"),
+        ("q.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"),
+        ("q.tsv", "score\ttext\tqid\tdocid\n1.0\ta b\tq1\td1\n0\t\tq1\td2\n"),
+        ("q.csv", 'query_id,corpus_id,score\nq1,"d1",1.0\nq1,d2,0\n'),
+        (
+            "q.jsonl",
+            json.dumps(_JUDGEMENTS)
+            + '\n{"score": 0, "query-id": "q1", "corpus-id": "d2"}\n',
+        ),
+        (
+            "q.parquet",
+            [_JUDGEMENTS, _JUDGEMENTS | {"corpus-id": "d2", "score": 0.0}],
+        ),
+    ],
+)
+def test_judgements_are_lines_of_trec_or_a_table(tmp_path, name, content):
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        pyarrow = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.Table.from_pylist(content), path)
+    else:
+        path.write_text(content)
     found = search_files.read_judgements(str(path))
     assert found == {"q1": {"d1": 1, "d2": 0}}
 
 
+_HEADER = "query-id,corpus-id,score\n"
+_TABS = _HEADER.replace(",", "\t")
+
+
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        ("", "has no judgements"),
-        ("q1 0 d1 1\nq1 0 d2\n", ":2 is 'q1 0 d2'; expected query, an unu"),
-        ("q1 0 d1 x\n", ":1 is 'q1 0 d1 x'; expected query"),
-        ("q1 0 d1 1\nq1 0 d1 2\n", ":2: query 'q1' and document 'd1' have two"),
+        ("qrels", "", "has no judgements"),
+        (
+            "qrels",
+            "q1 0 d1 1\nq1 0 d2\n",
+            ":2 is 'q1 0 d2'; expected query, an ",
+        ),
+        # Grades are never those of another column.
+        ("qrels", "0 q1 0 10 1\n", ":1 is '0 q1 0 10 1'; expected query"),
+        ("q.tsv", "\t" + _TABS + "0\tq1\t10\t1\n", ":1: column 0 has no name"),
+        (
+            "q.csv",
+            "," + _HEADER + "0,q1,10,1\n",
+            r"\.to_csv\(..., index=False\)",
+        ),
+        (
+            "q.tsv",
+            _TABS + "0\tq1\t10\t1\n",
+            ":2: 4 columns where the header has",
+        ),
+        (
+            "q.csv",
+            _HEADER + "0,q1,10,1\n",
+            ":2: 4 columns where the header has 3",
+        ),
+        (
+            "qrels",
+            "q1 0 d1 x\n",
+            ":1: the grade is 'x'; it should be an integer",
+        ),
+        (
+            "q.csv",
+            _HEADER + "q1,d1,0.5\n",
+            ":2: the grade is '0.5'; .* such as 2",
+        ),
+        ("q.csv", _HEADER + "q1,d1,inf\n", ":2: the grade is 'inf'"),
+        ("q.csv", _HEADER + "q1,d 1,1\n", ":2: query and document are .*'d 1'"),
+        (
+            "q.csv",
+            "q1,0,d1,1\n",
+            "no column 'query-id', .* query-id, corpus-id",
+        ),
+        (
+            "q.jsonl",
+            '{"query-id": "q1", "score": 1}\n',
+            "no column 'corpus-id'",
+        ),
+        ("q.jsonl", json.dumps(_JUDGEMENTS | {"score": None}), "grade is None"),
+        (
+            "q.jsonl",
+            json.dumps(_JUDGEMENTS | {"score": True}),
+            "grade is 'true'",
+        ),
+        (
+            "qrels",
+            json.dumps(_JUDGEMENTS),
+            "JSON lines. Give it a name that ends",
+        ),
+        (
+            "qrels",
+            "q1 0 d1 1\nq1 0 d1 2\n",
+            ":2: query 'q1' and document 'd1' h",
+        ),
     ],
 )
-def test_wrong_judgements_are_named(tmp_path, content, message):
-    path = tmp_path / "qrels"
+def test_wrong_judgements_are_named(tmp_path, name, content, message):
+    path = tmp_path / name
     path.write_text(content)
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         search_files.read_judgements(str(path))
-    assert message in str(raised.value)
+    assert str(path) in str(raised.value)
 
 
 @pytest.mark.parametrize(

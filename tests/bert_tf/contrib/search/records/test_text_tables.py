@@ -1,5 +1,7 @@
 """Rows, columns and refusals of tables of similar texts."""
 
+import json
+
 import pytest
 
 from bert_tf.contrib.search.records.text_tables import SimilarityData
@@ -34,6 +36,86 @@ def test_sentences_may_be_in_a_table_without_header(write):
     found = rows(write("It rained.\nIt was wet.\n"), "0")
     assert [row.texts for row in found] == [("It rained.",), ("It was wet.",)]
     assert found[0].score is None
+
+
+# A list is a row for each of its texts: FlagEmbedding's pos and neg, in any
+# number, and the layouts of mine_hard_negatives.
+@pytest.mark.parametrize(
+    ("given", "columns", "score", "expected"),
+    [
+        (
+            {"query": "a", "pos": ["b", "c"], "neg": ["d", "e"]},
+            ("query", "pos", "neg"),
+            None,
+            ["a b d", "a b e", "a c d", "a c e"],
+        ),
+        (
+            {
+                "query": "a",
+                "answer": "b",
+                "negative": "c",
+                "scores": [0.9, 0.1],
+            },
+            ("query", "answer", "negative"),
+            None,
+            ["a b c"],
+        ),
+        (
+            {"query": "a", "answer": "b", "negative_1": "c", "negative_2": "d"},
+            ("query", "answer", "negative_1", "negative_2"),
+            None,
+            ["a b c d"],
+        ),
+        (
+            {"query": "a", "answer": "b", "label": 0},
+            ("query", "answer"),
+            "label",
+            ["a b 0.0"],
+        ),
+        (
+            {"query": "a", "answer": ["b", "c", "d"], "labels": [1, 0, 0.5]},
+            ("query", "answer"),
+            "labels",
+            ["a b 1.0", "a c 0.0", "a d 0.5"],
+        ),
+        ({"set": ["a", "b"]}, ("set",), None, ["a", "b"]),
+    ],
+)
+def test_lists_are_rows(write, given, columns, score, expected):
+    others = given | ({"label": 1} if "label" in given else {})
+    path = write(f"{json.dumps(given)}\n{json.dumps(others)}\n", "rows.jsonl")
+    found = rows(path, *columns, score_column=score)
+    values = [[*x.texts, *([x.score] if score else [])] for x in found]
+    assert len(values) == 2 * len(expected)
+    for value, wanted in zip(values, expected, strict=False):
+        assert " ".join(map(str, value)) == wanted
+    assert {x.source for x in found} == {f"{path}:1", f"{path}:2"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "score", "message"),
+    [
+        (
+            {"b": []},
+            None,
+            r"rows.jsonl:1: 'b' is \[\]; it should be a text, or a",
+        ),
+        ({"b": ["x", " "]}, None, r"'b' is \['x', ' '\]; it should be a text"),
+        ({"b": ["x", None]}, None, r"'b' is \['x', None\]; expected a string"),
+        (
+            {"b": ["x", "y"], "y": 1},
+            "y",
+            "'y' is 1, 1 scores for 2 texts. Give",
+        ),
+        ({"b": "x", "y": [1, 0]}, "y", "'y' is .*, 2 scores for 1 texts"),
+        ({"b": ["x"], "y": []}, "y", "'y' is .*, 0 scores for 1 texts"),
+        ({"b": ["x", "y"], "y": [1, 2]}, "y", "'y' is 2; a score should be"),
+    ],
+)
+def test_wrong_lists_are_named(write, cells, score, message):
+    path = write(json.dumps({"a": "x"} | cells), "rows.jsonl")
+    with pytest.raises(ValueError, match=message):
+        rows(path, "a", "b", score_column=score)
 
 
 @pytest.mark.parametrize(
