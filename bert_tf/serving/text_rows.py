@@ -621,8 +621,10 @@ def _to_json(values: dict[str, Any], where: str) -> dict[str, Any]:
     except TypeError:
         raise ValueError(
             f"{where}: {key!r} is {quoted(values[key])}, and bytes are no "
-            "JSON. Write the file without this column: pyarrow.parquet."
-            f"read_table(...).drop_columns([{key!r}])."
+            "JSON. Write the file without this column, from Python: import "
+            "pyarrow.parquet as pq; pq.write_table(pq.read_table("
+            f"{where.rpartition(':')[0]!r}).drop_columns([{key!r}]), "
+            "'rows.parquet')"
         ) from None
 
 

@@ -375,7 +375,7 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
             f"{path}:{empty[0]} has no text, so it has no vector; nor have "
             f"{len(empty) - 1} of the other {num_rows - 1} rows. "
             "--empty_rows=zero writes zeros for such rows; "
-            "--empty_rows=skip, with --id_column, leaves them out."
+            "--empty_rows=skip, with --id_column of a table, leaves them out."
         )
     if empty:
         logging.info(
