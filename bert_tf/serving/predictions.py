@@ -137,8 +137,8 @@ def predict(
 ) -> int:
     """Writes a line of JSON for each row of the input; returns their number.
 
-    A line that is no row, such as one that is not JSON, is logged, and has the
-    key `error` in place of an answer.
+    A line that is no row, such as one that is not JSON, or whose answer is not
+    finite, is logged, and has the key `error` in place of an answer.
 
     Args:
       config: model, input and output.
@@ -187,21 +187,22 @@ def predict(
                     *(batch, ranks, model.max_seq_length, model.num_tokens),
                     model.prompt,
                 )
-                answers |= _answer(model, batch, outputs)
+                answers |= row_outputs.answer(model, batch, outputs, lines.name)
                 bar.update(num_bytes * len(batch) // len(rows))
             for row in group:
-                if isinstance(row, text_rows.BadLine):
-                    logging.error("%s", row.message)
-                    first_bad = first_bad or row.message
-                    answer = {"line": row.line, "error": row.message}
+                found = answers.get(row.line, row)
+                if isinstance(found, text_rows.BadLine):
+                    logging.error("%s", found.message)
+                    first_bad = first_bad or found.message
+                    num_bad += 1
+                    found = {"line": row.line, "error": found.message}
                 else:
-                    answer = answers[row.line]
-                file.write(json.dumps(answer, ensure_ascii=False) + "\n")
-                if explain and row.line in answers:
-                    explain(row)
+                    count += 1
+                    if explain:
+                        explain(row)
+                text = json.dumps(found, ensure_ascii=False, allow_nan=False)
+                file.write(text + "\n")
             file.flush()
-            count += len(rows)
-            num_bad += len(group) - len(rows)
             bar.update(lines.num_read - bar.n)
         logging.info(
             "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
@@ -220,24 +221,6 @@ def predict(
             f"{first_bad}"
         )
     return count
-
-
-def _answer(
-    model: Model, rows: Sequence[text_rows.Row], outputs: set[str]
-) -> dict[int, dict]:
-    """Returns the number of each row of a batch -> its line of output.
-
-    The answer replaces keys of the row with the same name.
-    """
-    from bert_tf.serving import row_outputs
-
-    found = row_outputs.compute(model.kind, model.signature, rows, model.ranks)
-    return {
-        row.line: {"line": row.line}
-        | row.fields
-        | row_outputs.to_json(model.kind, row.fields, of_row, outputs)
-        for row, of_row in zip(rows, found, strict=True)
-    }
 
 
 def load(export_dir: str, signature: str):

@@ -1,4 +1,4 @@
-"""Rows of text and a signature -> outputs of each row."""
+"""Rows of text and a signature -> outputs and answer of each row."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.serving.answers.kind import Arrays, Kind, plain
-from bert_tf.serving.text_rows import Row
+from bert_tf.serving.text_rows import BadLine, Row, prefixed
 
 
 def batches_of(
@@ -117,6 +117,47 @@ def _without_padding(
         for name, value in outputs.items()
         if value.ndim > 1 and name.startswith(kind.ragged_outputs)
     }
+
+
+def answer(
+    model, rows: Sequence[Row], names: set[str], source: str
+) -> dict[int, dict[str, Any] | BadLine]:
+    """Returns the number of each row of a batch -> its line of output.
+
+    Other keys of a row that an answer has, too, are `prefixed`. A row is bad if
+    an output is not finite, which JSON has no number for.
+
+    Args:
+      model: a `predictions.Model`.
+      rows: one batch.
+      names: outputs that are wanted.
+      source: name of the file, for messages.
+    """
+    found = {}
+    computed = compute(model.kind, model.signature, rows, model.ranks)
+    for (line, fields), outputs in zip(rows, computed, strict=True):
+        faulty = [
+            name
+            for name in sorted(names)
+            if outputs[name].dtype.kind == "f"
+            and not np.isfinite(outputs[name]).all()
+        ]
+        if faulty:
+            found[line] = BadLine(
+                line,
+                f"{source}:{line}: numbers of {', '.join(faulty)} are not "
+                "finite. The weights of the model are damaged, so copy it "
+                "again; or too large for its --precision.",
+            )
+            continue
+        of_row = to_json(model.kind, fields, outputs, names)
+        taken = {"line", "error", *of_row}
+        named = {
+            name if name in model.ranks else prefixed(name, taken): value
+            for name, value in fields.items()
+        }
+        found[line] = {"line": line} | named | of_row
+    return found
 
 
 def to_json(

@@ -7,6 +7,7 @@ several lines. `ranks` are the inputs of a model: name -> rank, 1 for a text and
 
 import contextlib
 import dataclasses
+import decimal
 import functools
 import io
 import itertools
@@ -14,7 +15,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, NamedTuple
 
 from tfrecords.io import json_files
@@ -26,6 +34,8 @@ from tfrecords.text import text_files
 # Inputs that may be missing in a row.
 OPTIONAL = ("text_b",)
 _BLOCK_BYTES = 1 << 16
+# Of other keys of a row, which an answer has, too.
+_PREFIX = "input_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,12 +67,16 @@ class InputConfig(Options):
     id_column: str | None = option(
         None,
         "Column of a csv or tsv whose values are repeated in the answers; name "
-        "or index. Other keys of jsonl and parquet always are.",
+        "or index. Other keys of jsonl and parquet always are. One that an "
+        "answer has, too, is written with input_ before it.",
     )
 
 
 class Row(NamedTuple):
-    """One line of input: its number, from 1, and its texts and other keys."""
+    """One line of input: its number, from 1, and its texts and other keys.
+
+    Other keys with the name of an input are there as `prefixed`.
+    """
 
     line: int
     fields: dict
@@ -307,8 +321,28 @@ def choose_format(
     return input_format
 
 
+def prefixed(name: str, taken: Collection[str]) -> str:
+    """Returns the name that a key of a row has beside the `taken` ones.
+
+      taken {"label"}: label -> input_label, input_label -> input_input_label
+
+    The second one, too, in a row without the first: a name always means the
+    same, and no two names become one.
+    """
+    rest = name
+    while rest not in taken:
+        if not rest.startswith(_PREFIX):
+            return name
+        rest = rest.removeprefix(_PREFIX)
+    return _PREFIX + name
+
+
 def make_parser(
-    config: InputConfig, source: str, ranks: Mapping[str, int]
+    config: InputConfig,
+    source: str,
+    ranks: Mapping[str, int],
+    kept: Collection[str] | None = None,
+    may_lack_text: bool = False,
 ) -> Parser:
     """Returns the function that parses a line into a row.
 
@@ -316,6 +350,8 @@ def make_parser(
       config: format and columns.
       source: name of the file, for messages.
       ranks: ranks of the inputs of the model.
+      kept: the other keys of jsonl and parquet that rows have; None for all.
+      may_lack_text: whether a text of them that is missing or null is "".
 
     Raises:
       ValueError: as in `read_columns` and `choose_format`.
@@ -331,10 +367,13 @@ def make_parser(
     if is_table:
         is_csv = input_format == "csv"
         return ColumnParser(source, columns, ranks, is_csv, config.id_column)
+    settings = {"kept": kept, "may_lack_text": may_lack_text}
     if input_format == "parquet":
-        return ParquetParser(config.input_file, columns, ranks)
+        return ParquetParser(config.input_file, columns, ranks, **settings)
     if input_format == "jsonl":
-        return functools.partial(parse_object, source, ranks, columns=columns)
+        return functools.partial(
+            parse_object, source, ranks, columns=columns, **settings
+        )
     name = next(name for name in ranks if name not in OPTIONAL)
     return functools.partial(parse_text, name, ranks[name])
 
@@ -354,8 +393,8 @@ class ColumnParser:
       ranks: ranks of the inputs of the model.
       is_csv: whether `make_groups` reads commas and quotes. Otherwise each line
         is a row, and its cells are between tabs.
-      id_column: a further column, which rows have under its name, or under "id"
-        if it is an index.
+      id_column: a further column, which rows have under its name, see
+        `prefixed`, or under "id" if it is an index.
 
     Raises:
       ValueError: if a column is missing in the header; the message names it.
@@ -376,12 +415,7 @@ class ColumnParser:
         self.width = None  # Number of columns of the header.
         if id_column:
             name = "id" if id_column.isdecimal() else id_column
-            if name in ranks:
-                raise ValueError(
-                    f"--id_column={name} is the name of an input of the model. "
-                    "Rename the column, or give its index."
-                )
-            columns = [*columns, (name, id_column)]
+            columns = [*columns, (prefixed(name, ranks), id_column)]
         self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
         self.indices = None
@@ -434,9 +468,10 @@ class ParquetParser:
       path: path of the file.
       columns: inputs and their columns; empty if they have the inputs' names.
       ranks: ranks of the inputs of the model.
+      kept, may_lack_text: as for `parse_fields`.
 
     Raises:
-      ValueError: as in `table_files.read`; and for stdin.
+      ValueError: as in `table_files.read` and `parse_fields`; and for stdin.
     """
 
     def __init__(
@@ -444,6 +479,7 @@ class ParquetParser:
         path: str,
         columns: Sequence[tuple[str, str]],
         ranks: Mapping[str, int],
+        **settings,
     ):
         if path == "-":
             raise ValueError(
@@ -451,18 +487,22 @@ class ParquetParser:
                 "from stdin. Give --input_file."
             )
         self.path, self.columns, self.ranks = path, columns, ranks
+        self.settings = settings
 
     def rows(self, lines: Lines) -> Iterator[Row | BadLine]:
         """Yields rows and bad rows, by their numbers from 1."""
-        table = table_files.read(self.path, "parquet")
+        kept = self.settings.get("kept")
+        if kept is not None:
+            kept = {*kept, *self.ranks, *(key for _, key in self.columns)}
+        table = table_files.read(self.path, "parquet", columns=kept)
         _, names = next(table)
         for number, values in table:
             fields = dict(zip(names, values, strict=True))
             where = f"{self.path}:{number}"
             try:
-                fields = parse_fields(fields, where, self.ranks, self.columns)
-                # Such as dates, which are no JSON.
-                fields = json.loads(json.dumps(fields, default=str))
+                fields = parse_fields(
+                    *(fields, where, self.ranks, self.columns), **self.settings
+                )
                 yield Row(number, fields)
             except LineError as error:
                 yield BadLine(number, str(error))
@@ -474,19 +514,16 @@ def parse_object(
     ranks: Mapping[str, int],
     number: int,
     line: str,
-    columns: Sequence[tuple[str, str]] = (),
+    **settings,
 ) -> Row | None:
     """Returns the row of a JSON object, None for an empty line.
-
-    Keys that are not inputs are kept. An input in `OPTIONAL` that is null is
-    missing.
 
     Args:
       source: name of the file, for messages.
       ranks: ranks of the inputs of the model.
       number: line number, from 1.
       line: its text.
-      columns: inputs and their keys; empty if they have the inputs' names.
+      **settings: as for `parse_fields`.
 
     Raises:
       LineError: as in `parse_fields`; or if the line is not a JSON object, or
@@ -501,7 +538,7 @@ def parse_object(
         raise LineError(
             f"{error} Expected an object such as {_example(ranks)}."
         ) from None
-    return Row(number, parse_fields(fields, where, ranks, columns))
+    return Row(number, parse_fields(fields, where, ranks, **settings))
 
 
 def parse_fields(
@@ -509,30 +546,47 @@ def parse_fields(
     where: str,
     ranks: Mapping[str, int],
     columns: Sequence[tuple[str, str]] = (),
+    kept: Collection[str] | None = None,
+    may_lack_text: bool = False,
 ) -> dict[str, Any]:
-    """Returns a row's inputs, by their names, and its other keys.
+    """Returns a row's inputs, by their names, and its other keys as `prefixed`.
 
       {"id": 7, "review": "a fine film"}, columns [("text_a", "review")]
       -> {"id": 7, "text_a": "a fine film"}
+
+    A number or boolean is the text that `table_files.to_cell` makes of it.
 
     Args:
       fields: the row; an input in `OPTIONAL` that is null is missing.
       where: file and line, for messages.
       ranks: ranks of the inputs of the model.
       columns: inputs and their keys; empty if they have the inputs' names.
+      kept: the other keys that are wanted; None for all.
+      may_lack_text: whether a text that is missing or null is "".
 
     Raises:
       LineError: if an input not in `OPTIONAL` is missing, or one has the wrong
         type.
+      ValueError: if another key has bytes, of which its column is full.
     """
     keys = columns or [(name, name) for name in ranks]
-    read = {key for _, key in keys} | ranks.keys()
-    found = {key: x for key, x in fields.items() if key not in read}
+    read = {key for _, key in keys}
+    others = {
+        key: x
+        for key, x in fields.items()
+        if key not in read and (kept is None or key in kept)
+    }
+    others = _to_json(others, where)
+    found = {prefixed(key, ranks): x for key, x in others.items()}
     try:
         for name, key in keys:
             value = fields.get(key)
             if name in OPTIONAL and value is None:
                 continue
+            if not isinstance(value, str):
+                value = _to_text(value, f"{where}: {key}")
+            if value is None and may_lack_text:
+                value = ""
             is_part = bool(columns) and ranks[name] > 1
             kind = str if ranks[name] == 1 or is_part else [str]
             json_files.check(value, kind, where, key)
@@ -544,6 +598,61 @@ def parse_fields(
             + ("a text there." if columns else f"an object such as {example}.")
         ) from None
     return found
+
+
+def _to_text(value: Any, where: str) -> Any:
+    """Returns a value, or each of a list, as text if it is a number."""
+    if isinstance(value, list):
+        # Each that is null or a list is named later.
+        return [
+            x if x is None else table_files.to_cell(x, where) for x in value
+        ]
+    return table_files.to_cell(value, where)
+
+
+def _to_json(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Returns the values of a row that is read as JSON has them.
+
+    NaN and infinity become null, decimals numbers if these are as exact, and
+    what JSON does not know, such as a date, its text.
+    """
+    key = None
+    try:
+        # Nearly always, and fast.
+        with contextlib.suppress(ValueError, TypeError):
+            json.dumps(values, allow_nan=False)
+            return values
+        found = {}
+        for key, value in values.items():
+            text = json.dumps(value, default=_of_other_type)
+            found[key] = json.loads(text, parse_constant=lambda _: None)
+        return found
+    except RecursionError:
+        raise LineError(
+            f"{where} has brackets that are nested deeper than Python writes. "
+            "Remove them."
+        ) from None
+    except TypeError:
+        raise ValueError(
+            f"{where}: {key!r} is {quoted(values[key])}, and bytes are no "
+            "JSON. Write the file without this column, from Python: import "
+            "pyarrow.parquet as pq; pq.write_table(pq.read_table("
+            f"{where.rpartition(':')[0]!r}).drop_columns([{key!r}]), "
+            "'rows.parquet')"
+        ) from None
+
+
+def _of_other_type(value: Any) -> float | str:
+    """Returns a value of Parquet for JSON; raises TypeError for bytes."""
+    if isinstance(value, bytes):
+        raise TypeError
+    if isinstance(value, decimal.Decimal):
+        number = float(value)
+        if value == value.to_integral_value():
+            return int(value)
+        if decimal.Decimal(repr(number)) == value:
+            return number
+    return str(value)
 
 
 def _example(ranks: Mapping[str, int]) -> str:

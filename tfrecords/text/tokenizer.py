@@ -109,6 +109,14 @@ class BertTokenizer(tf.Module):
         self.sep_id = ids["[SEP]"]
         self.mask_id = ids["[MASK]"]
         _check_kept(kept_tokens, ids, vocab_file)
+        vocab_lib.warn_of_unreachable(
+            entries,
+            vocab_file,
+            vocab_lib.all_rules_of(
+                {name: getattr(self, name) for name in vocab_lib.RULES}
+            ),
+            kept_tokens,
+        )
         # A tuple, because tf.Module would wrap and track a list.
         self.kept_tokens = tuple(kept_tokens)
         self._kept_ids = tuple(ids[token] for token in kept_tokens)

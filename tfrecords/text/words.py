@@ -33,6 +33,8 @@ from collections.abc import Sequence
 import tensorflow as tf
 import tensorflow_text as tf_text
 
+from tfrecords.text import vocab
+
 # Matches strings in which cleaning only lower-cases ASCII letters, and words of
 # several characters are ASCII: 90% of English strings and most Chinese ones.
 # FastWordpieceTokenizer alone splits them as the original does, in half the
@@ -55,11 +57,7 @@ _SPACE = r"[\t\n\r\p{Z}]+"
 # tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
 # tokenization.py: _is_chinese_char.
-_CHINESE = (
-    r"\x{4E00}-\x{9FFF}\x{3400}-\x{4DBF}\x{20000}-\x{2A6DF}\x{2A700}-\x{2B73F}"
-    r"\x{2B740}-\x{2B81F}\x{2B820}-\x{2CEAF}\x{F900}-\x{FAFF}"
-    r"\x{2F800}-\x{2FA1F}"
-)
+_CHINESE = "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b in vocab.CHINESE)
 # Capitals added in Unicode 14: first, last, offset of their lower case. ICU,
 # which lower-cases the rest, has the tables of Unicode 13.
 _NEW_CAPITALS = (

@@ -9,10 +9,12 @@ A line is a text; but it is a JSON object with the fields of the model in a file
 whose name ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if
 the model needs several texts. Fields are `text_a` and `text_b`, `question` and
 `context`, `context` and `endings`, `query` and `passages`, `text`, or `words`.
-Files are UTF-8. Tables are not read; `bert-predict` of bert_tf reads them.
+A number or boolean there is a text. Files are UTF-8. Tables are not read;
+`bert-predict` of bert_tf reads them.
 
-Each row gives a line of JSON, in the same order. A line that is no row, such as
-one that is not JSON, gives {"error": ...}, and the exit status is 1. It needs
+Each row gives a line of JSON, in the same order: the answer alone. A line that
+is no row, such as one that is not JSON, gives {"error": ...}, as does an answer
+that is not finite, and the exit status is 1. It needs
 Python 3.10 or later, NumPy, the runtime of the model (ai-edge-litert,
 onnxruntime or openvino), and tokenizer.py beside it.
 
@@ -632,13 +634,23 @@ def parse(line, kind, input_format):
             continue
         is_list = name in tokenizer_lib.LISTS
         texts = value if is_list else [value]
-        if not isinstance(texts, list) or not all(
-            isinstance(text, str) for text in texts
-        ):
+        if isinstance(texts, list):
+            texts = [_to_text(x) for x in texts]
+        if not isinstance(texts, list) or None in texts:
             wanted = "a list of strings" if is_list else "a string"
             shown = json.dumps(value)[:_MAX_CHARACTERS]
             raise ValueError(f"{name} is {shown}; expected {wanted}.")
+        fields[name] = texts if is_list else texts[0]
     return fields
+
+
+def _to_text(value):
+    """Returns a string, or a number as JSON writes it; None for others."""
+    if isinstance(value, str):
+        return value
+    # NaN is what pandas writes for a missing text.
+    is_number = isinstance(value, int | float) and value == value
+    return json.dumps(value) if is_number else None
 
 
 def read(flags, kind):
@@ -722,6 +734,18 @@ def _read_flags(words):
     return flags.parse_args(words)
 
 
+def _not_finite(answer):
+    """Returns why an answer is no JSON, which has no NaN; "" if it is."""
+    try:
+        json.dumps(answer, allow_nan=False)
+    except ValueError:
+        return (
+            "the answer has a number that is not finite: the weights are "
+            f"damaged, or too large for their precision. {_COPY}"
+        )
+    return ""
+
+
 def _write(answer):
     """Prints an answer; a pipe that is closed, as by `| head`, ends silently.
 
@@ -752,12 +776,14 @@ def main(words=None):
         model = Model(folder, prompt_name=flags.prompt_name)
         model.answer([])  # An encoder may have no answers.
         for number, fields in read(flags, model.kind):
-            if isinstance(fields, ValueError):
-                answer = {"error": f"line {number}: {fields}"}
+            fault = fields if isinstance(fields, ValueError) else None
+            if not fault:
+                (answer,) = model.answer([fields])
+                fault = _not_finite(answer)
+            if fault:
+                answer = {"error": f"line {number}: {fault}"}
                 print(answer["error"], file=sys.stderr)
                 num_bad += 1
-            else:
-                (answer,) = model.answer([fields])
             count += 1
             _write(answer)
     except (ValueError, OSError, ImportError) as error:

@@ -112,6 +112,7 @@ def _fields(values: Mapping, kind: type[Kind], where: str) -> dict:
     for name in names:
         type_of = [str] if name in tokenizer_lib.LISTS else str
         if name in found:
+            found[name] = table_files.to_cell(found[name], f"{where}: {name}")
             json_files.check(found[name], type_of, where, name)
     return found
 

@@ -76,6 +76,12 @@ class EmbeddingConfig(
         "Type of the numbers that are written.",
         choices=("float32", "float16"),
     )
+    empty_rows: str = option(
+        "error",
+        "Rows whose text is empty, blank or null. zero: zeros for a vector, so "
+        "that rows stay aligned; skip: left out, with --id_column.",
+        choices=("error", "zero", "skip"),
+    )
 
     def __post_init__(self):
         super().__post_init__()
@@ -89,6 +95,11 @@ class EmbeddingConfig(
                 f"--id_column={self.id_column}: an array has no ids. Give an "
                 "--output_file that ends in .parquet, or omit the flag: row i "
                 "of the array is row i of the input."
+            )
+        if self.empty_rows == "skip" and not self.id_column:
+            raise ValueError(
+                "--empty_rows=skip needs --id_column, or nobody could tell "
+                "which row a vector is of. Give it, or --empty_rows=zero."
             )
         if _key(self) in ("line", "embedding"):
             raise ValueError(
@@ -109,7 +120,8 @@ def embed(config: EmbeddingConfig) -> int:
       The number of rows.
 
     Raises:
-      ValueError: if the model has no such vectors, or a row has no text.
+      ValueError: if the model has no such vectors, or a row has no text and
+        `empty_rows` is "error".
       OSError: if a file cannot be read or written.
     """
     inputs = [("input_file", config.input_file)]
@@ -288,7 +300,11 @@ def _make_part(
       ValueError: if a number is too large for float16.
     """
     before = embedder.num_cut
-    vectors = embedder([text for _, text, _ in rows]).astype(config.dtype)
+    has_text = np.array([bool(text) for _, text, _ in rows])
+    # A text of any kind tells the size of the vectors.
+    found = embedder([text for _, text, _ in rows if text] or ["."])
+    vectors = np.zeros((len(rows), found.shape[1]), config.dtype)
+    vectors[has_text] = found[: has_text.sum()]
     if not np.isfinite(vectors).all():
         raise ValueError(
             f"{config.input_file}: a text from line {rows[0][0]} to "
@@ -334,14 +350,40 @@ def _join_parquet(
 
 
 def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
-    """Returns the number of rows of each part, and a digest of them."""
-    found = [(len(rows), _digest(rows)) for rows in _read_parts(config)]
-    if not found:
+    """Returns the number of rows of each part, and a digest of them.
+
+    What `empty_rows` makes of a row without text shows in the digests.
+
+    Raises:
+      ValueError: as in `_read_parts`; or if no row has a text, or one has none
+        and `empty_rows` is "error".
+    """
+    path, num_rows, empty = config.input_file, 0, []
+    sizes, digests = [], []
+    for rows in _read_parts(config, empty):
+        num_rows += len(rows)
+        sizes.append(len(rows))
+        digests.append(_digest(rows))
+    num_rows += len(empty) if config.empty_rows == "skip" else 0
+    if len(empty) == num_rows:
         raise ValueError(
-            f"{config.input_file} has no rows. Give a file with a text."
+            f"{path} has no rows with a text. Give a file with a text; "
+            "--columns names its column."
         )
-    sizes, digests = zip(*found, strict=True)
-    return list(sizes), list(digests)
+    if empty and config.empty_rows == "error":
+        raise ValueError(
+            f"{path}:{empty[0]} has no text, so it has no vector; nor have "
+            f"{len(empty) - 1} of the other {num_rows - 1} rows. "
+            "--empty_rows=zero writes zeros for such rows; "
+            "--empty_rows=skip, with --id_column of a table, leaves them out."
+        )
+    if empty:
+        logging.info(
+            "%d of %d rows have no text, the first on line %d: %s",
+            *(len(empty), num_rows, empty[0]),
+            "zeros" if config.empty_rows == "zero" else "left out",
+        )
+    return sizes, digests
 
 
 def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
@@ -349,37 +391,52 @@ def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
 
 
 def _read_parts(
-    config: EmbeddingConfig,
+    config: EmbeddingConfig, empty: list[int] | None = None
 ) -> Iterator[list[tuple[int, str, str]]]:
     """Yields line, text and id, or "" without ids, of the rows of a part.
 
+    The text of a row without one is ""; if they are skipped, it is left out.
+
+    Args:
+      config: which file to read.
+      empty: lines of such rows are added to it.
+
     Raises:
-      ValueError: naming file and line, if a row has no text or no id; or if
-        the ids of a format are not read so.
+      ValueError: naming file and line, if a row has no id; or if the ids of a
+        format are not read so.
     """
     columns = text_rows.read_columns(config, _RANKS)
     input_format = text_rows.choose_format(config, _RANKS, bool(columns))
-    given, name = config, config.id_column
+    given, name = config, _key(config)
     if name and input_format == "text":
         raise ValueError(
             f"--id_column={name}: lines of text have no ids. Omit it, or give "
             "a table."
         )
-    if input_format in ("csv", "tsv"):
-        name = _key(config)
-    else:
-        if name in {"text", *(column for _, column in columns)}:
+    if input_format not in ("csv", "tsv"):
+        name = config.id_column
+        if name in ({column for _, column in columns} or {"text"}):
             raise ValueError(
-                f"--id_column={name} is also the name of the text, which is "
-                "read from it or takes its place. Rename one of them."
+                f"--id_column={name} is also the name of the text. Name "
+                "another column, or omit it."
             )
-        # All keys are read.
-        given = dataclasses.replace(config, id_column=None)
-    parse = text_rows.make_parser(given, config.input_file, _RANKS)
+        given = dataclasses.replace(config, id_column=None, empty_rows="zero")
+    parse = text_rows.make_parser(
+        *(given, config.input_file, _RANKS),
+        kept=[name] if name else [],
+        may_lack_text=True,
+    )
+    key = name and text_rows.prefixed(name, _RANKS)
     with text_rows.open_lines(config.input_file) as lines:
         # Of a file, which is one block, all groups but the last are full.
         for group in text_rows.make_groups(lines, parse, _ROWS_PER_PART):
-            yield [_check(row, name, config.input_file) for row in group]
+            rows = [_check(row, key, config) for row in group]
+            if empty is not None:
+                empty += [line for line, text, _ in rows if not text]
+            if config.empty_rows == "skip":
+                rows = [row for row in rows if row[1]]
+            if rows:
+                yield rows
 
 
 def _key(config: EmbeddingConfig) -> str | None:
@@ -389,7 +446,9 @@ def _key(config: EmbeddingConfig) -> str | None:
 
 
 def _check(
-    row: text_rows.Row | text_rows.BadLine, key: str | None, path: str
+    row: text_rows.Row | text_rows.BadLine,
+    key: str | None,
+    config: EmbeddingConfig,
 ) -> tuple[int, str, str]:
     """Returns line, text and id of a row."""
     if isinstance(row, text_rows.BadLine):
@@ -397,16 +456,13 @@ def _check(
     text, name = row.fields["text"], ""
     # Characters such as U+200B are no tokens.
     if not any(x.isprintable() and not x.isspace() for x in text):
-        raise ValueError(
-            f"{path}:{row.line} has no text, so it has no vector. Remove the "
-            "line."
-        )
+        text = ""
     if key:
         name = row.fields.get(key)
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ValueError(
-                f"{path}:{row.line}: {key!r} is {quoted(name)}; an id should "
-                "be a string or an integer. Correct the line, or omit "
-                "--id_column."
+                f"{config.input_file}:{row.line}: {config.id_column!r} is "
+                f"{quoted(name)}; an id should be a string or an integer. "
+                "Correct the line, or omit --id_column."
             )
     return row.line, text, str(name)

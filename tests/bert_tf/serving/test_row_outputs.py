@@ -1,6 +1,7 @@
 """Outputs of each row of a batch, as values for JSON."""
 
 import json
+import types
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import tensorflow as tf
 
 from bert_tf.serving import row_outputs, text_rows
 from bert_tf.serving.answers.encoder import Encoder
-from bert_tf.serving.answers.kind import plain
+from bert_tf.serving.answers.kind import Kind, plain
 from bert_tf.serving.answers.masks import FillMask
 from bert_tf.serving.answers.questions import QuestionAnswering
 from bert_tf.serving.answers.tags import Tagging
@@ -135,3 +136,41 @@ def test_a_missing_second_text_is_empty():
     rows = [text_rows.Row(1, {"text_a": "a"})]
     tensor = row_outputs.make_tensor(rows, "text_b", 1)
     assert tensor.numpy().tolist() == [b""]
+
+
+def test_keys_of_a_row_and_of_its_answer_do_not_replace_each_other():
+    outputs = {"label": tf.constant(["x"] * 2), "score": tf.constant([1, 0.5])}
+    model = types.SimpleNamespace(
+        kind=Kind, ranks={"text_a": 1}, signature=lambda text_a: outputs
+    )
+    fields = {"line": 9, "label": 1, "input_label": 2, "error": 3, "n": 4}
+    rows = [text_rows.Row(i, fields | {"text_a": "a"}) for i in (1, 2)]
+    found = row_outputs.answer(model, rows, {"label", "score"}, "in")
+    assert found[2] == {
+        "line": 2,
+        "input_line": 9,
+        "input_label": 1,
+        "input_input_label": 2,
+        "input_error": 3,
+        "n": 4,
+        "text_a": "a",
+        "label": "x",
+        "score": 0.5,
+    }
+    # Only outputs that are written take a name.
+    found = row_outputs.answer(model, rows, {"score"}, "in")
+    assert found[1]["label"] == 1
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_row_whose_answer_is_not_finite_is_bad(value):
+    scores = tf.constant([0.5, value])
+    model = types.SimpleNamespace(
+        kind=Kind,
+        ranks={"text": 1},
+        signature=lambda text: {"score": scores, "logits": scores},
+    )
+    rows = [text_rows.Row(i, {"text": "a"}) for i in (4, 7)]
+    found = row_outputs.answer(model, rows, {"score"}, "in")
+    assert found[4]["score"] == 0.5
+    assert found[7].message.startswith("in:7: numbers of score are not finite.")

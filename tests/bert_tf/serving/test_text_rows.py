@@ -3,12 +3,15 @@
 import bz2
 import csv
 import datetime
+import decimal
 import functools
 import gzip
 import json
+import math
 import os
 import re
 import threading
+import uuid
 
 import pytest
 from absl import flags
@@ -131,6 +134,17 @@ def test_words_are_separated_by_spaces(tmp_path):
         # An optional input may be missing or null.
         (PAIR, {"text_a": "a"}, {"text_a": "a"}),
         (PAIR, {"text_a": "a", "text_b": None}, {"text_a": "a"}),
+        # Numbers are texts, as in tables.
+        (
+            CHOICE,
+            {"context": 3, "endings": [1.5, True, "a"]},
+            {"context": "3", "endings": ["1.5", "true", "a"]},
+        ),
+        (
+            ONE,
+            {"text": "a", "x": math.nan, "y": [{"z": -math.inf}], "n": 1e3},
+            {"text": "a", "x": None, "y": [{"z": None}], "n": 1e3},
+        ),
     ],
 )
 def test_objects_are_read_and_empty_lines_skipped(
@@ -150,8 +164,16 @@ def test_objects_are_read_and_empty_lines_skipped(
         ({"id": "\ud83d"}, "jsonl:2: the line is .* not valid text: a surrog"),
         ({"context": "a"}, "jsonl:2: endings is missing or null; it should be"),
         (
-            {"context": 3, "endings": []},
-            "jsonl:2: context is 3; it should be a string.*Expected an object",
+            {"context": {"a": 3}, "endings": []},
+            "jsonl:2: context is {'a': 3}; expected a string.*Expected an obj",
+        ),
+        (
+            {"context": [3], "endings": []},
+            r"jsonl:2: context is \['3'\]; it should be a string.*Expected an",
+        ),
+        (
+            {"context": math.nan, "endings": []},
+            "jsonl:2: context is missing or null; it should be a string",
         ),
         (
             {"context": "", "endings": "a"},
@@ -264,12 +286,14 @@ def test_keys_of_objects_may_be_named_and_others_are_kept(tmp_path):
     )
     good, bad = rows_of(path, parse)
     assert good == (1, {"n": 1, "endings": ["b", "a"], "context": "c"})
-    # Keys with the name of an input that is not asked for are not read.
+    # A key with the name of an input that is read from another one is kept.
     path = write(tmp_path, {"review": "a", "text_b": "note", "n": 1})
     parse = functools.partial(
         text_rows.parse_object, "in", PAIR, columns=[("text_a", "review")]
     )
-    assert rows_of(path, parse) == [(1, {"n": 1, "text_a": "a"})]
+    assert rows_of(path, parse) == [
+        (1, {"input_text_b": "note", "n": 1, "text_a": "a"})
+    ]
     assert bad.message.startswith("in:2: last is missing or null; it should")
     assert bad.message.endswith(" Expected a text there.")
 
@@ -293,26 +317,60 @@ def test_rows_of_parquet_are_read_and_bad_ones_named(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (decimal.Decimal("0.50"), 0.5),
+        (decimal.Decimal("2.00"), 2),
+        (decimal.Decimal("0.12345678901234567890"), "0.12345678901234567890"),
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (datetime.date(2020, 1, 2), "2020-01-02"),
+        (datetime.datetime(2020, 1, 2, 3), "2020-01-02 03:00:00"),
+        ({"a": [math.inf, math.nan, 1.5]}, {"a": [None, None, 1.5]}),
+        ([("key", decimal.Decimal(1))], [["key", 1]]),  # A map.
+    ],
+)
+def test_values_of_parquet_become_json_and_lose_nothing(value, expected):
+    fields = {"text": "a", "x": value}
+    found = text_rows.parse_fields(fields, "in:1", ONE)
+    assert found == {"x": expected, "text": "a"}
+    assert type(found["x"]) is type(expected)
+
+
+@pytest.mark.parametrize("value", [b"a", [b"a"], {"a": b"a"}])
+def test_bytes_are_refused_for_all_rows(value):
+    fields = {"text": "a", "image": value}
+    with pytest.raises(
+        ValueError, match="in:1: 'image' is .*b'a'.* no JSON"
+    ) as e:
+        text_rows.parse_fields(fields, "in:1", ONE)
+    assert not isinstance(e.value, text_rows.LineError)
+    assert text_rows.parse_fields(fields, "in:1", ONE, kept=[]) == {"text": "a"}
+
+
+def test_no_two_names_become_one():
+    names = ["label", "input_label", "input_input_label", "labels", "input_"]
+    found = [text_rows.prefixed(x, {"label", "line"}) for x in names]
+    assert found == [*(f"input_{x}" for x in names[:3]), "labels", "input_"]
+
+
+@pytest.mark.parametrize(
     ("content", "column", "fields"),
     [
         ("t,n\nx,7\n", "n", {"text": "x", "n": "7"}),
+        ("t,text\nx,7\n", "text", {"text": "x", "input_text": "7"}),
         ("x,7\n", "1", {"text": "x", "id": "7"}),
     ],
 )
 def test_ids_of_a_table_are_kept(tmp_path, content, column, fields):
     path = tmp_path / "in.csv"
     path.write_text(content)
-    columns = [("text", "t" if column == "n" else "0")]
+    columns = [("text", "0" if column == "1" else "t")]
     parser = text_rows.ColumnParser("in.csv", columns, ONE, True, column)
     (row,) = rows_of(path, parser)
     assert row.fields == fields
 
 
 def test_ids_are_for_tables(tmp_path):
-    with pytest.raises(
-        ValueError, match="id_column=text is the name of an inp"
-    ):
-        text_rows.ColumnParser("in.csv", [("text", "t")], ONE, True, "text")
     with pytest.raises(ValueError, match="--id_column=n is for csv and tsv"):
         text_rows.make_parser(
             parse("--id_column=n", "--input_format=jsonl"), "in", PAIR

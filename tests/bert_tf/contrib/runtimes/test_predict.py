@@ -5,6 +5,7 @@ Its answers are in tests/contracts/test_answers.py.
 
 import importlib
 import json
+import math
 import os
 import pathlib
 import subprocess
@@ -62,11 +63,12 @@ def test_a_line_without_the_fields_is_refused(line):
 @pytest.mark.parametrize(
     ("kind", "line", "wanted"),
     [
-        ("classification", {"text_a": 3}, "text_a is 3; expected a string"),
+        ("classification", {"text_a": [3]}, "text_a is [3]; expected a str"),
+        ("classification", {"text_a": math.nan}, "text_a is NaN; expected a"),
         ("regression", {"text_a": None}, "text_a is null; expected a string"),
         ("regression", {"text_a": "a", "text_b": []}, "text_b is []; expected"),
         ("tagging", {"words": "the cat"}, 'words is "the cat"; expected a li'),
-        ("tagging", {"words": ["the", 1]}, 'words is ["the", 1]; expected a'),
+        ("tagging", {"words": ["a", None]}, 'words is ["a", null]; expected'),
         (
             "multiple_choice",
             {"context": "a", "endings": "b"},
@@ -96,6 +98,18 @@ def test_fields_that_are_not_text_are_refused(kind, line, wanted):
 )
 def test_fields_that_may_be_missing_may_be_null(kind, line):
     assert json.loads(echo(kind, line).stdout) == line
+
+
+def test_numbers_are_texts():
+    process = echo("classification", {"text_a": 3, "text_b": True})
+    assert fields_of(process) == [{"text_a": "3", "text_b": "true"}]
+
+
+def test_an_answer_that_is_not_finite_is_an_error():
+    process = echo("classification", {"text_a": "a", "score": math.nan})
+    (answer,) = fields_of(process)
+    assert answer["error"].startswith("line 1: the answer has a number that")
+    assert process.returncode == 1
 
 
 def test_lines_are_utf_8_on_every_system():

@@ -63,7 +63,7 @@ CHOICE, QUESTION = "multiple_choice", "question_answering"
     [
         (LABEL, "t.tsv", "sentence\tlabel\na\t1\n", "t.tsv:2 has .* no text_a"),
         (LABEL, "t.tsv", "text_a\ttext_a\na\tb\n", "2 columns .* 'text_a'"),
-        (LABEL, "t.jsonl", '{"text_a": 3}\n', "t.jsonl:1: text_a"),
+        (LABEL, "t.jsonl", '{"text_a": [3]}\n', "t.jsonl:1: text_a"),
         (LABEL, "t.jsonl", "[]\n", "t.jsonl:1"),
         (LABEL, "t.txt", "", "has no texts"),
         (LABEL, "t.parquet", "PAR1", "t.parquet is a Parquet file"),

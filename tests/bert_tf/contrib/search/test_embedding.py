@@ -235,8 +235,11 @@ def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"id_column": "body"}, "is also the name of the text, which is read"),
-        ({"id_column": "text"}, "is also the name of the text, which is read"),
+        ({"id_column": "body"}, "is also the name of the text. Name another"),
+        (
+            {"id_column": "text", "columns": ()},
+            "is also the name of the text. Name another",
+        ),
         ({"id_column": "line"}, "also the name of a column that is written"),
     ],
 )
@@ -250,14 +253,12 @@ def test_other_columns_are_refused(config, tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"body": " "}, "a.jsonl:24 has no text, so it has no vector"),
-        ({"body": "\u200b\0"}, "a.jsonl:24 has no text, so it has no vector"),
         ({"body": "x"}, "a.jsonl:24: 'id' is None; an id should be a string"),
         ({"body": "x", "id": [1]}, "'id' is [1]; an id should be a string"),
         ({"body": "x", "id": True}, "'id' is True; an id should be a string"),
     ],
 )
-def test_rows_without_text_or_id_are_named(config, tmp_path, row, message):
+def test_rows_without_id_are_named(config, tmp_path, row, message):
     with open(config.input_file, "a") as file:
         file.write("\n" + json.dumps(row))
     config = dataclasses.replace(
@@ -266,3 +267,70 @@ def test_rows_without_text_or_id_are_named(config, tmp_path, row, message):
     with pytest.raises(ValueError) as raised:
         list(embedding._read_parts(config))
     assert message in str(raised.value)
+
+
+# Rows of which only the fourth and the last have a text, in parts of five.
+EMPTY = [{"body": " "}, {"body": "\u200b\0"}, {"body": None}, {"body": "cat"}]
+EMPTY += [{}] * 6 + [{"body": 7}]
+
+
+@pytest.fixture
+def with_empty(config, tmp_path):
+    rows = [row | {"id": i, "text": "x"} for i, row in enumerate(EMPTY)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return config
+
+
+def test_rows_without_text_are_refused_and_counted(with_empty):
+    with pytest.raises(ValueError) as raised:
+        embedding.embed(with_empty)
+    assert "a.jsonl:1 has no text, so it has no vector; nor have 8 of the " in (
+        str(raised.value)
+    )
+    pathlib.Path(with_empty.input_file).write_text('{"body": ""}\n' * 3)
+    for given in (
+        dataclasses.replace(with_empty, empty_rows="zero"),
+        with_empty,
+    ):
+        with pytest.raises(
+            ValueError, match="no rows with a text. Give a file"
+        ):
+            embedding.embed(given)
+    with pytest.raises(ValueError, match="skip needs --id_column, or nobody"):
+        dataclasses.replace(with_empty, empty_rows="skip")
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_rows_without_text_are_zeros(with_empty, monkeypatch, caplog):
+    caplog.set_level("INFO", logger="absl")
+    config = dataclasses.replace(with_empty, empty_rows="zero")
+    stop_at(2, config, monkeypatch)
+    assert embedding.embed(config) == len(EMPTY)
+    assert "2 of 3 parts exist already" in caplog.text
+    assert (
+        "9 of 11 rows have no text, the first on line 1: zeros" in caplog.text
+    )
+    predictor = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
+    vectors = np.load(config.output_file)
+    np.testing.assert_allclose(
+        vectors[[3, 10]], predictor(["cat", "7"]), 1e-5, 1e-5
+    )
+    assert not np.delete(vectors, [3, 10], axis=0).any()
+
+
+@pytest.mark.parametrize("ids", ["id", "text"])
+def test_rows_without_text_are_left_out(with_empty, ids):
+    config = dataclasses.replace(
+        with_empty, output_file="a.parquet", id_column=ids, empty_rows="skip"
+    )
+    names = ("3", "10") if ids == "id" else ("x", "x")
+    empty = []
+    assert list(embedding._read_parts(config, empty)) == [
+        [(4, "cat", names[0])],
+        [(11, "7", names[1])],
+    ]
+    assert empty == [1, 2, 3, *range(5, 11)]
+    sizes, skipped = embedding._check_rows(config)
+    assert sizes == [1, 1]
+    zero = dataclasses.replace(config, empty_rows="zero")
+    assert embedding._check_rows(zero)[1] != skipped
