@@ -213,7 +213,7 @@ class Ner(FineTuningTask):
             predicted = self._predicted(split, predict(split))
             path = os.path.join(output_dir, split)
             write_columns(corpus, predicted, f"{path}.txt", self.scheme)
-            if corpus.counts:
+            if corpus.documents[0].row:
                 write_rows(corpus, predicted, f"{path}.rows.jsonl", self.scheme)
 
     def metadata(self, scores=None):

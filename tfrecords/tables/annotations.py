@@ -414,7 +414,7 @@ def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
         last = bisect.bisect_left(starts, span.end)
         fate, reason = mismatch != "error", ""
         if not 0 <= span.start < span.end <= len(row.text):
-            reason = f"is not within the {len(row.text)} characters"
+            reason = f"is empty or not within {len(row.text)} characters"
         elif not _is_said(row.text, span):
             reason = f"is {quoted(span.text)} in the file"
         elif first >= last:

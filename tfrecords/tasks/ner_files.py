@@ -53,9 +53,10 @@ _PREFIX = re.compile(r"[BIESLUM]-")
 TAG = re.compile(rf"O|{_PREFIX.pattern}\S(?:.*\S)?")
 # Tags of a scheme, but for the hyphen, the capitals or the order.
 _ALMOST = re.compile(r"(?i:[BIESLUM][-_:./|]\S+|\S+[-_:./|][BIESLUM])")
-# More different tags than the first are a column of words rather than of tags,
-# as are more than the second if there are few words for each.
-_MAX_TAGS, _MANY_TAGS, _WORDS_FOR_A_TAG = 200, 20, 3
+# More different tags than the first are a column of words rather than of tags;
+# more than the second, if words are fewer than 3 for each; and more than the
+# third, if there are fewer different words.
+_MAX_TAGS, _MANY_TAGS, _SOME_TAGS = 200, 20, 10
 # First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
 _NUMBER = re.compile(r"[0-9]+")
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
@@ -255,7 +256,7 @@ class Corpus:
     path: str
     scheme: str | None  # That of the file; None if it has no tags.
     documents: tuple[Document, ...]  # In the file's order.
-    counts: annotations.Counts | None = None  # Of a table.
+    counts: annotations.Counts | None = None  # Of texts with spans.
 
     @property
     def sentences(self) -> list[Sentence]:
@@ -401,7 +402,7 @@ def read(
 
 def _number(name: str, column: int | str | None, path: str) -> int | None:
     """Returns the number of a column of a column file."""
-    if not column:
+    if column is None:
         return None
     if not str(column).isdecimal() or not int(column):
         raise ValueError(
@@ -431,7 +432,8 @@ def _of_rows(path, has_tags, word_column, tag_column, span_mismatch) -> Corpus:
         raise ValueError(
             f"{path} has no words that are tagged; copy or create it again."
         )
-    return Corpus(path, None, tuple(documents), counts)
+    has_spans = documents[0].row.text is not None
+    return Corpus(path, None, tuple(documents), counts if has_spans else None)
 
 
 def _documents(
@@ -672,8 +674,11 @@ def _check_no_scheme(corpus: Corpus, tags: Collection[str]) -> None:
     ]
     num_words = sum(len(s.tags) for s in corpus.sentences)
     kind, looks = "", "words"
-    if len(tags) > _MAX_TAGS or (
-        len(tags) > _MANY_TAGS and num_words < _WORDS_FOR_A_TAG * len(tags)
+    different = {word for s in corpus.sentences for word in s.words}
+    if (
+        len(tags) > _MAX_TAGS
+        or (len(tags) > _MANY_TAGS and num_words < 3 * len(tags))
+        or (len(tags) > _SOME_TAGS and len(different) < len(tags))
     ):
         kind = f"{len(tags)} different tags"
     elif 2 * sum(w.casefold() == t.casefold() for w, t in words) > len(words):
