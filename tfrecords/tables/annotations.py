@@ -244,12 +244,13 @@ def _tagged(path, rows, words: str, tags: str | None) -> Iterator[Row]:
                     f"{where}: {column!r} is {quoted(cell)}; expected a list "
                     f"of strings. Correct the row. {_FIX}"
                 )
+            if "" in cell:
+                raise ValueError(
+                    f"{where}: entry {1 + cell.index('')} of {column!r} is "
+                    "empty. Each word and each tag needs a name; correct the "
+                    "row."
+                )
             found.append(cell)
-        if "" in found[0]:
-            raise ValueError(
-                f"{where}: word {1 + found[0].index('')} of {words!r} is "
-                "empty. Remove it, and its tag."
-            )
         if tags and len(found[0]) != len(found[1]):
             raise ValueError(
                 f"{where}: {len(found[0])} words in {words!r} and "

@@ -371,7 +371,11 @@ def read(
         corpus = _of_rows(
             path, has_tags, word_column, tag_column, span_mismatch or "error"
         )
-        return _converted(corpus, entity_types, schemes) if has_tags else corpus
+        if not has_tags:
+            return corpus
+        if corpus.counts and schemes:  # Spans have a tag in every scheme.
+            corpus, schemes = _in_kind(corpus, schemes)
+        return _converted(corpus, entity_types, schemes)
     word_column = _number("word_column", word_column, path)
     tag_column = _number("tag_column", tag_column, path)
     found = _documents(path, comment_prefix, word_column or 1)
@@ -436,6 +440,20 @@ def _of_rows(path, has_tags, word_column, tag_column, span_mismatch) -> Corpus:
     return Corpus(path, None, tuple(documents), counts if has_spans else None)
 
 
+def _in_kind(corpus: Corpus, schemes):
+    """Returns texts with tags of the kind of the schemes, and their schemes."""
+    if schemes[0] != "IO":
+        return corpus, ["IOB2"]
+    documents = []
+    for document in corpus.documents:
+        sentences = tuple(
+            s._replace(tags=tuple(in_scheme(s.tags, "IO")))
+            for s in document.sentences
+        )
+        documents.append(document._replace(sentences=sentences))
+    return dataclasses.replace(corpus, documents=tuple(documents)), schemes
+
+
 def _documents(
     path: str, comment_prefix: str | None, word_column: int
 ) -> list[tuple[tuple[str, ...], list]]:
@@ -453,7 +471,7 @@ def _documents(
     for number, line in enumerate(lines, 1):
         columns = tuple(filter(None, _SPACE.split(line)))
         if has_tabs and not line.startswith(DOCUMENT_START):
-            columns = tuple(_cells(line)) if columns else ()
+            columns = tuple(filter(None, _cells(line)))
         if comment_prefix and line.startswith(comment_prefix):
             if len(columns) > 1 and TAG.fullmatch(columns[-1]) and not is_named:
                 is_named = True
@@ -486,12 +504,19 @@ def _cells(line: str) -> list[str]:
 def _are_split_by_tabs(lines: Sequence[str], comment_prefix) -> bool:
     """Returns whether columns end at tabs alone, and words may have spaces.
 
-    This is so if every line has as many, and no column is empty.
+    This is so if every line has as many, and no column is empty; or most lines,
+    if spaces do not give every line as many columns either.
     """
     skipped = tuple(filter(None, (DOCUMENT_START, comment_prefix)))
-    rows = (x for x in lines if x.strip() and not x.startswith(skipped))
-    widths = {len(cells) * all(cells) for cells in map(_cells, rows)}
-    return len(widths) == 1 and widths.pop() > 1
+    rows = [x for x in lines if x.strip() and not x.startswith(skipped)]
+    widths = collections.Counter(
+        len(cells) * all(cells) for cells in map(_cells, rows)
+    )
+    ((width, count),) = widths.most_common(1) or [(0, 0)]
+    if width < 2 or 2 * count <= len(rows):
+        return False
+    by_space = (len(_SPACE.split(row.strip(" \t"))) for row in rows)
+    return count == len(rows) or len(set(by_space)) > 1
 
 
 def _groups(lines):
@@ -524,6 +549,7 @@ def _check_widths(rows, path: str, has_tags: bool, comment_prefix) -> None:
     widths = collections.Counter(len(row) for _, row in rows)
     ((width, _),) = widths.most_common(1)
     usual = next(number for number, row in rows if len(row) == width)
+    separator = "\t" if any(" " in x for _, row in rows for x in row) else " "
     for number, row in rows:
         where = f"{path}:{number}"
         hint = ""
@@ -537,7 +563,7 @@ def _check_widths(rows, path: str, has_tags: bool, comment_prefix) -> None:
             )
         if len(row) != width:
             raise ValueError(
-                f"{where}: {len(row)} columns, {quoted(' '.join(row))}, "
+                f"{where}: {len(row)} columns, {quoted(separator.join(row))}, "
                 f"where {path}:{usual} has {width}. There is a column too "
                 f"few or too many; correct this line.{hint}"
             )

@@ -289,7 +289,7 @@ def test_a_row_of_another_form_is_named(read, row, message):
         (
             {"tokens": ["a", ""], "tags": ["O", "O"]},
             {},
-            "word 2 of 'tokens' is",
+            "entry 2 of 'tokens' is",
         ),
         ({"tokens": ["a"], "tags": "O"}, {}, "'tags' is 'O'; expected a list"),
         (

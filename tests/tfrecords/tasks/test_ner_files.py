@@ -229,7 +229,9 @@ def test_rows_of_a_table_are_documents(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="f.jsonl:1: unknown tag 'B-First Na"):
         ner_files.read("f.jsonl", entity_types=["X"])
     # The scheme of a tagger's training file is no matter.
-    assert ner_files.read("f.jsonl", schemes=["BIOES", "IOB2"]) == corpus
+    assert ner_files.read("f.jsonl", schemes=["BIOES"]) == corpus
+    corpus = ner_files.read("f.jsonl", schemes=["IO"])
+    assert corpus.sentences[0].tags == ("I-First Name", "O", "O")
     (tmp_path / "f.jsonl").write_text('{"tokens": ["a"], "tags": ["I-X"]}')
     assert ner_files.read("f.jsonl").scheme == "IOB1"
     (tmp_path / "f.jsonl").write_text('{"text": " ", "label": []}')
@@ -306,9 +308,14 @@ WRONG = {
     "EU O\n\nit O\nrose\n": "f:4: one column, 'rose', where a word and its tag",
     "#id\nEU B-ORG\n": "f:1: one column, '#id', where a word and its tag",
     NUMBERED: (
-        "f:1: 3 columns, '# http://example.org/Troy [1]', where f:2 has 4. "
-        f"There is a column too few or too many; correct this line. {HINT}"
+        "f:1: one column, '# http://example.org/Troy [1]', where a word and "
+        "its tag are expected. Add the missing column, or give "
+        f"--notest_has_tags if a test file has no tags. {HINT}"
     ),
+    "New York\tB-LOC\nis\tX\tO\nold\tO\n": (
+        r"f:2: 3 columns, 'is\tX\tO', where f:1 has 2. There is a column too"
+    ),
+    "New York\tB-LOC\nis O\n10 000\tO\n": "f:2: one column, 'is O', where a w",
     # Numbers of words, also from 0, and through the file; an odd number does
     # not hide the others.
     CONLL_U: "f:1: the first column numbers the words",
