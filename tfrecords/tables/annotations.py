@@ -16,13 +16,14 @@ tools, places count characters from 0 and `end` is exclusive.
 import bisect
 import dataclasses
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfrecords.io import json_files
-from tfrecords.options import quoted, shortened
+from tfrecords.options import quoted, shortened, some
 from tfrecords.tables import table_files
 
 _WORDS = ("tokens", "words")
@@ -30,17 +31,12 @@ _TAGS = ("ner_tags", "tags", "labels")
 _TEXT = "text"
 _SPANS = ("entities", "spans", "ents", "label", "labels")
 _RESPONSES = ".responses"  # End of the name of a column of Argilla.
-# Columns that say more about a row, or hold those above.
-_MORE = ("data", "annotations", "fields", "responses", "answer")
-_MORE += ("annotation_id", "status")
+_ANNOTATED = ("answer", "annotation_id")  # Columns that say if a row is.
 MISMATCHES = ("error", "widen", "drop")
 _TEXTS_AT_ONCE = 512
 _NAMED = 5  # Spans in a message.
 _BREAK = re.compile(r"[\t\r\n]")
-_FIX = (
-    "Give the names of the columns with --word_column (words or text) and "
-    "--tag_column (tags or spans)."
-)
+_FIX = "Give --word_column (words or text) and --tag_column (tags or spans)."
 
 
 class Row(NamedTuple):
@@ -97,9 +93,10 @@ def read(
       tag_column: name of the column of the tags, or of the spans; None for the
         usual ones.
       span_mismatch: what becomes of a span that does not begin and end where
-        words do, or overlaps another. error: all of them are named. widen: it
-        gets all words that it touches. drop: it is left out. One that touches
-        no word is left out, and of two that overlap the shorter or later one.
+        words do, or overlaps another. error: all are counted, and the first
+        named. widen: it gets all words that it touches. drop: it is left out.
+        One that touches no word is left out, and of two that overlap the
+        shorter or later one.
 
     Raises:
       ValueError: naming file and line, if a column is missing, or a value has
@@ -112,23 +109,25 @@ def read(
         raise ValueError(f"{path} is empty; copy or create it again.")
     words, tags = _columns(*first, word_column, tag_column, has_tags)
     rows = itertools.chain([first], rows)
-    if not isinstance(first[1][words], str):
+    if _is_words(first[1][words]):
         yield from _tagged(path, rows, words, has_tags and tags)
         return
+    from tfrecords.text import raw_words  # Flags are checked without it.
+
     wrong = []
     rows = _annotated(rows, words, has_tags and tags, counts)
-    while some := list(itertools.islice(rows, _TEXTS_AT_ONCE)):
-        for row, spans in zip(_split(some), some, strict=True):
+    while some_rows := list(itertools.islice(rows, _TEXTS_AT_ONCE)):
+        found = raw_words.split_texts([text for _, text, _ in some_rows])
+        for (where, text, spans), split in zip(some_rows, found, strict=True):
+            row = Row(where, split[0], (), text, split[1])
             if has_tags:
-                found = _align(row, spans[2], span_mismatch, counts, wrong)
-                row = row._replace(tags=found)
+                tags = _align(row, spans, span_mismatch, counts, wrong)
+                row = row._replace(tags=tags)
             yield row
     if wrong:
-        listed = "; ".join(wrong[:_NAMED])
-        more = len(wrong) - _NAMED
         raise ValueError(
             f"{path}: {len(wrong)} of {counts.spans} spans do not fit the "
-            f"words: {listed}{f'; and {more} more' if more > 0 else ''}. "
+            f"words: {some(wrong, '; ', _NAMED)}. "
             "Correct them, or give --span_mismatch=widen, which moves borders "
             "out to whole words, or drop, which leaves such spans out."
         )
@@ -143,6 +142,8 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
             if isinstance(row, list) and [type(x) for x in row] == [str, dict]:
                 row = {_TEXT: row[0], **row[1]}  # Training data of spaCy 2.
             json_files.check(row, dict, where)
+            content = json.dumps(row, ensure_ascii=False)
+            json_files.check(content, str, where, "the row")
             rows.append((where, _flat(row, where)))
         names = dict.fromkeys(name for _, row in rows for name in row)
         for where, row in rows:
@@ -151,7 +152,7 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
     header = table_files.read_header(path)
     wanted = header
     if table_files.format_of(path) == "parquet":  # Other columns may be large.
-        known = {*_WORDS, *_TAGS, _TEXT, *_SPANS, *_MORE, *asked}
+        known = {*_WORDS, *_TAGS, _TEXT, *_SPANS, *asked, *_ANNOTATED}
         wanted = [x for x in header if x in known or _RESPONSES in x] or header
     for where, cells in table_files.read_columns(path, "auto", wanted, _FIX):
         where = where if isinstance(where, str) else f"{path}:{where}"
@@ -176,19 +177,14 @@ def _flat(row: dict, where: str) -> dict[str, Any]:
     if {"data", "annotations"} <= {*row}:  # A task of Label Studio.
         form = {"data": {}, "annotations": [{"result": [{"value?": {}}]}]}
         json_files.check(row, form, where)
-        found = [
-            [
-                x["value"]
-                for x in done["result"]
-                if "start" in (x.get("value") or ())
-            ]
-            for done in row["annotations"]
-            if not done.get("was_cancelled")
-        ]
+        found = []
+        for done in row["annotations"]:
+            values = [x.get("value") or {} for x in done["result"]]
+            if not done.get("was_cancelled"):
+                found.append([value for value in values if "start" in value])
         return row["data"] | {f"label{_RESPONSES}": found}
     if {"fields", "responses"} <= {*row}:  # A record of Argilla.
-        form = {"fields": {}, "responses": {}}
-        json_files.check(row, form, where)
+        json_files.check(row, {"fields": {}, "responses": {}}, where)
         flat = {**row["fields"]}
         for name, given in row["responses"].items():
             json_files.check(given, [{}], where, name)
@@ -216,60 +212,43 @@ def _columns(where, row, word_column, tag_column, has_tags) -> tuple:
     if there and not has_tags:
         return there[0][0], None
     asked = [x for x in (word_column, tag_column) if x and x not in row]
-    missing = "no words with tags or text with spans"
-    if asked:
-        missing = f"no column {table_files.listed(asked)}"
+    missing = table_files.listed(asked) or "words or text"
     raise ValueError(
-        f"{where}: {missing}, in the columns {table_files.listed(row)}. "
+        f"{where}: no {missing} with tags, in {table_files.listed(row)}. "
         f"{_FIX} A test file without tags needs --notest_has_tags."
     )
 
 
 def _is_words(value: Any) -> bool:
     """Returns whether a value has words; spaCy's tokens are objects."""
-    return isinstance(value, list) and not any(
-        isinstance(x, dict) for x in value
-    )
+    return isinstance(value, list) and dict not in map(type, value)
 
 
 def _tagged(path, rows, words: str, tags: str | None) -> Iterator[Row]:
     """Yields rows of words and, unless `tags` is None, tags."""
     names = table_files.class_names(path, "auto", tags) if tags else ()
+    names = {str(number): name for number, name in enumerate(names)}
     for where, row in rows:
-        found = []
-        for column in filter(None, (words, tags)):
+        found = [()] * 2
+        for index, column in enumerate(filter(None, (words, tags))):
             cell = table_files.to_cell(row[column], f"{where}: {column!r}")
-            if not isinstance(cell, list):
+            if not isinstance(cell, list) or "" in cell:
                 raise ValueError(
                     f"{where}: {column!r} is {quoted(cell)}; expected a list "
-                    f"of strings. Correct the row. {_FIX}"
+                    f"of strings that are not empty. Correct the row. {_FIX}"
                 )
-            if "" in cell:
-                raise ValueError(
-                    f"{where}: entry {1 + cell.index('')} of {column!r} is "
-                    "empty. Each word and each tag needs a name; correct the "
-                    "row."
-                )
-            found.append(cell)
+            found[index] = tuple(cell)
         if tags and len(found[0]) != len(found[1]):
             raise ValueError(
                 f"{where}: {len(found[0])} words in {words!r} and "
-                f"{len(found[1])} tags in {tags!r}. Each word needs a tag; "
-                "correct the row."
+                f"{len(found[1])} tags in {tags!r}. Correct the row."
             )
-        if tags and names:
-            found[1] = [_name(x, names, f"{where}: {tags!r}") for x in found[1]]
-        yield Row(where, tuple(found[0]), tuple(found[1]) if tags else ())
-
-
-def _name(cell: str, names: tuple[str, ...], where: str) -> str:
-    """Returns the name of a class, given its number."""
-    if cell.isdecimal() and int(cell) < len(names):
-        return names[int(cell)]
-    raise ValueError(
-        f"{where} has {quoted(cell)}, and the file names the classes 0 to "
-        f"{len(names) - 1}. Each word needs one of them; write the file again."
-    )
+        if names and not names.keys() >= {*found[1]}:
+            raise ValueError(
+                f"{where}: {tags!r} is {quoted(row[tags])}, and the file names "
+                f"the classes 0 to {len(names) - 1}. Write the file again."
+            )
+        yield Row(where, found[0], tuple(names.get(x, x) for x in found[1]))
 
 
 def _annotated(rows, texts: str, spans: str | None, counts: Counts):
@@ -291,8 +270,7 @@ def _annotated(rows, texts: str, spans: str | None, counts: Counts):
 def _chosen(row: dict, column: str, where: str) -> Any:
     """Returns the value with the spans of a row; None if nobody annotated it.
 
-    Raises:
-      ValueError: if annotators differ, or there is no value without a reason.
+    Annotators that differ are an error, as is a null that no tool explains.
     """
     value, answer = row[column], row.get("answer")
     if answer not in (None, "accept"):  # Of Prodigy: reject, ignore.
@@ -313,15 +291,16 @@ def _chosen(row: dict, column: str, where: str) -> Any:
                 "Keep one of them."
             )
         return given[0] if given else None
-    if value is None and (answer or "annotation_id" in row):
-        # Prodigy and Label Studio leave out what is empty.
-        return [] if answer or row["annotation_id"] is not None else None
-    if value is None:
+    # Prodigy and Label Studio leave out what is empty.
+    is_empty = value is None and (
+        answer or row.get("annotation_id") is not None
+    )
+    if value is None and not is_empty and "annotation_id" not in row:
         raise ValueError(
             f"{where}: {column!r} is missing or null. Write [] if the text has "
             "no entity, or remove the row."
         )
-    return value
+    return [] if is_empty else value
 
 
 def _spans(value: Any, where: str) -> Iterator[Span]:
@@ -330,9 +309,7 @@ def _spans(value: Any, where: str) -> Iterator[Span]:
         if value and all(isinstance(x, list) for x in value.values()):
             rows = zip(*value.values(), strict=False)
             value = [dict(zip(value, row, strict=True)) for row in rows]
-    if not isinstance(value, list):
-        value = [value]
-    for item in value:
+    for item in value if isinstance(value, list) else [value]:
         start = end = label = text = None
         if isinstance(item, list) and len(item) == 3:
             start, end, label = item
@@ -364,46 +341,23 @@ def _in_characters(text: str, span: Span) -> Span:
     if _is_said(text, span):
         return span
     units = text.encode("utf-16-le")
-    start, end = (
-        len(units[: 2 * max(0, x)].decode("utf-16-le", "ignore"))
-        for x in span[:2]
-    )
+    ends = (units[: 2 * max(0, x)] for x in span[:2])
+    start, end = (len(x.decode("utf-16-le", "ignore")) for x in ends)
     moved = span._replace(start=start, end=end)
     return moved if _is_said(text, moved) else span
 
 
 def _is_said(text: str, span: Span) -> bool:
     """Returns whether a span has the text that the file gives for it."""
-    if span.text is None:
-        return True
-    found = text[span.start : span.end]
     # Label Studio writes a line break as two characters.
-    return found.split() == span.text.replace("\\n", "\n").split()
-
-
-def _split(texts) -> Iterator[Row]:
-    """Yields the words of (where, text, ...), and their places."""
-    import tensorflow as tf  # Flags are checked without it.
-
-    from tfrecords.text import raw_words
-
-    found = raw_words.split(tf.constant([text for _, text, *_ in texts]))
-    places = zip(found.starts.to_list(), found.ends.to_list(), strict=True)
-    rows = zip(texts, found.words.to_list(), places, strict=True)
-    for (where, text, *_), words, (starts, ends) in rows:
-        words = tuple(word.decode() for word in words)
-        yield Row(where, words, (), text, tuple(zip(starts, ends, strict=True)))
+    said = span.text and span.text.replace("\\n", "\n").split()
+    return not said or said == text[span.start : span.end].split()
 
 
 def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
-    """Returns the tags in IOB2 of a text's words.
+    """Returns the tags in IOB2 of a text's words; adds to counts and `wrong`.
 
-    Args:
-      row: the text and its words.
-      spans: its spans, in any order.
-      mismatch: one of `MISMATCHES`.
-      counts: counts are added to it.
-      wrong: spans that do not fit are added to it, if they are errors.
+    `mismatch` is one of `MISMATCHES`; spans that are errors go to `wrong`.
     """
     starts, ends = zip(*row.places, strict=True) if row.places else ((), ())
     spans = dict.fromkeys(spans)
@@ -428,7 +382,7 @@ def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
         if not reason or fate == 2:
             found.append((starts[first] - ends[last - 1], first, last, span))
     tags = ["O"] * len(row.words)
-    for _, first, last, span in sorted(found):  # The longest first.
+    for _, first, last, span in sorted(found, key=lambda x: x[:2]):
         if any(tag != "O" for tag in tags[first:last]):
             reason = "overlaps one that is longer or earlier"
             lists[mismatch != "error"].append(_named(row, span, reason))
@@ -440,5 +394,5 @@ def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
 
 def _named(row: Row, span: Span, reason: str) -> str:
     text = shortened(repr(row.text[max(0, span.start) : span.end]), 60)
-    label = shortened(span.label, 40)
-    return f"{row.where}: {text} [{span.start}, {span.end}, {label}] {reason}"
+    place = f"{span.start}, {span.end}, {shortened(span.label, 40)}"
+    return f"{row.where}: {text} [{place}] {reason}"

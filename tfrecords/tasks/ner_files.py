@@ -369,13 +369,15 @@ def read(
     """
     if annotations.is_table(path):
         corpus = _of_rows(
-            path, has_tags, word_column, tag_column, span_mismatch or "error"
+            path,
+            has_tags=has_tags,
+            word_column=word_column and str(word_column),
+            tag_column=tag_column and str(tag_column),
+            span_mismatch=span_mismatch or "error",
         )
-        if not has_tags:
-            return corpus
-        if corpus.counts and schemes:  # Spans have a tag in every scheme.
-            corpus, schemes = _in_kind(corpus, schemes)
-        return _converted(corpus, entity_types, schemes)
+        if corpus.counts and schemes:  # Spans have tags in every scheme.
+            schemes = ["IOB2"]
+        return _converted(corpus, entity_types, schemes) if has_tags else corpus
     word_column = _number("word_column", word_column, path)
     tag_column = _number("tag_column", tag_column, path)
     found = _documents(path, comment_prefix, word_column or 1)
@@ -389,7 +391,7 @@ def read(
     if word_column != 1 and width - has_tags > 1:
         groups = [g for _, lines in found for g in _groups(lines)]
         if _are_numbered(groups, path, word_column):
-            found = _without_numbers_of_no_word(found, path)
+            found = _without_ranges(found)
     word_index = (word_column or 1) - 1
     documents = [
         Document(start, tuple(_sentences(lines, word_index, tag_index)))
@@ -416,19 +418,10 @@ def _number(name: str, column: int | str | None, path: str) -> int | None:
     return int(column)
 
 
-def _of_rows(path, has_tags, word_column, tag_column, span_mismatch) -> Corpus:
+def _of_rows(path: str, **settings) -> Corpus:
     """Returns the contents of a table, each row a document; tags as there."""
-    counts = annotations.Counts()
-    rows = annotations.read(
-        path,
-        counts,
-        has_tags=has_tags,
-        word_column=word_column and str(word_column),
-        tag_column=tag_column and str(tag_column),
-        span_mismatch=span_mismatch,
-    )
-    documents = []
-    for row in rows:
+    counts, documents = annotations.Counts(), []
+    for row in annotations.read(path, counts, **settings):
         words = tuple((word,) for word in row.words)
         sentence = Sentence(words, row.tags, (row.where,) * len(words))
         documents.append(Document((), (sentence,) if words else (), row))
@@ -438,20 +431,6 @@ def _of_rows(path, has_tags, word_column, tag_column, span_mismatch) -> Corpus:
         )
     has_spans = documents[0].row.text is not None
     return Corpus(path, None, tuple(documents), counts if has_spans else None)
-
-
-def _in_kind(corpus: Corpus, schemes):
-    """Returns texts with tags of the kind of the schemes, and their schemes."""
-    if schemes[0] != "IO":
-        return corpus, ["IOB2"]
-    documents = []
-    for document in corpus.documents:
-        sentences = tuple(
-            s._replace(tags=tuple(in_scheme(s.tags, "IO")))
-            for s in document.sentences
-        )
-        documents.append(document._replace(sentences=sentences))
-    return dataclasses.replace(corpus, documents=tuple(documents)), schemes
 
 
 def _documents(
@@ -611,24 +590,19 @@ def _are_numbered(groups, path: str, word_column: int | None) -> bool:
     return True
 
 
-def _without_numbers_of_no_word(found, path: str) -> list:
+def _without_ranges(found) -> list:
     """Returns documents without the lines 2-3 and 2.1 of CoNLL-U.
 
     The words of the first are on other lines, too; the text has no word of the
     second.
     """
-    kept = [
-        (start, [x for x in lines if not _NOT_A_WORD.fullmatch((*x[1], "")[0])])
+    return [
+        (
+            start,
+            [x for x in lines if not _NOT_A_WORD.fullmatch("".join(x[1][:1]))],
+        )
         for start, lines in found
     ]
-    left = sum(len(x) for _, x in found) - sum(len(x) for _, x in kept)
-    if left:
-        logging.info(
-            "%s: %d lines whose first column is no number of one word, such as "
-            "2-3 or 2.1, are left out",
-            *(path, left),
-        )
-    return kept
 
 
 def _is_numbered(group) -> bool:

@@ -289,15 +289,19 @@ def test_a_row_of_another_form_is_named(read, row, message):
         (
             {"tokens": ["a", ""], "tags": ["O", "O"]},
             {},
-            "entry 2 of 'tokens' is",
+            "'tokens' is ['a', '']; expected a list",
         ),
         ({"tokens": ["a"], "tags": "O"}, {}, "'tags' is 'O'; expected a list"),
         (
             {"tokens": ["a"]},
             {},
-            "no words with tags or text with spans, in the",
+            "no words or text with tags, in 'tokens'. Give",
         ),
-        ({"a": 1}, {"tag_column": "b"}, "no column 'b', in the columns 'a'."),
+        (
+            {"a": 1},
+            {"tag_column": "b"},
+            "no 'b' with tags, in 'a'. Give",
+        ),
         (
             {"text": "a", "x.responses": [[], [[0, 1, "X"]]]},
             *({}, "2 annotations in 'x.responses' that differ. Keep one"),
@@ -318,7 +322,10 @@ def test_ids_of_a_parquet_file_of_datasets_have_their_names(tmp_path):
     label = {"names": ["O", "B-X"], "_type": "ClassLabel"}
     info = {"features": {"ner_tags": {"feature": label, "_type": "List"}}}
     path = str(tmp_path / "a.parquet")
-    for ids, message in (([0, 1], None), ([0, 2], "'2', and the file names")):
+    for ids, message in (
+        ([0, 1], None),
+        ([0, 2], r"is \[0, 2\], and the file names"),
+    ):
         table = pyarrow.table({"tokens": [["a", "b"]], "ner_tags": [ids]})
         metadata = {"huggingface": json.dumps({"info": info})}
         table = table.replace_schema_metadata(metadata)

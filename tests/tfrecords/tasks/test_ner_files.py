@@ -230,8 +230,6 @@ def test_rows_of_a_table_are_documents(tmp_path, monkeypatch):
         ner_files.read("f.jsonl", entity_types=["X"])
     # The scheme of a tagger's training file is no matter.
     assert ner_files.read("f.jsonl", schemes=["BIOES"]) == corpus
-    corpus = ner_files.read("f.jsonl", schemes=["IO"])
-    assert corpus.sentences[0].tags == ("I-First Name", "O", "O")
     (tmp_path / "f.jsonl").write_text('{"tokens": ["a"], "tags": ["I-X"]}')
     assert ner_files.read("f.jsonl").scheme == "IOB1"
     (tmp_path / "f.jsonl").write_text('{"text": " ", "label": []}')
