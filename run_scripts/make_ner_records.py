@@ -1,4 +1,4 @@
-r"""CoNLL column files -> TFRecords for run_ner.
+r"""Files of tagged words -> TFRecords for run_ner.
 
     python -m run_scripts.make_ner_records \
       --data_dir=conll2003 --vocab_file=vocab.txt --nodo_lower_case \
@@ -8,7 +8,8 @@ Each split gets a folder. A rerun writes only what is missing. The tagging
 scheme (IOB1, IOB2, BIOES, BILOU, BMES, IO, or plain tags) is detected, or given
 by --tag_scheme. The first piece of each word carries its tag; windows are
 filled up with context from the same document. In other column files, the words
-and the tags are at --word_column and --tag_column.
+and the tags are at --word_column and --tag_column, which are names in JSON
+lines and Parquet, see run_ner.
 """
 
 import functools

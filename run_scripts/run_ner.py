@@ -1,4 +1,4 @@
-r"""CoNLL column files -> a fine-tuned tagger of named entities, predictions.
+r"""Files of tagged words -> a fine-tuned tagger of named entities, predictions.
 
     python -m run_scripts.run_ner \
       --data_dir=conll2003 --init_checkpoint=runs/tiny \
@@ -7,6 +7,9 @@ r"""CoNLL column files -> a fine-tuned tagger of named entities, predictions.
 Makes the records first, keeps the best model on dev in `best/`, and writes
 `eval_results.json` with entity and token F1 and, in `predictions/`, dev.txt and
 test.txt: the columns of the input file and the predicted tag, for conlleval.
+JSON lines and Parquet are read, too: a row has words and tags, or a text and
+spans of characters (doccano, spaCy, Prodigy, Argilla, Label Studio), and
+predictions are written as such rows as well.
 Tags that are no entities, such as parts of speech, are scored by accuracy.
 """
 

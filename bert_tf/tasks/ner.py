@@ -1,4 +1,4 @@
-"""CoNLL column files -> Ner: windows, model, losses, scores, prediction files.
+"""Files of tagged words -> Ner: windows, model, losses, scores, predictions.
 
 Devlin et al. 2018, section 5.3, without a CRF.
 
@@ -7,7 +7,9 @@ M windows or sentences, S their length, C tags, T words.
 
 import dataclasses
 import functools
+import json
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -22,6 +24,8 @@ from tfrecords.io import atomic_files
 from tfrecords.options import quoted
 from tfrecords.tasks import ner_examples, ner_files
 from tfrecords.tasks.ner_files import OUTSIDE
+
+_BREAK = re.compile("[\t\r\n]|^ +| +$")
 
 
 class Ner(FineTuningTask):
@@ -200,14 +204,17 @@ class Ner(FineTuningTask):
         return baseline
 
     def write_predictions(self, predict, output_dir):
-        """Writes dev.txt and test.txt in the format of conlleval."""
+        """Writes dev.txt and test.txt in the format of conlleval.
+
+        Of a table, dev.rows.jsonl and test.rows.jsonl have its rows, too.
+        """
         for split in self.tags:
-            write_columns(
-                self.read(split),
-                self._predicted(split, predict(split)),
-                os.path.join(output_dir, f"{split}.txt"),
-                self.scheme,
-            )
+            corpus = self.read(split)
+            predicted = self._predicted(split, predict(split))
+            path = os.path.join(output_dir, split)
+            write_columns(corpus, predicted, f"{path}.txt", self.scheme)
+            if corpus.documents[0].row:
+                write_rows(corpus, predicted, f"{path}.rows.jsonl", self.scheme)
 
     def metadata(self, scores=None):
         """Returns task, tags and window stride, for model.json."""
@@ -276,7 +283,8 @@ def write_columns(
     This is the input format of conlleval: a space between columns, and both
     tags in IOB2 for files in IOB1, IOB2 and BIOES. Other files keep their
     scheme, see `ner_files.WRITTEN_BACK`. Without gold tags, the predicted tag
-    is the only one.
+    is the only one. If a word or a tag has a space, there are tabs between
+    columns, for conlleval's -d; tabs and line breaks in words are _.
 
     Args:
       corpus: words, and gold tags if it has any.
@@ -306,6 +314,41 @@ def write_columns(
             ]
             lines.append(())
             num_words += len(sentence.columns)
+    lines = [[_BREAK.sub("_", cell) for cell in row] for row in lines]
+    has_spaces = any(" " in cell for row in lines for cell in row)
+    separator = "\t" if has_spaces else " "
     with atomic_files.atomic_file(path) as file:
-        file.writelines(" ".join(row) + "\n" for row in lines)
+        file.writelines(separator.join(row) + "\n" for row in lines)
     logging.info("%s  words %d", path, num_words)
+
+
+def write_rows(
+    corpus: ner_files.Corpus,
+    predicted: Iterable[Sequence[str]],
+    path: str,
+    scheme: str | None = None,
+) -> None:
+    """Writes the rows of a table with predicted tags, or spans of characters.
+
+      {"text": "Ada came", "entities": [{"start": 0, "end": 3, "label": "PER"}]}
+      {"tokens": ["Ada", "came"], "tags": ["B-PER", "O"]}
+
+    The arguments are those of `write_columns`.
+    """
+    answers = iter(predicted)
+    with atomic_files.atomic_file(path) as file:
+        for document in corpus.documents:
+            row = document.row
+            tags = next(answers) if document.sentences else ()
+            if row.text is None:
+                named = ner_files.in_scheme(tags, corpus.scheme or scheme)
+                content = {"tokens": row.words, "tags": named}
+            else:
+                found = sorted(ner_scores.extract_entities(tags))
+                content = {"text": row.text, "entities": []}
+                for first, last, label in found:
+                    start, end = row.places[first][0], row.places[last - 1][1]
+                    span = {"start": start, "end": end, "label": label}
+                    content["entities"].append(span)
+            file.write(json.dumps(content, ensure_ascii=False) + "\n")
+    logging.info("%s  rows %d", path, len(corpus.documents))

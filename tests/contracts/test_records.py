@@ -94,6 +94,7 @@ def _task(name, script, flags, schemas, *others):
 _OWN_WEIGHTS = (
     "--train_file=labels.jsonl --text_column=text --weight_column=weight"
 )
+_LABELS = ["O", "B-SEA", "I-SEA"]
 KINDS = [
     _pretraining("pretraining", "--nodo_lower_case", do_lower_case=False),
     _pretraining(
@@ -251,6 +252,25 @@ KINDS = [
         ("--tag_column=3", "tag_column 4 there, 3 now"),
         ("tags.txt", b"2 sea", b"2_sea", ":2: 3 columns, '2_sea B-X B-SEA'"),
     ),
+    _task(
+        "tags of rows",
+        "ner",
+        "--train_file=words.jsonl --dev_file=words.jsonl --word_column=w "
+        "--tag_column=t",
+        ("tagging", "tagging"),
+        {"word_column": "w", "tag_column": "t", "labels": _LABELS},
+        ("--tag_column=u", "tag_column 't' there, 'u' now"),
+        ("words.jsonl", b'["the", ', b"[", ":1: 1 words in 'w' and 2 tags in"),
+    ),
+    _task(
+        "spans of characters",
+        "ner",
+        "--train_file=marked.jsonl --dev_file=studio.json --span_mismatch=drop",
+        ("tagging", "tagging"),
+        {"labels": _LABELS, "span_mismatch": "drop"},
+        ("--span_mismatch=widen", "span_mismatch 'drop' there, 'widen' now"),
+        ("marked.jsonl", b"[4, 7,", b"[4, null,", ":1: 'label' has [4, None"),
+    ),
 ]
 
 
@@ -300,6 +320,15 @@ def inputs(tmp_path_factory, tiny_vocab_file):
             file.write(json.dumps(row | {"author": f"a{i // 2}"}) + "\n")
     tags = "1 the O O\n2 sea B-X B-SEA\n# end the file\n\n1 ship O O\n"
     (folder / "tags.txt").write_text(tags)
+    words = {"w": ["the", "sea"], "t": ["O", "B-SEA"], "u": ["O", "I-SEA"]}
+    (folder / "words.jsonl").write_text(json.dumps(words) + "\n")
+    # The last span ends within a word.
+    spans = [[4, 7, "SEA"], [8, 10, "SEA"]]
+    marked = {"text": "the sea ship", "label": spans}
+    (folder / "marked.jsonl").write_text(json.dumps(marked) + "\n")
+    value = {"start": 4, "end": 7, "text": "sea", "labels": ["SEA"]}
+    task = {"data": marked, "annotations": [{"result": [{"value": value}]}]}
+    (folder / "studio.json").write_text(json.dumps([task], indent=1))
     shutil.copy(tiny_vocab_file, folder / "vocab.txt")
     return folder
 

@@ -37,6 +37,32 @@ _SQUAD_ROW = {
     "answers": {"text": ["cat"], "answer_start": [4]},
 }
 
+_TASK = {
+    "data": {"text": "Ada sat."},
+    "annotations": [
+        {
+            "was_cancelled": False,
+            "result": [
+                {
+                    "value": {
+                        **{"start": 0, "end": 3, "text": "Ada"},
+                        "labels": ["PER"],
+                    }
+                }
+            ],
+        }
+    ],
+}
+_ARGILLA = {
+    "fields": {"text": "Ada sat."},
+    "responses": {"x": [{"value": [{"start": 0, "end": 3, "label": "P"}]}]},
+}
+_FLAT = {
+    "text": "Ada sat.",
+    "x.responses": [[[0, 3, "P"]]],
+    "x.responses.status": ["submitted"],
+}
+
 
 def _read_rows(path):
     return list(glue_rows.read_rows(_OWN, path, is_labelled=True))
@@ -90,6 +116,25 @@ _READERS = {
     "conll.txt": (
         ner_files.read,
         "-DOCSTART- -X- O\n\nAda NN B-PER\nB. NN I-PER\n. . O\n",
+    ),
+    "tabs.tsv": (ner_files.read, "New York\tB-LOC\nis\tO\n\n10 000\tO\n"),
+    "u.conllu": (
+        lambda path: ner_files.read(path, word_column=2, comment_prefix="#"),
+        "# x\n1-2\tzum\t_\n1\tzu\tADP\n2\tdem\tDET\n2.1\tx\tX\n",
+    ),
+    "tokens.jsonl": (
+        ner_files.read,
+        '{"tokens": ["Ada", "sat"], "ner_tags": ["B-PER", "O"]}\n'
+        '{"tokens": ["."], "ner_tags": ["O"]}\n',
+    ),
+    "doccano.jsonl": (
+        ner_files.read,
+        '{"text": "Ada sat.", "label": [[0, 3, "PER"]]}\n'
+        '{"text": "", "label": []}\n',
+    ),
+    "studio.json": (
+        lambda path: ner_files.read(path, span_mismatch="widen"),
+        json.dumps([_TASK], indent=1),
     ),
     "a.jsonl": (_read_documents, '{"text": "a. b.\\nc"}\n{"text": null}\n'),
     "auto.txt": (
@@ -198,5 +243,25 @@ def test_questions_with_values_of_other_types_are_named(read, tmp_path_factory):
             parent = parent[key]
         parent[keys[-1]] = value
         _read(read, path, json.dumps(content).encode())
+
+    check()
+
+
+@pytest.mark.parametrize("task", [_TASK, _ARGILLA, _FLAT])
+def test_annotations_with_values_of_other_types_are_named(
+    task, tmp_path_factory
+):
+    path = tmp_path_factory.mktemp("types") / "tasks.json"
+    nodes = list(_nodes([task]))
+
+    @_SETTINGS
+    @hypothesis.given(strategies.sampled_from(nodes), _JSON)
+    def check(keys, value):
+        content = [copy.deepcopy(task)]
+        parent = content
+        for key in keys[:-1]:
+            parent = parent[key]
+        parent[keys[-1]] = value
+        _read(ner_files.read, path, json.dumps(content).encode())
 
     check()

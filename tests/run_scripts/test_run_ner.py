@@ -1,8 +1,11 @@
 """run_ner learns tags of any scheme; the rest is in tests/contracts."""
 
+import json
+
 import planted_ner as planted
 import pytest
 
+from bert_tf.tasks import ner_scores
 from run_scripts import run_ner
 from tfrecords.io import json_files
 from tfrecords.tasks import ner_files
@@ -67,3 +70,52 @@ def test_other_columns_and_schemes_end_to_end(tmp_path, base_flags):
     lines = (output / "predictions/test.txt").read_text().split("\n")
     found = {line.split(" ")[2][:2] for line in lines if line}
     assert found == {"O", "U-", "B-", "L-"}
+
+
+def annotated(row):
+    """Returns a text and its spans."""
+    words, tags = zip(*row, strict=True)
+    starts = [sum(len(w) + 1 for w in words[:i]) for i in range(len(words))]
+    spans = [
+        {
+            "start": starts[first],
+            "end": starts[last - 1] + len(words[last - 1]),
+            "label": label,
+        }
+        for first, last, label in sorted(ner_scores.extract_entities(tags))
+    ]
+    return {"text": " ".join(words), "entities": spans}
+
+
+@pytest.mark.slow
+def test_spans_of_characters_come_in_and_go_out_again(tmp_path, base_flags):
+    files, rows = [], {}
+    for seed, split in enumerate(("train", "dev", "test")):
+        size = 80 if split == "train" else 20
+        found = planted.sentences(size, seed)
+        rows[split] = [annotated(row) for row in found]
+        path = tmp_path / f"{split}.jsonl"
+        shown = [{"text": row["text"]} for row in rows[split]]
+        if split != "test":
+            shown = rows[split]
+        path.write_text("\n".join(map(json.dumps, shown)))
+        files.append(f"--{split}_file={path}")
+    output = tmp_path / "run"
+    run_ner.main(
+        [
+            *("run_ner", *files, "--notest_has_tags"),
+            *["--do_train", "--do_eval", "--do_predict"],
+            *[f"--output_dir={output}", *base_flags],
+        ]
+    )
+    results = json_files.read(output / "eval_results.json")
+    assert results["dev"]["entity_f1"] > 0.9
+    for split in ("dev", "test"):
+        path = output / f"predictions/{split}.rows.jsonl"
+        found = list(map(json.loads, path.read_text().splitlines()))
+        assert [x["text"] for x in found] == [x["text"] for x in rows[split]]
+        right = sum(x == y for x, y in zip(found, rows[split], strict=True))
+        assert right > 0.7 * len(found)
+    # What is written can be learnt from.
+    corpus = ner_files.read(str(output / "predictions/test.rows.jsonl"))
+    assert len(corpus.documents) == 20 and corpus.counts.spans > 20

@@ -150,7 +150,7 @@ def _examples(
         counts["tokens"] += int(windows.inputs["input_mask"].sum())
         counts["sentences"] += len(sentences)
         long, cut = _list_long(
-            corpus.path, sentences, windows.num_pieces, max_seq_length - 2
+            corpus, sentences, windows.num_pieces, max_seq_length - 2
         )
         long_sentences += long
         cut_words += cut
@@ -162,10 +162,21 @@ def _examples(
             }
     _report(counts, "long_sentences", "split into windows", long_sentences)
     _report(counts, "cut_words", "truncated to their first pieces", cut_words)
+    if found := corpus.counts:
+        counts["spans"] = found.spans
+        counts["rows_without_annotation"] = found.rows_without_annotation
+        moved = "moved out to whole words", found.widened_spans
+        _report(counts, "widened_spans", *moved)
+        _report(counts, "dropped_spans", "left out", found.dropped_spans)
+        if found.rows_without_annotation:
+            logging.warning(
+                f"{corpus.path}: {found.rows_without_annotation} rows that "
+                "nobody annotated, or that were rejected, are left out"
+            )
 
 
 def _list_long(
-    path: str,
+    corpus: ner_files.Corpus,
     sentences: Iterable[ner_files.Sentence],
     num_pieces: np.ndarray,
     most: int,
@@ -177,12 +188,12 @@ def _list_long(
         first += len(pieces)
         if pieces.sum() > most:
             long_sentences.append(
-                f"{path}:{sentence.lines[0]}: {len(pieces)} words, "
+                f"{corpus.where(sentence.lines[0])}: {len(pieces)} words, "
                 f"{pieces.sum()} pieces"
             )
         for index in np.flatnonzero(pieces > most):
-            line = sentence.lines[index]
-            cut_words.append(f"{path}:{line}: {pieces[index]} pieces")
+            where = corpus.where(sentence.lines[index])
+            cut_words.append(f"{where}: {pieces[index]} pieces")
     return long_sentences, cut_words
 
 

@@ -1,9 +1,11 @@
-"""Column files of named entities -> documents of sentences of words and tags.
+"""Files of named entities -> documents of sentences of words and tags.
 
 The format of the CoNLL-2003 shared task: one word per line, columns separated
 by spaces or tabs, the word first and the tag last unless options say otherwise;
-a blank line between sentences; documents begin with a -DOCSTART- line. Tags of
-five schemes are read, and converted to IOB2:
+a blank line between sentences; documents begin with a -DOCSTART- line. If every
+line has the same number of tabs, only tabs separate columns. JSON lines, .json
+and Parquet are rows of words or of texts with spans, see `tables.annotations`.
+Tags of five schemes are read, and converted to IOB2:
 
   words   Mr  Ada  Byron  Babbage  of  London
   IOB1    O   PER: I-  I-     B-        O   I-LOC   B- right after the same type
@@ -27,6 +29,7 @@ from typing import NamedTuple
 from absl import logging
 
 from tfrecords.options import option, quoted, shortened
+from tfrecords.tables import annotations
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -47,40 +50,57 @@ SCHEMES = (*_LETTERS, "IO", PLAIN)
 # in IOB2, which conlleval reads.
 WRITTEN_BACK = ("BILOU", "BMES", "IO", PLAIN)
 _PREFIX = re.compile(r"[BIESLUM]-")
-TAG = re.compile(rf"O|{_PREFIX.pattern}\S+")
-# More different tags than this are a column of words rather than of tags.
-_MAX_TAGS = 200
+TAG = re.compile(rf"O|{_PREFIX.pattern}\S(?:.*\S)?")
+# Tags of a scheme, but for the hyphen, the capitals or the order.
+_ALMOST = re.compile(r"(?i:[BIESLUM][-_:./|]\S+|\S+[-_:./|][BIESLUM])")
+# More different tags than the first are a column of words rather than of tags;
+# more than the second, if words are fewer than 3 for each; and more than the
+# third, if there are fewer different words.
+_MAX_TAGS, _MANY_TAGS, _SOME_TAGS = 200, 20, 10
 # First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
 _NUMBER = re.compile(r"[0-9]+")
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
+_CONLL_U = re.compile(r"[0-9]+([-.][0-9]+)?(\t[^\t]+){9}")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.
 # Split -> official name of its file in the English part.
 _COLUMNS = (
     "one word per line with its tag in the last column, and a blank line "
-    "after each sentence"
+    "after each sentence; or name the file .jsonl, if a line has the words and "
+    "tags, or the text and spans, of a sentence"
 )
 FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NerData(data_files.TaskFiles):
-    """Column files to read, and the stride of windows over documents."""
+    """Files to read, and the stride of windows over documents."""
 
     test_has_tags: bool = option(
         True,
         "Whether the test file holds the tags, in the last column or in "
         "--tag_column.",
     )
-    word_column: int | None = option(
+    word_column: str | None = option(
         None,
         "Number of the column of the words, from 1. Default: the first; a "
-        "first column that numbers the words is an error then.",
-        at_least=1,
+        "first column that numbers the words is an error then. In JSON lines "
+        "and Parquet, the name of the column of the words or of the text. "
+        "Default: tokens, words or text.",
     )
-    tag_column: int | None = option(
+    tag_column: str | None = option(
         None,
-        "Number of the column of the tags, from 1. Default: the last.",
-        at_least=1,
+        "Number of the column of the tags, from 1. Default: the last. In JSON "
+        "lines and Parquet, the name of the column of the tags or of the spans "
+        "of characters. Default: ner_tags, tags or labels; for a text, "
+        "entities, spans, ents, label or labels.",
+    )
+    span_mismatch: str = option(
+        "error",
+        "What becomes of a span of characters that does not begin and end "
+        "where words do, or overlaps another. error: such spans are named. "
+        "widen: its borders move out to whole words. drop: it is left out. Of "
+        "two that overlap, the shorter or later one is left out by both.",
+        choices=annotations.MISMATCHES,
     )
     comment_prefix: str | None = option(
         None,
@@ -119,10 +139,15 @@ class NerData(data_files.TaskFiles):
 
     def columns(self) -> dict[str, int | str | None]:
         """Returns the settings that decide which words and tags are read."""
-        return {
-            "word_column": self.word_column,
-            "tag_column": self.tag_column,
+        columns = {"word_column": self.word_column or None}
+        columns["tag_column"] = self.tag_column or None
+        for name, value in columns.items():
+            if str(value).isdecimal():
+                columns[name] = int(value)
+        is_default = self.span_mismatch == "error"
+        return columns | {
             "comment_prefix": self.comment_prefix or None,
+            "span_mismatch": None if is_default else self.span_mismatch,
         }
 
     def read(
@@ -191,7 +216,8 @@ class Sentence(NamedTuple):
 
     columns: tuple[tuple[str, ...], ...]  # Of each word, without the tag.
     tags: tuple[str, ...]  # See `Corpus`; empty if the file has no tags.
-    lines: tuple[int, ...]  # Line number of each word in the file.
+    # Line number of each word in the file; of a row, file:line.
+    lines: tuple[int | str, ...]
     word_index: int = 0  # Index of the word in `columns`.
 
     @property
@@ -205,6 +231,7 @@ class Document(NamedTuple):
 
     start: tuple[str, ...]  # Columns of its -DOCSTART- line, if it has one.
     sentences: tuple[Sentence, ...]  # May be empty after such a line.
+    row: annotations.Row | None = None  # The row that it is, in a table.
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -229,11 +256,16 @@ class Corpus:
     path: str
     scheme: str | None  # That of the file; None if it has no tags.
     documents: tuple[Document, ...]  # In the file's order.
+    counts: annotations.Counts | None = None  # Of texts with spans.
 
     @property
     def sentences(self) -> list[Sentence]:
         """Sentences of all documents."""
         return [s for d in self.documents for s in d.sentences]
+
+    def where(self, line: int | str) -> str:
+        """Returns file:line of a word, given its entry in `lines`."""
+        return line if isinstance(line, str) else f"{self.path}:{line}"
 
     @property
     def entity_types(self) -> list[str]:
@@ -310,27 +342,44 @@ def read(
     has_tags: bool = True,
     entity_types: Collection[str] | None = None,
     schemes: Sequence[str] | None = None,
-    word_column: int | None = None,
-    tag_column: int | None = None,
+    word_column: int | str | None = None,
+    tag_column: int | str | None = None,
     comment_prefix: str | None = None,
+    span_mismatch: str | None = None,
 ) -> Corpus:
     """Reads and checks a file.
 
     Args:
-      path: a file, plain or compressed.
+      path: a column file, plain or compressed; or JSON lines, .json or Parquet.
       has_tags: whether it has a column of tags.
       entity_types: allowed types, such as those of a model, or plain tags; None
         for any.
       schemes: allowed ones, in order of preference; None to detect it.
       word_column: number of the column of words, from 1; None for the first.
+        Of a table, its name.
       tag_column: likewise, of tags; None for the last.
       comment_prefix: lines that begin with it are skipped; None for none.
+      span_mismatch: see `annotations.read`; None for "error".
 
     Raises:
       ValueError: naming file and line, if there are no words, a line lacks a
         column, words are numbers that count them, a tag is malformed or of an
-        unknown type, or the tags follow none of the schemes.
+        unknown type, or the tags follow none of the schemes; or as in
+        `annotations.read`.
     """
+    if annotations.is_table(path):
+        corpus = _of_rows(
+            path,
+            has_tags=has_tags,
+            word_column=word_column and str(word_column),
+            tag_column=tag_column and str(tag_column),
+            span_mismatch=span_mismatch or "error",
+        )
+        if corpus.counts and schemes:  # Spans have tags in every scheme.
+            schemes = ["IOB2"]
+        return _converted(corpus, entity_types, schemes) if has_tags else corpus
+    word_column = _number("word_column", word_column, path)
+    tag_column = _number("tag_column", tag_column, path)
     found = _documents(path, comment_prefix, word_column or 1)
     rows = [row for _, lines in found for row in lines if row[1]]
     if not rows:
@@ -341,7 +390,8 @@ def read(
     _check_columns(rows[0], path, word_column, tag_column, tag_index)
     if word_column != 1 and width - has_tags > 1:
         groups = [g for _, lines in found for g in _groups(lines)]
-        _check_numbers(groups, path, word_column)
+        if _are_numbered(groups, path, word_column):
+            found = _without_ranges(found)
     word_index = (word_column or 1) - 1
     documents = [
         Document(start, tuple(_sentences(lines, word_index, tag_index)))
@@ -356,6 +406,33 @@ def read(
     return corpus
 
 
+def _number(name: str, column: int | str | None, path: str) -> int | None:
+    """Returns the number of a column of a column file."""
+    if column is None:
+        return None
+    if not str(column).isdecimal() or not int(column):
+        raise ValueError(
+            f"--{name}={column}: the columns of {path} have numbers, from 1. "
+            "Give a number; names are for JSON lines and Parquet."
+        )
+    return int(column)
+
+
+def _of_rows(path: str, **settings) -> Corpus:
+    """Returns the contents of a table, each row a document; tags as there."""
+    counts, documents = annotations.Counts(), []
+    for row in annotations.read(path, counts, **settings):
+        words = tuple((word,) for word in row.words)
+        sentence = Sentence(words, row.tags, (row.where,) * len(words))
+        documents.append(Document((), (sentence,) if words else (), row))
+    if not any(document.sentences for document in documents):
+        raise ValueError(
+            f"{path} has no words that are tagged; copy or create it again."
+        )
+    has_spans = documents[0].row.text is not None
+    return Corpus(path, None, tuple(documents), counts if has_spans else None)
+
+
 def _documents(
     path: str, comment_prefix: str | None, word_column: int
 ) -> list[tuple[tuple[str, ...], list]]:
@@ -363,10 +440,17 @@ def _documents(
     documents: list[tuple[tuple[str, ...], list]] = [((), [])]
     is_named = False
     statistics = text_files.ReadStatistics()
-    for number, line in enumerate(text_files.read_lines(path, statistics), 1):
-        if number == 1:
+    lines = []
+    for line in text_files.read_lines(path, statistics):
+        if not lines:
             text_files.check_not_json(line, path, _COLUMNS)
-        columns = tuple(filter(None, _SPACE.split(line.strip("\r\n"))))
+        lines.append(line.strip("\r\n"))
+    comment_prefix = comment_prefix or _prefix_of_conll_u(lines)
+    has_tabs = _are_split_by_tabs(lines, comment_prefix)
+    for number, line in enumerate(lines, 1):
+        columns = tuple(filter(None, _SPACE.split(line)))
+        if has_tabs and not line.startswith(DOCUMENT_START):
+            columns = tuple(filter(None, _cells(line)))
         if comment_prefix and line.startswith(comment_prefix):
             if len(columns) > 1 and TAG.fullmatch(columns[-1]) and not is_named:
                 is_named = True
@@ -384,6 +468,34 @@ def _documents(
         else:
             documents[-1][1].append((number, columns))
     return [d for d in documents if d[0] or any(row for _, row in d[1])]
+
+
+def _prefix_of_conll_u(lines: Sequence[str]) -> str | None:
+    """Returns # for a treebank in CoNLL-U, where no word's line has it."""
+    rows = [line for line in lines if line.strip() and line[0] != "#"]
+    return "#" if rows and all(map(_CONLL_U.fullmatch, rows)) else None
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip(" ") for cell in line.split("\t")]
+
+
+def _are_split_by_tabs(lines: Sequence[str], comment_prefix) -> bool:
+    """Returns whether columns end at tabs alone, and words may have spaces.
+
+    This is so if every line has as many, and no column is empty; or most lines,
+    if spaces do not give every line as many columns either.
+    """
+    skipped = tuple(filter(None, (DOCUMENT_START, comment_prefix)))
+    rows = [x for x in lines if x.strip() and not x.startswith(skipped)]
+    widths = collections.Counter(
+        len(cells) * all(cells) for cells in map(_cells, rows)
+    )
+    ((width, count),) = widths.most_common(1) or [(0, 0)]
+    if width < 2 or 2 * count <= len(rows):
+        return False
+    by_space = (len(_SPACE.split(row.strip(" \t"))) for row in rows)
+    return count == len(rows) or len(set(by_space)) > 1
 
 
 def _groups(lines):
@@ -416,6 +528,7 @@ def _check_widths(rows, path: str, has_tags: bool, comment_prefix) -> None:
     widths = collections.Counter(len(row) for _, row in rows)
     ((width, _),) = widths.most_common(1)
     usual = next(number for number, row in rows if len(row) == width)
+    separator = "\t" if any(" " in x for _, row in rows for x in row) else " "
     for number, row in rows:
         where = f"{path}:{number}"
         hint = ""
@@ -429,7 +542,7 @@ def _check_widths(rows, path: str, has_tags: bool, comment_prefix) -> None:
             )
         if len(row) != width:
             raise ValueError(
-                f"{where}: {len(row)} columns, {quoted(' '.join(row))}, "
+                f"{where}: {len(row)} columns, {quoted(separator.join(row))}, "
                 f"where {path}:{usual} has {width}. There is a column too "
                 f"few or too many; correct this line.{hint}"
             )
@@ -455,17 +568,16 @@ def _check_columns(row, path, word_column, tag_column, tag_index) -> None:
         )
 
 
-def _check_numbers(groups, path: str, word_column: int | None) -> None:
-    """Raises ValueError if words would be the numbers of words.
+def _are_numbered(groups, path: str, word_column: int | None) -> bool:
+    """Returns whether the first column is 1, 2, 3 and so on in most sentences.
 
-    These are first columns of 1, 2, 3 and so on, in most sentences. With
-    another column of words, lines with two numbers, as in CoNLL-U, are errors:
-    their words are on other lines, too, or are no words of the text.
+    Raises:
+      ValueError: if these numbers would be the words.
     """
     longer = [group for group in groups if len(group) > 1]
     numbered = list(filter(_is_numbered, longer))
     if 2 * len(numbered) <= len(longer):
-        return
+        return False
     if word_column is None:
         (number, row), (_, second) = numbered[0][:2]
         raise ValueError(
@@ -475,13 +587,22 @@ def _check_numbers(groups, path: str, word_column: int | None) -> None:
             "--word_column=2 --tag_column=3; or --word_column=1 if these are "
             "the words."
         )
-    for number, row in itertools.chain.from_iterable(groups):
-        if _NOT_A_WORD.fullmatch(row[0]):
-            raise ValueError(
-                f"{path}:{number}: {quoted(row[0])} where the first column "
-                "numbers the words: the line is no word of its own, see "
-                "CoNLL-U. Remove such lines."
-            )
+    return True
+
+
+def _without_ranges(found) -> list:
+    """Returns documents without the lines 2-3 and 2.1 of CoNLL-U.
+
+    The words of the first are on other lines, too; the text has no word of the
+    second.
+    """
+    return [
+        (
+            start,
+            [x for x in lines if not _NOT_A_WORD.fullmatch("".join(x[1][:1]))],
+        )
+        for start, lines in found
+    ]
 
 
 def _is_numbered(group) -> bool:
@@ -506,8 +627,10 @@ def _converted(corpus: Corpus, entity_types, schemes) -> Corpus:
             s._replace(tags=_rewritten(s.tags, scheme))
             for s in document.sentences
         )
-        documents.append(Document(document.start, tuple(rewritten)))
-    return Corpus(corpus.path, scheme, tuple(documents))
+        documents.append(document._replace(sentences=tuple(rewritten)))
+    return dataclasses.replace(
+        corpus, scheme=scheme, documents=tuple(documents)
+    )
 
 
 def _candidates(corpus: Corpus, schemes) -> Sequence[str]:
@@ -523,29 +646,63 @@ def _candidates(corpus: Corpus, schemes) -> Sequence[str]:
         elif "M" in letters:
             possible = ["BMES"]
         return list(dict.fromkeys([*(schemes or ())[:1], *possible]))
+    _check_no_scheme(corpus, tags)
     has_outside = any(OUTSIDE in s.tags for s in corpus.sentences)
+    return ["IO" if has_outside else PLAIN]
+
+
+def _check_no_scheme(corpus: Corpus, tags: Collection[str]) -> None:
+    """Raises ValueError if tags without letters do not look like tags."""
     advice = "--tag_scheme=plain if they are the tags, or --tag_column."
+    some = shortened(", ".join(sorted(tags)[:3]))
     if tags <= set("BIESLUMW"):
         raise ValueError(
             f"{corpus.path}: the tags {', '.join(sorted(tags))} have no type. "
             "Append one, such as B-PER, to score entities; or give "
             "--tag_scheme=plain to score single tags."
         )
-    if len(tags) > _MAX_TAGS:
-        some = ", ".join(sorted(tags)[:3])
+    if all(_ALMOST.fullmatch(tag) for tag in tags - {"o"}):
         raise ValueError(
-            f"{corpus.path}: {len(tags)} different tags in the last or given "
-            f"column, such as {shortened(some)}; they look like words. Give "
-            f"{advice}"
+            f"{corpus.path}: tags such as {some} are of no scheme. Write O, "
+            f"B-PER and I-PER for them; or give {advice}"
         )
-    return ["IO" if has_outside else PLAIN]
+    words = [
+        (word, tag)
+        for s in corpus.sentences
+        for word, tag in zip(s.words, s.tags, strict=True)
+        if tag != OUTSIDE and any(map(str.isalpha, tag))
+    ]
+    num_words = sum(len(s.tags) for s in corpus.sentences)
+    kind, looks = "", "words"
+    different = {word for s in corpus.sentences for word in s.words}
+    if (
+        len(tags) > _MAX_TAGS
+        or (len(tags) > _MANY_TAGS and num_words < 3 * len(tags))
+        or (len(tags) > _SOME_TAGS and len(different) < len(tags))
+    ):
+        kind = f"{len(tags)} different tags"
+    elif 2 * sum(w.casefold() == t.casefold() for w, t in words) > len(words):
+        kind = "most words as their own tags"
+    elif any(map(str.isdecimal, tags)):
+        kind, looks = "numbers", "ids"
+        advice += (
+            " If they are ids, write names for them; a Parquet file of "
+            "datasets (Dataset.to_parquet) has those of its ClassLabel."
+        )
+    elif tags & {"", "_"}:
+        kind, looks = "words without a tag (_)", "another column"
+    if kind:
+        raise ValueError(
+            f"{corpus.path}: {kind} in the last or given column, such as "
+            f"{some}; they look like {looks}. Give {advice}"
+        )
 
 
 def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
     """Raises ValueError for a malformed tag or one of an unknown type."""
     for sentence in corpus.sentences:
         for number, tag in zip(sentence.lines, sentence.tags, strict=True):
-            where = f"{corpus.path}:{number}"
+            where = corpus.where(number)
             if scheme in _LETTERS and not TAG.fullmatch(tag):
                 raise ValueError(
                     f"{where}: tag {quoted(tag)} is neither O nor B-, I-, E- "
@@ -575,33 +732,32 @@ def _check_tags(corpus: Corpus, scheme: str, entity_types) -> None:
 
 def _detect_scheme(corpus: Corpus, schemes: Sequence[str]) -> str:
     """Returns the first scheme that all tags follow."""
-    wrong = []  # First violation of each scheme: line, text.
+    wrong = []  # First violation of each scheme: sentence, word, text.
     for scheme in schemes:
         violation = _violation(corpus, scheme)
         if violation is None:
             return scheme
         wrong.append(violation)
-    wrong.sort(key=lambda violation: violation[0])
+    wrong.sort(key=lambda violation: violation[:2])
     raise ValueError(
         f"{corpus.path}: the tags follow no scheme: "
-        f"{'; '.join(text for _, text in wrong)}. Correct the lines that "
+        f"{'; '.join(text for *_, text in wrong)}. Correct the lines that "
         "violate the intended scheme of the file."
     )
 
 
-def _violation(corpus: Corpus, scheme: str) -> tuple[int, str] | None:
+def _violation(corpus: Corpus, scheme: str) -> tuple[int, int, str] | None:
     is_right = _IS_RIGHT.get(scheme, _bioes)
-    for sentence in corpus.sentences:
+    for place, sentence in enumerate(corpus.sentences):
         tags = [OUTSIDE, *_in_bioes(sentence.tags, scheme), OUTSIDE]
         for index, number in enumerate(sentence.lines):
             before, tag, after = tags[index : index + 3]
             if tag[0] == "?" or not is_right(before, tag, after):
                 shown = (OUTSIDE, *sentence.tags, OUTSIDE)
                 before, tag, after = map(shortened, shown[index : index + 3])
-                return number, (
-                    f"not {scheme}: {corpus.path}:{number} has {tag} between "
-                    f"{before} and {after}"
-                )
+                where = corpus.where(number)
+                text = f"{where} has {tag} between {before} and {after}"
+                return place, index, f"not {scheme}: {text}"
     return None
 
 

@@ -11,6 +11,7 @@ Each Chinese character is a word, whatever the tokenizer's rules. N strings, T
 characters in all strings, W words.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -100,3 +101,13 @@ def split(strings: tf.Tensor) -> RawWords:
         rows.with_values(tf.boolean_mask(positions, begins)),
         rows.with_values(ends),
     )
+
+
+def split_texts(texts: Sequence[str]) -> Iterator[tuple[tuple, tuple]]:
+    """Yields the words of each text, and (start, end) of each word in it."""
+    found = split(tf.constant(texts, tf.string))
+    for words, *places in zip(*(x.to_list() for x in found), strict=True):
+        yield (
+            tuple(word.decode() for word in words),
+            tuple(zip(*places, strict=True)),
+        )

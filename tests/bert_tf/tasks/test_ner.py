@@ -1,6 +1,7 @@
 """ner.py: losses and scores are over words; files of predictions."""
 
 import dataclasses
+import json
 
 import numpy as np
 import planted_tasks
@@ -84,9 +85,9 @@ Ada NNP B-PER O
 """
 
 
-def read(tmp_path, text=TEXT, **settings):
-    (tmp_path / "f").write_text(text)
-    return ner_files.read(str(tmp_path / "f"), **settings)
+def read(tmp_path, text=TEXT, name="f", **settings):
+    (tmp_path / name).write_text(text)
+    return ner_files.read(str(tmp_path / name), **settings)
 
 
 def test_predicted_ids_become_tags_of_sentences(tmp_path):
@@ -133,6 +134,58 @@ def test_prediction_files_have_the_format_of_conlleval(
     tags = [part.split() for part in answers.split("/")]
     ner.write_columns(read(tmp_path, text, **settings), tags, str(path))
     assert path.read_text() == expected
+
+
+def test_columns_with_spaces_are_written_with_tabs_and_read_again(tmp_path):
+    text = "New York\tB-First Name\n\n10 000\tO\n"
+    corpus, path = read(tmp_path, text), tmp_path / "t"
+    ner.write_columns(corpus, [["O"], ["B-X"]], str(path))
+    assert path.read_text() == "New York\tB-First Name\tO\n\n10 000\tO\tB-X\n\n"
+    again = ner_files.read(str(path), tag_column=2)
+    assert [s.words for s in again.sentences] == [("New York",), ("10 000",)]
+    rows = [{"tokens": ["a\n", "\n\n", " "], "tags": ["B-X", "O", "O"]}]
+    corpus = read(tmp_path, json.dumps(rows), "f.json")
+    ner.write_columns(corpus, [["O", "O", "O"]], str(path))
+    assert path.read_text() == "a_ B-X O\n__ O O\n_ O O\n\n"
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [
+            {
+                "text": "Ada  Byron, (sat).",
+                "entities": [
+                    {"start": 0, "end": 10, "label": "P"},
+                    {"start": 13, "end": 16, "label": "First Name"},
+                ],
+            },
+            {"text": "", "entities": []},
+            {
+                "text": "😀 Ada",
+                "entities": [{"start": 2, "end": 5, "label": "P"}],
+            },
+        ],
+        [
+            {"tokens": ["a b", "\n"], "tags": ["B-P", "O"]},
+            {"tokens": [], "tags": []},
+            {"tokens": ["c"], "tags": ["B-P"]},
+        ],
+        [{"tokens": ["a"], "tags": ["DET"]}, {"tokens": ["b"], "tags": ["X"]}],
+    ],
+)
+def test_rows_of_a_table_are_written_as_they_were_read(tmp_path, rows):
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    corpus, path = read(tmp_path, text, "f.jsonl"), tmp_path / "out" / "dev"
+    task = ner.Ner(labels=["O", "B-P", "I-P"])
+    task.files = {"dev": str(path)}
+    task.read = lambda split: corpus
+    task.tags = {"dev": ()}
+    task._predicted = lambda *_: [s.tags for s in corpus.sentences]
+    task.write_predictions(lambda split: None, str(path.parent))
+    written = (path.parent / "dev.rows.jsonl").read_text().splitlines()
+    assert list(map(json.loads, written)) == rows
+    assert (path.parent / "dev.txt").exists()
 
 
 def test_without_gold_tags_the_scheme_is_that_of_the_training_file(tmp_path):

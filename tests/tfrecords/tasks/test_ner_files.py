@@ -1,5 +1,6 @@
 """ner_files.py: columns, documents and schemes of CoNLL files, and errors."""
 
+import json
 import re
 
 import pytest
@@ -144,6 +145,15 @@ def test_a_file_without_tags_is_read(read):
     assert corpus.sentences[0].tags == ()
 
 
+TREEBANK = "".join(
+    line.replace(" ", "\t").replace("~", " ") + "\n"
+    for line in (
+        *("#~text", "1-2 don't _ X _ _ _ _ _ _", "1 don't _ X _ _ _ _ _ _"),
+        *("2.1 x _ X _ _ _ _ _ _", "", "1 10~000 _ X _ _ _ _ _ _"),
+        "2 rain _ X _ _ _ _ _ SpaceAfter=No",
+    )
+)
+TSV = "New York is/10 000", "B-LOC O/O"
 OUTER = {"comment_prefix": "#", "word_column": 2, "tag_column": 3}
 TAG_FIRST = "O in\nB-LOC Bonn\n"
 INNER = {"comment_prefix": "#", "word_column": 2}
@@ -159,11 +169,18 @@ INNER = {"comment_prefix": "#", "word_column": 2}
         (TAG_FIRST, {"tag_column": 1, "word_column": 2}, "in Bonn", "O B-LOC"),
         ("1 in\n2 Bonn\n", {**OUTER, "has_tags": False}, "in Bonn", ""),
         ("1 -DOCSTART- O\n\n1 in O\n", {"word_column": 2}, "in", "O"),
+        (CONLL_U, {"word_column": 2}, "in dem Haus", "ADP DET NOUN"),
+        # No comment prefix is needed, and words may have spaces.
         (
-            CONLL_U.partition("\n")[2],
-            {"word_column": 2},
-            *("in dem Haus", "ADP DET NOUN"),
+            TREEBANK,
+            {"word_column": 2, "tag_column": 4},
+            *("don't/10 000 rain", "X/X X"),
         ),
+        ("New York\tB-LOC\nis\tO\n\n10 000\tO\n", {}, *TSV),
+        ("-DOCSTART- O\n\nNew York\tB-LOC\nis\tO\n\n10 000 \tO", {}, *TSV),
+        # A column is empty, or a line has another number of tabs.
+        ("a b\tO\t\nc b\tO\t\n", {}, "a c", "O O"),
+        ("a b\tO\nc\tb\tO\n", {}, "a c", "O O"),
         # Words that are numbers.
         ("7 O\n8 O\n", {}, "7 8", "O O"),
         (
@@ -178,6 +195,49 @@ def test_words_and_tags_are_in_the_columns_asked_for(
     found = read(text, **settings).sentences
     assert "/".join(" ".join(s.words) for s in found) == words
     assert "/".join(" ".join(s.tags) for s in found) == tags
+
+
+def test_tags_that_look_like_others_are_read_if_they_are_said_to_be_plain(
+    read,
+):
+    for tags in ("0 3 4 0", "b-per o", "_ X", "a b c d e f g h i j k"):
+        corpus = read(text_of(tags), schemes=["plain"])
+        assert corpus.sentences[0].tags == tuple(tags.split())
+    # As many different tags as a treebank has, of as few words as it may have.
+    text = "".join(f"word{i} {i % 17}X\n" for i in range(34))
+    assert len(read(text).entity_types) == 17
+
+
+def test_rows_of_a_table_are_documents(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        {"text": "Ada sat.", "label": [[0, 3, "First Name"]]},
+        {"text": "", "label": []},
+        {"text": "sat", "label": []},
+    ]
+    (tmp_path / "f.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    corpus = ner_files.read("f.jsonl")
+    assert corpus.scheme == "IOB2"
+    assert corpus.entity_types == ["First Name"]
+    assert [d.words for d in corpus.documents] == [
+        *[("Ada", "sat", "."), (), ("sat",)]
+    ]
+    assert corpus.counts.spans == 1
+    sentence = corpus.sentences[0]
+    assert sentence.tags == ("B-First Name", "O", "O")
+    assert corpus.where(sentence.lines[2]) == "f.jsonl:1"
+    with pytest.raises(ValueError, match="f.jsonl:1: unknown tag 'B-First Na"):
+        ner_files.read("f.jsonl", entity_types=["X"])
+    # The scheme of a tagger's training file is no matter.
+    assert ner_files.read("f.jsonl", schemes=["BIOES"]) == corpus
+    (tmp_path / "f.jsonl").write_text('{"tokens": ["a"], "tags": ["I-X"]}')
+    assert ner_files.read("f.jsonl").scheme == "IOB1"
+    (tmp_path / "f.jsonl").write_text('{"text": " ", "label": []}')
+    with pytest.raises(ValueError, match="f.jsonl has no words that are tag"):
+        ner_files.read("f.jsonl")
+    (tmp_path / "f.txt").write_text('{"text": " ", "label": []}')
+    with pytest.raises(ValueError, match="f.txt:1: .* or name the file .jso"):
+        ner_files.read("f.txt")
 
 
 def test_all_columns_but_that_of_tags_are_kept(read):
@@ -246,9 +306,14 @@ WRONG = {
     "EU O\n\nit O\nrose\n": "f:4: one column, 'rose', where a word and its tag",
     "#id\nEU B-ORG\n": "f:1: one column, '#id', where a word and its tag",
     NUMBERED: (
-        "f:1: 3 columns, '# http://example.org/Troy [1]', where f:2 has 4. "
-        f"There is a column too few or too many; correct this line. {HINT}"
+        "f:1: one column, '# http://example.org/Troy [1]', where a word and "
+        "its tag are expected. Add the missing column, or give "
+        f"--notest_has_tags if a test file has no tags. {HINT}"
     ),
+    "New York\tB-LOC\nis\tX\tO\nold\tO\n": (
+        r"f:2: 3 columns, 'is\tX\tO', where f:1 has 2. There is a column too"
+    ),
+    "New York\tB-LOC\nis O\n10 000\tO\n": "f:2: one column, 'is O', where a w",
     # Numbers of words, also from 0, and through the file; an odd number does
     # not hide the others.
     CONLL_U: "f:1: the first column numbers the words",
@@ -265,6 +330,27 @@ WRONG = {
         "word1, word10; they look like words. Give --tag_scheme=plain if they "
         "are the tags, or --tag_column."
     ),
+    text_of("a b c d e f g h i j k"): "f: 11 different tags in the last or",
+    "".join(f"word{i} NN tag{i // 2}\n" for i in range(44)): (
+        "f: 22 different tags in the last or given column, such as tag0, tag1, "
+        "tag10; they look like words. Give --tag_scheme=plain if they are"
+    ),
+    "The the\ncat cat\non O\n": (
+        "f: most words as their own tags in the last or given column, such as "
+        "cat, the; they look like words. Give --tag_scheme=plain if they"
+    ),
+    text_of("0 3 4 0"): (
+        "f: numbers in the last or given column, such as 0, 3, 4; they look "
+        "like ids. Give --tag_scheme=plain if they are the tags, or "
+        "--tag_column. If they are ids, write names for them; a Parquet file"
+    ),
+    text_of("_ SpaceAfter=No _"): "f: words without a tag (_) in the last or",
+    text_of("B_PER I_PER O"): (
+        "f: tags such as B_PER, I_PER are of no scheme. Write O, B-PER and "
+        "I-PER for them; or give --tag_scheme=plain if they are the tags"
+    ),
+    text_of("b-per i-per o"): "f: tags such as b-per, i-per, o are of no sch",
+    text_of("PER-B PER-I O"): "f: tags such as PER-B, PER-I are of no scheme",
     text_of("O E-MAIL PER"): "f:3: tag 'PER' is neither O nor B-, I-, E- or S-",
     **{
         text_of(f"O {tag} B-PER"): f"f:2: tag {tag!r} is neither O nor B-, I-"
@@ -305,10 +391,7 @@ NUMBERS = (
     "--word_column and, unless it is the last, --tag_column, such as "
     "--word_column=2 --tag_column=3; or --word_column=1 if these are"
 )
-NO_WORD = (
-    "f:1: '1-2' where the first column numbers the words: the line is no word "
-    "of its own, see CoNLL-U. Remove such lines."
-)
+NAMES = "f have numbers, from 1. Give a number; names are for JSON lines"
 
 
 @pytest.mark.parametrize(
@@ -322,7 +405,13 @@ NO_WORD = (
         ({"has_tags": False}, "1 a\n2 b\n", "f:1: the first column numbers"),
         ({"comment_prefix": "#"}, NUMBERED, NUMBERS),
         ({"comment_prefix": "#", "tag_column": 3}, NUMBERED, NUMBERS),
-        ({"word_column": 2}, CONLL_U, NO_WORD),
+        (
+            {"word_column": "form"},
+            EU,
+            f"--word_column=form: the columns of {NAMES}",
+        ),
+        ({"tag_column": 0}, EU, "--tag_column=0: the columns of f have num"),
+        ({"tag_column": "-1"}, EU, "--tag_column=-1: the columns of f have"),
         (
             {"tag_column": 4},
             EU,
