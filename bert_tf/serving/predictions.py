@@ -151,7 +151,8 @@ def predict(
     """
     from bert_tf.serving import row_outputs  # Imports TensorFlow.
 
-    inputs = [("input_file", config.input_file)]
+    lines = text_rows.Inputs(config.input_file)
+    inputs = [("input_file", path) for path in lines.paths]
     streams.check_output("output_file", config.output_file, inputs)
     if config.explain:
         inputs.append(("output_file", config.output_file))
@@ -164,7 +165,6 @@ def predict(
         explanations = open_explanations(config.explain, model)
     started = time.monotonic()
     with (
-        text_rows.open_lines(config.input_file) as lines,
         atomic_files.atomic_file(config.output_file) as file,
         explanations as explain,
         tqdm(
@@ -175,10 +175,9 @@ def predict(
             disable=True if file.isatty() else None,
         ) as bar,
     ):
-        parse = text_rows.make_parser(config, lines.name, ranks)
         count, num_cut, num_bad, first_bad = 0, 0, 0, ""
         most_rows = _BATCHES_OF_A_GROUP * config.batch_size
-        for group in text_rows.make_groups(lines, parse, most_rows):
+        for group in lines.groups(config, ranks, most_rows):
             rows = [row for row in group if isinstance(row, text_rows.Row)]
             num_bytes = lines.num_read - bar.n
             answers = {}

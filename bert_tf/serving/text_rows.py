@@ -28,11 +28,13 @@ from typing import Any, NamedTuple
 from tfrecords.io import json_files
 from tfrecords.io.inputs import file_kinds
 from tfrecords.options import Options, option, quoted
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
 OPTIONAL = ("text_b",)
+# Formats whose columns are named by `--columns`.
+TABLES = ("tsv", "csv", "quoted_tsv")
 _BLOCK_BYTES = 1 << 16
 # Of other keys of a row, which an answer has, too.
 _PREFIX = "input_"
@@ -45,7 +47,8 @@ class InputConfig(Options):
     input_file: str = option(
         "-",
         "Lines of text, a CSV or TSV file, JSON lines, each also compressed "
-        "(.gz, .bz2, .xz, .zst), or a Parquet or .arrow file; - is stdin.",
+        "(.gz, .bz2, .xz, .zst), or a Parquet or .arrow file; several with "
+        "commas between them, a glob or a folder of parts; - is stdin.",
         reads=True,
     )
     input_format: str = option(
@@ -53,8 +56,8 @@ class InputConfig(Options):
         "auto: csv, tsv, jsonl (also json, ndjson) or parquet (also arrow) if "
         "the file name ends so; otherwise tsv if columns are given, jsonl if "
         "the model needs more than one text, and text. csv has commas and "
-        "quotes; in tsv, quotes are text.",
-        choices=("auto", "text", "tsv", "csv", "jsonl", "parquet"),
+        "quotes; in tsv, quotes are text; quoted_tsv has tabs and quotes.",
+        choices=("auto", "text", *table_files.FORMATS[1:]),
     )
     columns: tuple[str, ...] = option(
         (),
@@ -192,6 +195,57 @@ def open_lines(path: str) -> Iterator[Lines]:
         yield Lines(file, path, content)
 
 
+class Inputs:
+    """The files of `--input_file`, which are read one after the other.
+
+    Args:
+      names: - for stdin, a file or pipe, or several, as in `parts.find`.
+
+    Attributes:
+      paths: of the files.
+      size: total bytes; None with a pipe.
+      num_read: bytes read so far.
+      num_replaced: number of U+FFFD that replaced invalid UTF-8.
+      name: of the file that is read, for messages.
+
+    Raises:
+      ValueError: as in `parts.find`.
+    """
+
+    def __init__(self, names: str):
+        is_one = names == "-" or os.path.exists(names)
+        if is_one and not os.path.isdir(names):
+            self.paths = [names]  # Perhaps a pipe.
+        else:
+            try:
+                self.paths = parts.find(names)
+            except ValueError as error:
+                raise ValueError(f"--input_file={names}: {error}") from None
+        is_sized = all(map(os.path.isfile, self.paths))
+        self.size = sum(map(os.path.getsize, self.paths)) if is_sized else None
+        self.num_read = self.num_replaced = 0
+        self.name = ""
+
+    def groups(
+        self,
+        config: InputConfig,
+        ranks: Mapping[str, int],
+        most_rows: int,
+        **settings,
+    ) -> Iterator[list[Row | BadLine]]:
+        """Yields `make_groups` of each file, with its `make_parser`."""
+        for path in self.paths:
+            with open_lines(path) as lines:
+                self.name = lines.name
+                before = self.num_read, self.num_replaced
+                of_file = dataclasses.replace(config, input_file=path)
+                parse = make_parser(of_file, lines.name, ranks, **settings)
+                for group in make_groups(lines, parse, most_rows):
+                    self.num_read = before[0] + lines.num_read
+                    self.num_replaced = before[1] + lines.num_replaced
+                    yield group
+
+
 def make_groups(
     lines: Lines, parse: Parser, most_rows: int
 ) -> Iterator[list[Row | BadLine]]:
@@ -231,7 +285,9 @@ def _parse_csv(
 ) -> Iterator[Row | BadLine]:
     """Yields rows, with the numbers of their first lines."""
     texts = (line for _, line in lines)
-    for number, cells in table_files.csv_rows(texts, parse.source):
+    for number, cells in table_files.csv_rows(
+        texts, parse.source, parse.separator
+    ):
         try:
             if isinstance(cells, table_files.RowError):
                 message = str(cells)
@@ -286,7 +342,7 @@ def read_columns(
 def choose_format(
     config: InputConfig, ranks: Mapping[str, int], has_columns: bool
 ) -> str:
-    """Returns "text", "tsv", "csv", "jsonl" or "parquet".
+    """Returns "text", or one of `table_files.FORMATS` but "auto".
 
     Raises:
       ValueError: if the format does not match the columns or model inputs.
@@ -300,7 +356,7 @@ def choose_format(
     named = table_files.format_of(path, given, "text")
     if named in ("parquet", "jsonl"):
         return named  # With columns or without.
-    is_table = input_format in ("tsv", "csv")
+    is_table = input_format in TABLES
     if given == "auto" and has_columns and not is_table:
         input_format, is_table = "tsv", True
     if given == "auto" and is_table and not has_columns:
@@ -358,15 +414,16 @@ def make_parser(
     """
     columns = read_columns(config, ranks)
     input_format = choose_format(config, ranks, bool(columns))
-    is_table = input_format in ("tsv", "csv")
+    is_table = input_format in TABLES
     if config.id_column and not is_table:
         raise ValueError(
             f"--id_column={config.id_column} is for csv and tsv. Omit it: of "
             f"{input_format}, the answers repeat all keys."
         )
     if is_table:
-        is_csv = input_format == "csv"
-        return ColumnParser(source, columns, ranks, is_csv, config.id_column)
+        return ColumnParser(
+            source, columns, ranks, input_format, config.id_column
+        )
     settings = {"kept": kept, "may_lack_text": may_lack_text}
     if input_format == "parquet":
         return ParquetParser(config.input_file, columns, ranks, **settings)
@@ -391,8 +448,8 @@ class ColumnParser:
       columns: inputs and their columns, all by index from 0, or all by name in
         the header; several columns for one input make a list.
       ranks: ranks of the inputs of the model.
-      is_csv: whether `make_groups` reads commas and quotes. Otherwise each line
-        is a row, and its cells are between tabs.
+      input_format: "csv" or "quoted_tsv", of which `make_groups` reads quotes;
+        or "tsv", of which each line is a row.
       id_column: a further column, which rows have under its name, see
         `prefixed`, or under "id" if it is an index.
 
@@ -407,11 +464,12 @@ class ColumnParser:
         source: str,
         columns: Sequence[tuple[str, str]],
         ranks: Mapping[str, int],
-        is_csv: bool = False,
+        input_format: str = "tsv",
         id_column: str | None = None,
     ):
         self.source = source
-        self.is_csv = is_csv
+        self.is_csv = input_format != "tsv"
+        self.separator = table_files.separator_of(input_format)
         self.width = None  # Number of columns of the header.
         if id_column:
             name = "id" if id_column.isdecimal() else id_column
@@ -440,7 +498,7 @@ class ColumnParser:
             self.width = len(cells)
             return None
         if len(cells) <= max(self.indices):
-            separated = "comma" if self.is_csv else "tab"
+            separated = "comma" if self.separator == "," else "tab"
             raise LineError(
                 f"{where} has {len(cells)} {separated}-separated columns; "
                 f"column {max(self.indices)} (from 0) is needed: "

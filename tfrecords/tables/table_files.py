@@ -146,8 +146,8 @@ def read(
 
 
 def separator_of(input_format: str) -> str:
-    """Returns the separator of the cells of a CSV or a quoted TSV."""
-    return "\t" if input_format == "quoted_tsv" else ","
+    """Returns the separator of the cells of a CSV or a TSV."""
+    return "," if input_format == "csv" else "\t"
 
 
 def read_header(

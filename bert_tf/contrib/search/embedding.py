@@ -11,7 +11,6 @@ import contextlib
 import dataclasses
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -106,7 +105,7 @@ class EmbeddingConfig(
                 f"--id_column={self.id_column} is also the name of a column "
                 "that is written. Rename the column of the input."
             )
-        if not os.path.isfile(self.input_file):
+        if text_rows.Inputs(self.input_file).size is None:
             raise ValueError(
                 f"--input_file={self.input_file} should be a file: it is read "
                 "twice, first to count and check its rows."
@@ -124,7 +123,8 @@ def embed(config: EmbeddingConfig) -> int:
         `empty_rows` is "error".
       OSError: if a file cannot be read or written.
     """
-    inputs = [("input_file", config.input_file)]
+    files = text_rows.Inputs(config.input_file).paths
+    inputs = [("input_file", path) for path in files]
     streams.check_output("output_file", config.output_file, inputs)
     is_table = config.output_file.endswith(".parquet")
     if is_table:
@@ -358,7 +358,7 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
       ValueError: as in `_read_parts`; or if no row has a text, or one has none
         and `empty_rows` is "error".
     """
-    path, num_rows, empty = config.input_file, 0, []
+    num_rows, empty = 0, []
     sizes, digests = [], []
     for rows in _read_parts(config, empty):
         num_rows += len(rows)
@@ -367,19 +367,19 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     num_rows += len(empty) if config.empty_rows == "skip" else 0
     if len(empty) == num_rows:
         raise ValueError(
-            f"{path} has no rows with a text. Give a file with a text; "
-            "--columns names its column."
+            f"{config.input_file} has no rows with a text. Give a file with a "
+            "text; --columns names its column."
         )
     if empty and config.empty_rows == "error":
         raise ValueError(
-            f"{path}:{empty[0]} has no text, so it has no vector; nor have "
+            f"{empty[0]} has no text, so it has no vector; nor have "
             f"{len(empty) - 1} of the other {num_rows - 1} rows. "
             "--empty_rows=zero writes zeros for such rows; "
             "--empty_rows=skip, with --id_column of a table, leaves them out."
         )
     if empty:
         logging.info(
-            "%d of %d rows have no text, the first on line %d: %s",
+            "%d of %d rows have no text, the first is %s: %s",
             *(len(empty), num_rows, empty[0]),
             "zeros" if config.empty_rows == "zero" else "left out",
         )
@@ -391,7 +391,7 @@ def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
 
 
 def _read_parts(
-    config: EmbeddingConfig, empty: list[int] | None = None
+    config: EmbeddingConfig, empty: list[str] | None = None
 ) -> Iterator[list[tuple[int, str, str]]]:
     """Yields line, text and id, or "" without ids, of the rows of a part.
 
@@ -399,12 +399,14 @@ def _read_parts(
 
     Args:
       config: which file to read.
-      empty: lines of such rows are added to it.
+      empty: file and line of such rows are added to it.
 
     Raises:
       ValueError: naming file and line, if a row has no id; or if the ids of a
         format are not read so.
     """
+    lines = text_rows.Inputs(config.input_file)
+    config = dataclasses.replace(config, input_file=lines.paths[0])
     columns = text_rows.read_columns(config, _RANKS)
     input_format = text_rows.choose_format(config, _RANKS, bool(columns))
     given, name = config, _key(config)
@@ -413,7 +415,7 @@ def _read_parts(
             f"--id_column={name}: lines of text have no ids. Omit it, or give "
             "a table."
         )
-    if input_format not in ("csv", "tsv"):
+    if input_format not in text_rows.TABLES:
         name = config.id_column
         if name in ({column for _, column in columns} or {"text"}):
             raise ValueError(
@@ -421,22 +423,20 @@ def _read_parts(
                 "another column, or omit it."
             )
         given = dataclasses.replace(config, id_column=None, empty_rows="zero")
-    parse = text_rows.make_parser(
-        *(given, config.input_file, _RANKS),
+    key = name and text_rows.prefixed(name, _RANKS)
+    # Of a file, which is one block, all groups but the last are full.
+    for group in lines.groups(
+        *(given, _RANKS, _ROWS_PER_PART),
         kept=[name] if name else [],
         may_lack_text=True,
-    )
-    key = name and text_rows.prefixed(name, _RANKS)
-    with text_rows.open_lines(config.input_file) as lines:
-        # Of a file, which is one block, all groups but the last are full.
-        for group in text_rows.make_groups(lines, parse, _ROWS_PER_PART):
-            rows = [_check(row, key, config) for row in group]
-            if empty is not None:
-                empty += [line for line, text, _ in rows if not text]
-            if config.empty_rows == "skip":
-                rows = [row for row in rows if row[1]]
-            if rows:
-                yield rows
+    ):
+        rows = [_check(row, key, config, lines.name) for row in group]
+        if empty is not None:
+            empty += [f"{lines.name}:{x}" for x, text, _ in rows if not text]
+        if config.empty_rows == "skip":
+            rows = [row for row in rows if row[1]]
+        if rows:
+            yield rows
 
 
 def _key(config: EmbeddingConfig) -> str | None:
@@ -449,8 +449,9 @@ def _check(
     row: text_rows.Row | text_rows.BadLine,
     key: str | None,
     config: EmbeddingConfig,
+    path: str,
 ) -> tuple[int, str, str]:
-    """Returns line, text and id of a row."""
+    """Returns line, text and id of a row of a file."""
     if isinstance(row, text_rows.BadLine):
         raise ValueError(row.message)
     text, name = row.fields["text"], ""
@@ -461,7 +462,7 @@ def _check(
         name = row.fields.get(key)
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise ValueError(
-                f"{config.input_file}:{row.line}: {config.id_column!r} is "
+                f"{path}:{row.line}: {config.id_column!r} is "
                 f"{quoted(name)}; an id should be a string or an integer. "
                 "Correct the line, or omit --id_column."
             )

@@ -202,7 +202,7 @@ CSV = (
 def test_rows_of_a_csv_may_have_commas_quotes_and_line_breaks(
     tmp_path, is_pipe
 ):
-    parse = text_rows.ColumnParser("in.csv", [("text", "text")], ONE, True)
+    parse = text_rows.ColumnParser("in.csv", [("text", "text")], ONE, "csv")
     path = tmp_path / "in.csv"
     path.write_bytes(CSV)
     if is_pipe:
@@ -227,7 +227,7 @@ def read_csv(tmp_path, content, column):
     path = tmp_path / "in.csv"
     path.write_bytes(content)
     columns = [("text", column)]
-    return rows_of(path, text_rows.ColumnParser("in.csv", columns, ONE, True))
+    return rows_of(path, text_rows.ColumnParser("in.csv", columns, ONE, "csv"))
 
 
 def test_a_csv_without_a_header_has_indices(tmp_path):
@@ -365,7 +365,7 @@ def test_ids_of_a_table_are_kept(tmp_path, content, column, fields):
     path = tmp_path / "in.csv"
     path.write_text(content)
     columns = [("text", "0" if column == "1" else "t")]
-    parser = text_rows.ColumnParser("in.csv", columns, ONE, True, column)
+    parser = text_rows.ColumnParser("in.csv", columns, ONE, "csv", column)
     (row,) = rows_of(path, parser)
     assert row.fields == fields
 
@@ -487,6 +487,39 @@ def test_files_that_are_not_what_they_seem_are_refused(
         parse = text_rows.ColumnParser("input", [("text", column)], ONE)
     with pytest.raises(ValueError, match=message):
         rows_of(path, parse)
+
+
+def test_several_files_are_read_one_after_the_other(tmp_path):
+    (tmp_path / "a.csv").write_text("t,n\nx,1\n")
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n,t\n2,caf\xe9\n3,z\n"))
+    config = text_rows.InputConfig(
+        input_file=f"{tmp_path}/*", columns=("text=t",), id_column="n"
+    )
+    lines = text_rows.Inputs(config.input_file)
+    groups = lines.groups(config, {"text": 1}, 10)
+    assert [row.fields for group in groups for row in group] == [
+        {"text": "x", "n": "1"},
+        {"text": "caf\ufffd", "n": "2"},
+        {"text": "z", "n": "3"},
+    ]
+    assert lines.num_replaced == 1 and lines.num_read == lines.size
+    (tmp_path / "_SUCCESS").touch()
+    assert len(text_rows.Inputs(str(tmp_path / "a.csv")).paths) == 1
+    with pytest.raises(ValueError, match="--input_file=.* a.csv, b.csv.gz"):
+        (tmp_path / "c.tsv").touch()
+        text_rows.Inputs(str(tmp_path))
+    with pytest.raises(ValueError, match="--input_file=none: there is no file"):
+        text_rows.Inputs("none")
+
+
+def test_a_quoted_tsv_has_quotes_of_a_csv(tmp_path):
+    path = tmp_path / "a.tsv"
+    path.write_text('"t"\t"n"\n"say ""x""\ty"\t1\n')
+    config = text_rows.InputConfig(
+        input_file=str(path), columns=("text=t",), input_format="quoted_tsv"
+    )
+    groups = text_rows.Inputs(str(path)).groups(config, {"text": 1}, 10)
+    assert next(groups)[0].fields == {"text": 'say "x"\ty'}
 
 
 def test_a_closed_stdin_and_a_store_are_named(monkeypatch):

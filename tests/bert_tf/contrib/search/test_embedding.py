@@ -307,9 +307,7 @@ def test_rows_without_text_are_zeros(with_empty, monkeypatch, caplog):
     stop_at(2, config, monkeypatch)
     assert embedding.embed(config) == len(EMPTY)
     assert "2 of 3 parts exist already" in caplog.text
-    assert (
-        "9 of 11 rows have no text, the first on line 1: zeros" in caplog.text
-    )
+    assert "9 of 11 rows have no text, the first is" in caplog.text
     predictor = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
     vectors = np.load(config.output_file)
     np.testing.assert_allclose(
@@ -329,7 +327,8 @@ def test_rows_without_text_are_left_out(with_empty, ids):
         [(4, "cat", names[0])],
         [(11, "7", names[1])],
     ]
-    assert empty == [1, 2, 3, *range(5, 11)]
+    lines = [int(where.rpartition(":")[2]) for where in empty]
+    assert lines == [1, 2, 3, *range(5, 11)]
     sizes, skipped = embedding._check_rows(config)
     assert sizes == [1, 1]
     zero = dataclasses.replace(config, empty_rows="zero")
