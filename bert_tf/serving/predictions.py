@@ -195,12 +195,12 @@ def predict(
                     first_bad = first_bad or found.message
                     num_bad += 1
                     found = {"line": row.line, "error": found.message}
+                    found = json.dumps(found, ensure_ascii=False)
                 else:
                     count += 1
                     if explain:
                         explain(row)
-                text = json.dumps(found, ensure_ascii=False, allow_nan=False)
-                file.write(text + "\n")
+                file.write(found + "\n")
             file.flush()
             bar.update(lines.num_read - bar.n)
         logging.info(

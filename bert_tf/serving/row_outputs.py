@@ -1,5 +1,7 @@
 """Rows of text and a signature -> outputs and answer of each row."""
 
+import functools
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -121,11 +123,12 @@ def _without_padding(
 
 def answer(
     model, rows: Sequence[Row], names: set[str], source: str
-) -> dict[int, dict[str, Any] | BadLine]:
-    """Returns the number of each row of a batch -> its line of output.
+) -> dict[int, str | BadLine]:
+    """Returns the number of each row of a batch -> its line of JSON.
 
-    Other keys of a row that an answer has, too, are `prefixed`. A row is bad if
-    an output is not finite, which JSON has no number for.
+    Other keys of a row that an answer has, too, are `prefixed`; NaN and
+    infinity, which JSON does not have, become null. In an answer they make the
+    row a bad one.
 
     Args:
       model: a `predictions.Model`.
@@ -133,31 +136,40 @@ def answer(
       names: outputs that are wanted.
       source: name of the file, for messages.
     """
+    dumps = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False)
     found = {}
     computed = compute(model.kind, model.signature, rows, model.ranks)
     for (line, fields), outputs in zip(rows, computed, strict=True):
-        faulty = [
-            name
-            for name in sorted(names)
-            if outputs[name].dtype.kind == "f"
-            and not np.isfinite(outputs[name]).all()
-        ]
-        if faulty:
-            found[line] = BadLine(
-                line,
-                f"{source}:{line}: numbers of {', '.join(faulty)} are not "
-                "finite. The weights of the model are damaged, so copy it "
-                "again; or too large for its --precision.",
-            )
-            continue
         of_row = to_json(model.kind, fields, outputs, names)
         taken = {"line", "error", *of_row}
         named = {
             name if name in model.ranks else prefixed(name, taken): value
             for name, value in fields.items()
         }
-        found[line] = {"line": line} | named | of_row
+        values = {"line": line} | named | of_row
+        try:
+            found[line] = dumps(values)
+        except ValueError:
+            if faulty := [x for x in of_row if _is_not_finite(of_row[x])]:
+                found[line] = BadLine(
+                    line,
+                    f"{source}:{line}: numbers of {', '.join(faulty)} are not "
+                    "finite. The weights of the model are damaged, so copy it "
+                    "again; or too large for its --precision.",
+                )
+                continue
+            text = json.dumps(values)
+            values = json.loads(text, parse_constant=lambda _: None)
+            found[line] = dumps(values)
     return found
+
+
+def _is_not_finite(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return True
+    return False
 
 
 def to_json(

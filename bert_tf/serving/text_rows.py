@@ -529,7 +529,8 @@ class ParquetParser:
       kept, may_lack_text: as for `parse_fields`.
 
     Raises:
-      ValueError: as in `table_files.read` and `parse_fields`; and for stdin.
+      ValueError: as in `table_files.read`; for stdin; and in `rows`, naming a
+        column of bytes, which are no JSON.
     """
 
     def __init__(
@@ -549,14 +550,16 @@ class ParquetParser:
 
     def rows(self, lines: Lines) -> Iterator[Row | BadLine]:
         """Yields rows and bad rows, by their numbers from 1."""
+        read = {key for _, key in self.columns} or self.ranks.keys()
         kept = self.settings.get("kept")
-        if kept is not None:
-            kept = {*kept, *self.ranks, *(key for _, key in self.columns)}
-        table = table_files.read(self.path, "parquet", columns=kept)
+        columns = None if kept is None else {*kept, *read}
+        table = table_files.read(self.path, "parquet", columns=columns)
         _, names = next(table)
         for number, values in table:
             fields = dict(zip(names, values, strict=True))
             where = f"{self.path}:{number}"
+            others = {key: x for key, x in fields.items() if key not in read}
+            fields |= _to_json(others, where)
             try:
                 fields = parse_fields(
                     *(fields, where, self.ranks, self.columns), **self.settings
@@ -625,17 +628,14 @@ def parse_fields(
     Raises:
       LineError: if an input not in `OPTIONAL` is missing, or one has the wrong
         type.
-      ValueError: if another key has bytes, of which its column is full.
     """
     keys = columns or [(name, name) for name in ranks]
     read = {key for _, key in keys}
-    others = {
-        key: x
+    found = {
+        prefixed(key, ranks): x
         for key, x in fields.items()
         if key not in read and (kept is None or key in kept)
     }
-    others = _to_json(others, where)
-    found = {prefixed(key, ranks): x for key, x in others.items()}
     try:
         for name, key in keys:
             value = fields.get(key)
@@ -669,27 +669,23 @@ def _to_text(value: Any, where: str) -> Any:
 
 
 def _to_json(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Returns the values of a row that is read as JSON has them.
+    """Returns values of Parquet as JSON has them.
 
-    NaN and infinity become null, decimals numbers if these are as exact, and
-    what JSON does not know, such as a date, its text.
+    Decimals become numbers if these are as exact, and what JSON does not know,
+    such as a date, its text.
+
+    Raises:
+      ValueError: naming a column of bytes.
     """
-    key = None
+    found = {}
     try:
-        # Nearly always, and fast.
-        with contextlib.suppress(ValueError, TypeError):
-            json.dumps(values, allow_nan=False)
-            return values
-        found = {}
         for key, value in values.items():
-            text = json.dumps(value, default=_of_other_type)
-            found[key] = json.loads(text, parse_constant=lambda _: None)
+            found[key] = value
+            # Not for those of most columns, as it takes time.
+            if not isinstance(value, str | int | float | None):
+                text = json.dumps(value, default=_of_other_type)
+                found[key] = json.loads(text)
         return found
-    except RecursionError:
-        raise LineError(
-            f"{where} has brackets that are nested deeper than Python writes. "
-            "Remove them."
-        ) from None
     except TypeError:
         raise ValueError(
             f"{where}: {key!r} is {quoted(values[key])}, and bytes are no "

@@ -109,7 +109,7 @@ class BertTokenizer(tf.Module):
         self.sep_id = ids["[SEP]"]
         self.mask_id = ids["[MASK]"]
         _check_kept(kept_tokens, ids, vocab_file)
-        vocab_lib.warn_of_unreachable(
+        words.warn_of_unreachable(
             entries,
             vocab_file,
             vocab_lib.all_rules_of(

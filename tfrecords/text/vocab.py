@@ -6,7 +6,6 @@ import itertools
 import os
 import pathlib
 import re
-import string
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -20,27 +19,12 @@ from tfrecords.text import text_files
 # Entries that models and the tokenizer look up by name.
 MASK = "[MASK]"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK)
-_UNUSED = re.compile(r"\[unused\d+\]")
-_MAX_LINES = 10  # In a warning.
+UNUSED = re.compile(r"\[unused\d+\]")
+MAX_LINES = 10  # In a warning.
 _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
-# tokenization.py: _is_chinese_char; first and last code points.
-CHINESE = (
-    (0x4E00, 0x9FFF),
-    (0x3400, 0x4DBF),
-    (0x20000, 0x2A6DF),
-    (0x2A700, 0x2B73F),
-    (0x2B740, 0x2B81F),
-    (0x2B820, 0x2CEAF),
-    (0xF900, 0xFAFF),
-    (0x2F800, 0x2FA1F),
-)
-# Entries of the released vocabularies that no text gives, beside [unused] ones.
-_RELEASED = (*SPECIAL_TOKENS, "<S>", "<T>", "...")
-# The released vocabularies have fewer [unused] entries.
-_MOST_REPLACED = 1000
 # What splits text into words, besides the vocabulary: keys of model.json and of
 # manifests, arguments of BertTokenizer, and flags.
 RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
@@ -255,9 +239,9 @@ def _warn_of_unmatched(entries: Sequence[str], path: str) -> None:
     lines = [n for n, e in enumerate(entries, 1) if not can_match(e)]
     if not lines:
         return
-    more = [str(line) for line in lines[1:_MAX_LINES]]
-    if len(lines) > _MAX_LINES:
-        more.append(f"{len(lines) - _MAX_LINES} more")
+    more = [str(line) for line in lines[1:MAX_LINES]]
+    if len(lines) > MAX_LINES:
+        more.append(f"{len(lines) - MAX_LINES} more")
     logging.warning(
         "%s:%d: no text can match the entry %s%s. They keep their ids; if the "
         "file may be damaged, copy it again.",
@@ -280,7 +264,7 @@ def list_changes(
     replaced, others = [], []
     for number, pair in enumerate(itertools.zip_longest(old, new)):
         if pair[0] != pair[1]:
-            is_unused = None not in pair and _UNUSED.fullmatch(pair[0])
+            is_unused = None not in pair and UNUSED.fullmatch(pair[0])
             (replaced if is_unused else others).append(number)
     return replaced, others
 
@@ -301,72 +285,6 @@ def can_match(entry: str) -> bool:
         or c == "\ufffd"
         for c in piece
     )
-
-
-def warn_of_unreachable(
-    entries: Sequence[str], path: str, rules: Mapping, kept: Sequence[str]
-) -> None:
-    """Logs the entries that texts never have after cleaning and splitting.
-
-      'covid-19' on line 7 is read as 'covid', '-', '19': write 'covid'
-
-    They are somebody's own, such as for [unused] entries: the released
-    vocabularies have none but `_RELEASED`. If they are more than those could
-    be, the vocabulary is of another tokenizer, and no single entry is wrong.
-
-    Args:
-      entries: the vocabulary.
-      path: its file, for the message.
-      rules: all `RULES`.
-      kept: entries that are not split.
-    """
-    case, strip_accents, chinese = (rules[name] for name in RULES)
-    pieces = [x[2:] if x[:2] == "##" and len(x) > 2 else x for x in entries]
-    # At once, as there may be 100,000.
-    joined = "\n".join(piece.replace("\n", " ") for piece in pieces)
-    cleaned = _clean(joined, case, strip_accents)
-    alone = {x for x in {*cleaned} - {"\n"} if _is_alone(x, chinese)}
-    known, lines, found = {*entries}, [], []
-    for i, text in enumerate(cleaned.split("\n")):
-        is_word = len(text) == 1 or alone.isdisjoint(text)
-        if (text == pieces[i] and is_word) or entries[i] in (*_RELEASED, *kept):
-            continue
-        # Of others `parse` warns.
-        words = "".join(f" {x} " if x in alone else x for x in text).split()
-        is_text = can_match(entries[i].replace(" ", ""))
-        if not words or not is_text or _UNUSED.fullmatch(entries[i]):
-            continue
-        words[0] = entries[i].removesuffix(pieces[i]) + words[0]
-        # No word is advised twice.
-        missing = [word for word in words if word not in known]
-        known.update(missing)
-        lines.append(i + 1)
-        found.append(
-            f"{quoted(entries[i])} on line {i + 1} is read as "
-            + ", ".join(map(repr, words))
-            + (": write " if missing else ", which the vocabulary has")
-            + " and ".join(map(repr, missing))
-        )
-        if len(found) > _MOST_REPLACED:
-            return
-    if found:
-        more = len(found) - _MAX_LINES
-        logging.warning(
-            "%s:%d: no text can give %d of %d entries, since it is cleaned and "
-            "split into words first. %s%s.",
-            *(path, lines[0], len(found), len(entries)),
-            "; ".join(found[:_MAX_LINES]),
-            f"; {more} more" if more > 0 else "",
-        )
-
-
-def _is_alone(character: str, chinese: bool) -> bool:
-    """Returns whether a character is a word of its own, or between words."""
-    if character in string.punctuation or character == " ":
-        return True
-    if unicodedata.category(character).startswith("P"):
-        return True
-    return chinese and any(a <= ord(character) <= b for a, b in CHINESE)
 
 
 def check(entries: Sequence[str], path: str) -> None:
@@ -393,7 +311,7 @@ def check(entries: Sequence[str], path: str) -> None:
             "Make one with run_scripts.make_vocab."
         )
     if all(
-        e in SPECIAL_TOKENS or _UNUSED.fullmatch(e) or not can_match(e)
+        e in SPECIAL_TOKENS or UNUSED.fullmatch(e) or not can_match(e)
         for e in line_of
     ):
         raise ValueError(
@@ -402,7 +320,7 @@ def check(entries: Sequence[str], path: str) -> None:
         )
 
 
-def _clean(text: str, do_lower_case: bool, strip_accents: bool) -> str:
+def clean(text: str, do_lower_case: bool, strip_accents: bool) -> str:
     """Lower-cases and strips accents as BasicTokenizer in tokenization.py."""
     if do_lower_case:
         text = text.lower()
@@ -435,6 +353,6 @@ def infer_lower_case(
     entries = vocabulary.decode("utf-8", "replace").split()
     words = [word for word in entries if not re.match(r"[\[<].+[\]>]$", word)]
     never_matched = sum(
-        word != _clean(word, True, strip_accents) for word in words
+        word != clean(word, True, strip_accents) for word in words
     )
     return 100 * never_matched < max(len(words), 1)

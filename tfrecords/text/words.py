@@ -28,11 +28,15 @@ alone and at the end of a string. Known differences:
 """
 
 import re
-from collections.abc import Sequence
+import string
+import unicodedata
+from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
 import tensorflow_text as tf_text
+from absl import logging
 
+from tfrecords.options import quoted
 from tfrecords.text import vocab
 
 # Matches strings in which cleaning only lower-cases ASCII letters, and words of
@@ -56,8 +60,22 @@ _ACCENTS = r"\p{Mn}+"
 _SPACE = r"[\t\n\r\p{Z}]+"
 # tokenization.py: _is_punctuation counts all ASCII symbols, such as $ and ^.
 _PUNCTUATION = r"!-/:-@\[-`{-~\p{P}"
-# tokenization.py: _is_chinese_char.
-_CHINESE = "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b in vocab.CHINESE)
+# tokenization.py: _is_chinese_char; first and last code points.
+_CHINESE_RANGES = (
+    (0x4E00, 0x9FFF),
+    (0x3400, 0x4DBF),
+    (0x20000, 0x2A6DF),
+    (0x2A700, 0x2B73F),
+    (0x2B740, 0x2B81F),
+    (0x2B820, 0x2CEAF),
+    (0xF900, 0xFAFF),
+    (0x2F800, 0x2FA1F),
+)
+_CHINESE = "".join(rf"\x{{{a:X}}}-\x{{{b:X}}}" for a, b in _CHINESE_RANGES)
+# Entries of the released vocabularies that no text gives, beside [unused] ones.
+_RELEASED = (*vocab.SPECIAL_TOKENS, "<S>", "<T>", "...")
+# The released vocabularies have fewer [unused] entries.
+_MOST_REPLACED = 1000
 # Capitals added in Unicode 14: first, last, offset of their lower case. ICU,
 # which lower-cases the rest, has the tables of Unicode 13.
 _NEW_CAPITALS = (
@@ -219,3 +237,69 @@ def is_plain(
     """Returns whether strings have only plain characters, [N] bool."""
     plain = _PLAIN + (_PLAIN_CHINESE if tokenize_chinese_chars else "")
     return tf.strings.regex_full_match(strings, f"[{plain}]*")
+
+
+def warn_of_unreachable(
+    entries: Sequence[str], path: str, rules: Mapping, kept: Sequence[str]
+) -> None:
+    """Logs the entries that texts never have after cleaning and splitting.
+
+      'covid-19' on line 7 is read as 'covid', '-', '19': write 'covid'
+
+    They are somebody's own, such as for [unused] entries: the released
+    vocabularies have none but `_RELEASED`. If they are more than those could
+    be, the vocabulary is of another tokenizer, and no single entry is wrong.
+
+    Args:
+      entries: the vocabulary.
+      path: its file, for the message.
+      rules: all `vocab.RULES`.
+      kept: entries that are not split.
+    """
+    case, strip_accents, chinese = (rules[name] for name in vocab.RULES)
+    pieces = [x[2:] if x[:2] == "##" and len(x) > 2 else x for x in entries]
+    # At once, as there may be 100,000.
+    joined = "\n".join(piece.replace("\n", " ") for piece in pieces)
+    cleaned = vocab.clean(joined, case, strip_accents)
+    alone = {x for x in {*cleaned} - {"\n"} if _is_alone(x, chinese)}
+    known, lines, found = {*entries}, [], []
+    for i, text in enumerate(cleaned.split("\n")):
+        is_word = len(text) == 1 or alone.isdisjoint(text)
+        if (text == pieces[i] and is_word) or entries[i] in (*_RELEASED, *kept):
+            continue
+        # Of others `vocab.parse` warns.
+        words = "".join(f" {x} " if x in alone else x for x in text).split()
+        is_text = vocab.can_match(entries[i].replace(" ", ""))
+        if not words or not is_text or vocab.UNUSED.fullmatch(entries[i]):
+            continue
+        words[0] = entries[i].removesuffix(pieces[i]) + words[0]
+        # No word is advised twice.
+        missing = [*dict.fromkeys(x for x in words if x not in known)]
+        known.update(missing)
+        lines.append(i + 1)
+        found.append(
+            f"{quoted(entries[i])} on line {i + 1} is read as "
+            + ", ".join(map(repr, words))
+            + (": write " if missing else ", which the vocabulary has")
+            + " and ".join(map(repr, missing))
+        )
+        if len(found) > _MOST_REPLACED:
+            return
+    if found:
+        more = len(found) - vocab.MAX_LINES
+        logging.warning(
+            "%s:%d: no text can give %d of %d entries, since it is cleaned and "
+            "split into words first. %s%s.",
+            *(path, lines[0], len(found), len(entries)),
+            "; ".join(found[: vocab.MAX_LINES]),
+            f"; {more} more" if more > 0 else "",
+        )
+
+
+def _is_alone(character: str, chinese: bool) -> bool:
+    """Returns whether a character is a word of its own, or between words."""
+    if character in string.punctuation or character == " ":
+        return True
+    if unicodedata.category(character).startswith("P"):
+        return True
+    return chinese and any(a <= ord(character) <= b for a, b in _CHINESE_RANGES)

@@ -143,23 +143,26 @@ def test_keys_of_a_row_and_of_its_answer_do_not_replace_each_other():
     model = types.SimpleNamespace(
         kind=Kind, ranks={"text_a": 1}, signature=lambda text_a: outputs
     )
-    fields = {"line": 9, "label": 1, "input_label": 2, "error": 3, "n": 4}
+    fields = {"line": 9, "label": 1, "input_label": 2, "error": 3}
+    # JSON has no NaN.
+    fields |= {"n": [np.nan, 4], "m": {"a": -np.inf}}
     rows = [text_rows.Row(i, fields | {"text_a": "a"}) for i in (1, 2)]
     found = row_outputs.answer(model, rows, {"label", "score"}, "in")
-    assert found[2] == {
+    assert json.loads(found[2]) == {
         "line": 2,
         "input_line": 9,
         "input_label": 1,
         "input_input_label": 2,
         "input_error": 3,
-        "n": 4,
+        "n": [None, 4],
+        "m": {"a": None},
         "text_a": "a",
         "label": "x",
         "score": 0.5,
     }
     # Only outputs that are written take a name.
     found = row_outputs.answer(model, rows, {"score"}, "in")
-    assert found[1]["label"] == 1
+    assert json.loads(found[1])["label"] == 1
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -172,5 +175,5 @@ def test_a_row_whose_answer_is_not_finite_is_bad(value):
     )
     rows = [text_rows.Row(i, {"text": "a"}) for i in (4, 7)]
     found = row_outputs.answer(model, rows, {"score"}, "in")
-    assert found[4]["score"] == 0.5
+    assert json.loads(found[4])["score"] == 0.5
     assert found[7].message.startswith("in:7: numbers of score are not finite.")

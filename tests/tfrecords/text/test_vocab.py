@@ -1,7 +1,6 @@
 import os
 
 import pytest
-import tokenizer_cases
 
 from tfrecords.text import vocab
 
@@ -249,98 +248,3 @@ def test_less_than_one_percent_of_such_entries_is_ignored():
     accents = "é\nö\nü\n".encode()
     assert vocab.infer_lower_case(accents) is False
     assert vocab.infer_lower_case(accents, strip_accents=False) is True
-
-
-# Entries that no text can give.
-
-
-def warned(caplog, entries, kept=(), path="v.txt", **rules):
-    caplog.clear()
-    rules = vocab.all_rules_of({"do_lower_case": True} | rules)
-    vocab.warn_of_unreachable(entries, path, rules, kept)
-    return "".join(caplog.messages)
-
-
-@pytest.mark.parametrize(
-    ("entry", "rules", "words"),
-    [
-        ("Covid", {}, ["covid"]),
-        ("covid-19", {}, ["covid", "-", "19"]),
-        ("na\u00efve", {}, ["naive"]),
-        ("new york", {}, ["new", "york"]),
-        ("\u4e2d\u6587", {}, ["\u4e2d", "\u6587"]),
-        ("[E1]", {}, ["[", "e1", "]"]),
-        ("##Ab", {}, ["##ab"]),
-        ("##a-b", {}, ["##a", "-", "b"]),
-        ("\uac00", {}, ["\u1100\u1161"]),  # Hangul becomes letters.
-        ("U.S.", {"do_lower_case": False}, ["U", ".", "S", "."]),
-        ("\u00e9", {"do_lower_case": False, "strip_accents": True}, ["e"]),
-    ],
-)
-def test_a_word_that_the_tokenizer_never_makes_is_named(
-    caplog, entry, rules, words
-):
-    entries = [*vocab.SPECIAL_TOKENS, entry, "of", "-", ".", "[", "]"]
-    message = warned(caplog, entries, **rules)
-    assert message.startswith("v.txt:6: no text can give 1 of 11 entries, ")
-    read = ", ".join(map(repr, words))
-    missing = next(x for x in words if x not in entries)
-    wanted = f" {entry!r} on line 6 is read as {read}: write {missing!r}"
-    assert wanted in message
-    whole = [x.removeprefix("##") for x in words]
-    settings = vocab.all_rules_of({"do_lower_case": True} | rules)
-    piece = entry.removeprefix("##")
-    assert tokenizer_cases.reference.split_words(piece, **settings) == whole
-    # The advice works.
-    entries[5:6] = dict.fromkeys(x for x in words if x not in entries)
-    assert not warned(caplog, entries, **rules)
-
-
-@pytest.mark.parametrize(
-    ("entry", "settings"),
-    [
-        ("Covid", {"do_lower_case": False}),
-        ("na\u00efve", {"strip_accents": False}),
-        ("\u4e2d\u6587", {"tokenize_chinese_chars": False}),
-        ("[E1]", {"kept": ["[E1]"]}),
-        *(
-            (x, {})
-            for x in ("[unused7]", "covid", "##19", "-", "##-", "\u4e2d")
-        ),
-        *((x, {}) for x in ("##\u4e2d", "\u2028", "##", "")),
-    ],
-)
-def test_other_entries_are_not_named(caplog, entry, settings):
-    assert not warned(caplog, [*vocab.SPECIAL_TOKENS, entry, "a"], **settings)
-
-
-def test_nothing_is_advised_twice_and_a_long_list_is_shortened(caplog):
-    entries = [*vocab.SPECIAL_TOKENS, *(f"Word{i % 20}" for i in range(20))]
-    message = warned(caplog, [*entries, "WORD0"])
-    assert "'WORD0'" not in message and message.endswith("; 11 more.")
-    message = warned(caplog, [*vocab.SPECIAL_TOKENS, "Word", "WORD"])
-    assert message.endswith(
-        "'WORD' on line 7 is read as 'word', which the vocabulary has."
-    )
-    # Of another tokenizer.
-    assert not warned(caplog, [f"Word{i}" for i in range(1001)])
-
-
-@pytest.mark.parametrize(
-    ("name", "lower"),
-    [
-        ("base-uncased", True),
-        ("base-cased", False),
-        ("base-multilingual-cased", False),
-    ],
-)
-def test_released_vocabularies_have_no_such_entries(
-    shared_data, caplog, name, lower
-):
-    path = shared_data / "vocab" / f"bert-{name}-vocab.txt"
-    entries = vocab.read(str(path))
-    assert not warned(caplog, entries, do_lower_case=lower)
-    entries[1] = "Covid-19"
-    assert "'Covid-19' on line 2" in warned(
-        caplog, entries, do_lower_case=lower
-    )
