@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import quoted
 from tfrecords.tasks import squad_files
 
@@ -85,7 +86,8 @@ def read_answers(
 def _read_json(path: str, version: str | None) -> tuple[str, list[dict]]:
     """Returns the version and the questions of JSON in SQuAD's layout."""
     try:
-        content = json_files.read(path, _LAYOUT)
+        with file_kinds.open_text(path) as file:
+            content = json_files.parse(file.read(), path, _LAYOUT)
     except ValueError as error:
         raise ValueError(
             f"{error} The layout is that of SQuAD's files, such as "

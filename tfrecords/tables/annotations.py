@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfrecords.io import json_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import quoted, shortened, some
 from tfrecords.tables import table_files
 
@@ -137,7 +138,9 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields file:line and the columns of each row, with text and spans."""
     if _is_list(path):
         rows = []
-        for number, row in enumerate(json_files.read(path, list), 1):
+        with file_kinds.open_text(path) as file:
+            values = json_files.parse(file.read(), path, list)
+        for number, row in enumerate(values, 1):
             where = f"{path}: row {number}"
             if isinstance(row, list) and [type(x) for x in row] == [str, dict]:
                 row = {_TEXT: row[0], **row[1]}  # Training data of spaCy 2.
@@ -163,7 +166,7 @@ def _is_list(path: str) -> bool:
     """Returns whether a file is a list of JSON, as Label Studio writes it."""
     if table_files.format_of(path) != "jsonl" or not os.path.isfile(path):
         return False
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         head = file.read(4096).removeprefix(b"\xef\xbb\xbf")
     return head.lstrip().startswith(b"[")
 

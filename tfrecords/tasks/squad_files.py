@@ -259,7 +259,7 @@ def find(names: str) -> Iterator[tuple[str, bool]]:
 def _has_rows(path: str) -> bool:
     if table_files.format_of(path) == "parquet":
         return True
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         first = next(filter(bytes.strip, file), b"")
     if b'"paragraphs"' in first:  # Perhaps the whole file: it is read once.
         return False

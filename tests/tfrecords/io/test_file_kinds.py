@@ -10,6 +10,7 @@ import zipfile
 
 import pytest
 
+from tfrecords.io import shards
 from tfrecords.io.inputs import file_kinds
 
 TEXT = b"id\ttext\n1\ta film\n" * 9000
@@ -69,6 +70,12 @@ def test_a_file_is_named_by_its_first_bytes(content, name):
     assert kind.name.startswith(name)
     with pytest.raises(ValueError, match="^f:1: the file is .*; .*[.]$"):
         file_kinds.check(content[:4096], "f:1")
+
+
+def test_records_are_no_text():
+    record = shards.frame(b"\n" + b"\x12" * 99)
+    with pytest.raises(ValueError, match="f:1: the file is TFRecords; give"):
+        file_kinds.check(record, "f:1")
 
 
 @pytest.mark.parametrize(

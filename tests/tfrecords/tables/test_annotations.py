@@ -1,5 +1,6 @@
 """annotations.py: rows of every tool have the same words, tags and places."""
 
+import gzip
 import json
 
 import pytest
@@ -119,7 +120,8 @@ def read(tmp_path, monkeypatch):
         content = json.dumps(rows, indent=2)
         if name == "f.jsonl":
             content = "".join(json.dumps(row) + "\n" for row in rows)
-        (tmp_path / name).write_text(content)
+        packed = gzip.compress if name.endswith(".gz") else bytes
+        (tmp_path / name).write_bytes(packed(content.encode()))
         counts = annotations.Counts()
         return list(annotations.read(name, counts, **settings)), counts
 
@@ -127,13 +129,13 @@ def read(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("name", ["f.json", "f.jsonl"])
+@pytest.mark.parametrize("name", ["f.json", "f.json.gz", "f.jsonl"])
 def test_every_layout_of_spans_has_the_same_words_and_tags(read, layout, name):
     rows = LAYOUTS[layout]
     if name == "f.jsonl" and isinstance(rows[0], list):
         pytest.skip("spaCy 2 has no lines")
     (row,), counts = read(rows, name)
-    assert row.where == ("f.jsonl:1" if name == "f.jsonl" else "f.json: row 1")
+    assert row.where == ("f.jsonl:1" if name == "f.jsonl" else f"{name}: row 1")
     assert (list(row.words), list(row.tags)) == (WORDS, TAGS)
     assert row.text == TEXT
     assert [TEXT[start:end] for start, end in row.places] == WORDS

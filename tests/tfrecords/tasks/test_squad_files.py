@@ -1,5 +1,6 @@
 """squad_files.py: questions of SQuAD files, and errors of invalid files."""
 
+import gzip
 import json
 
 import planted_squad as planted
@@ -210,13 +211,14 @@ def row(*answers, **members):
 
 
 def write_rows(rows, path="rows.json"):
-    with open(path, "w", encoding="utf-8") as file:
+    opened = gzip.open if path.endswith(".gz") else open
+    with opened(path, "wt", encoding="utf-8") as file:
         file.writelines(f"{json.dumps(x)}\n" for x in rows)
     return path
 
 
 @pytest.mark.parametrize("version", ["1.1", "v2.0"])
-@pytest.mark.parametrize("name", ["rows.json", "rows.parquet"])
+@pytest.mark.parametrize("name", ["rows.json", "rows.json.gz", "rows.parquet"])
 def test_rows_of_datasets_are_those_of_the_official_file(read, name, version):
     is_version_2 = version == "v2.0"
     given = {"q1": ("Zürich",), "q2": ("tower", "The tower")}

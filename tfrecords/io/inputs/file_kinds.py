@@ -91,6 +91,9 @@ _KINDS = {
     b"%PDF-": Kind("PDF", "pdftotext FILE NEW converts it"),
     **{b"\x80" + bytes([version]): _PICKLE for version in range(2, 6)},
 }
+_RECORDS = Kind(
+    "TFRecords", "give the text or the table that they are made from"
+)
 _DOCUMENT = Kind(
     "a document of Word, OpenOffice or an e-book",
     "pandoc -t plain FILE -o NEW converts it",
@@ -193,7 +196,11 @@ def check(head: bytes, where: str) -> None:
       head: its first bytes.
       where: file and line, for the message.
     """
-    if kind := kind_of(head):
+    kind = kind_of(head)
+    # The high bytes of a length, and the first one of a tf.train.Example.
+    if head[4:8] == bytes(4) and head[12:13] == b"\n":
+        kind = _RECORDS
+    if kind:
         raise ValueError(f"{where}: the file is {kind.name}; {kind.fix}.")
 
 

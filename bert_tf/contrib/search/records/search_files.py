@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from absl import logging
 
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 
@@ -236,7 +237,7 @@ def _judgements(path: str) -> Iterator[tuple[str, list]]:
 def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
     """Yields "file:line" and the judgement of each line of words, as TREC's."""
     columns = None
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         statistics = table_files.ReadStatistics()
         lines = table_files.decoded(file, path, statistics, _NOT_JSON)
         for number, line in enumerate(lines, 1):
