@@ -84,13 +84,8 @@ def read_answers(
 
 def _read_json(path: str, version: str | None) -> tuple[str, list[dict]]:
     """Returns the version and the questions of JSON in SQuAD's layout."""
-    try:
-        content = json_files.read(path, _LAYOUT)
-    except ValueError as error:
-        raise ValueError(
-            f"{error} The layout is that of SQuAD's files, such as "
-            "dev-v1.1.json."
-        ) from None
+    content = squad_files.load(path)
+    json_files.check(content, _LAYOUT, path)
     version = _choose_version(path, content.get("version"), version)
     return version, [
         question

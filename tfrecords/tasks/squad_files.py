@@ -173,7 +173,7 @@ def read_questions(
         if is_table:
             entries = read_rows(file)
         else:
-            content = _load(file)
+            content = load(file)
             _check_version(content, file, version_2_with_negative)
             entries = _entries(content, file)
         questions += [
@@ -259,7 +259,7 @@ def find(names: str) -> Iterator[tuple[str, bool]]:
 def _has_rows(path: str) -> bool:
     if table_files.format_of(path) == "parquet":
         return True
-    with open(path, "rb") as file:
+    with file_kinds.open_text(path) as file:
         first = next(filter(bytes.strip, file), b"")
     if b'"paragraphs"' in first:  # Perhaps the whole file: it is read once.
         return False
@@ -324,7 +324,12 @@ def _answers_of_row(value: object, where: str) -> list | None:
     ]
 
 
-def _load(path: str) -> dict:
+def load(path: str) -> dict:
+    """Returns the content of JSON in the layout of SQuAD.
+
+    Raises:
+      ValueError: naming the file, if it is no object with a list `data`.
+    """
     with file_kinds.open_text(path) as file:
         data = file.read()
     text_files.check_encoding(data, path)
