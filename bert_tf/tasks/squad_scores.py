@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from tfrecords.io import json_files
-from tfrecords.io.inputs import file_kinds
 from tfrecords.options import quoted
 from tfrecords.tasks import squad_files
 
@@ -85,14 +84,8 @@ def read_answers(
 
 def _read_json(path: str, version: str | None) -> tuple[str, list[dict]]:
     """Returns the version and the questions of JSON in SQuAD's layout."""
-    try:
-        with file_kinds.open_text(path) as file:
-            content = json_files.parse(file.read(), path, _LAYOUT)
-    except ValueError as error:
-        raise ValueError(
-            f"{error} The layout is that of SQuAD's files, such as "
-            "dev-v1.1.json."
-        ) from None
+    content = squad_files.load(path)
+    json_files.check(content, _LAYOUT, path)
     version = _choose_version(path, content.get("version"), version)
     return version, [
         question

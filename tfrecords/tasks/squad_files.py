@@ -173,7 +173,7 @@ def read_questions(
         if is_table:
             entries = read_rows(file)
         else:
-            content = _load(file)
+            content = load(file)
             _check_version(content, file, version_2_with_negative)
             entries = _entries(content, file)
         questions += [
@@ -324,7 +324,12 @@ def _answers_of_row(value: object, where: str) -> list | None:
     ]
 
 
-def _load(path: str) -> dict:
+def load(path: str) -> dict:
+    """Returns the content of JSON in the layout of SQuAD.
+
+    Raises:
+      ValueError: naming the file, if it is no object with a list `data`.
+    """
     with file_kinds.open_text(path) as file:
         data = file.read()
     text_files.check_encoding(data, path)

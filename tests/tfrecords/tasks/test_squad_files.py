@@ -253,14 +253,15 @@ def test_rows_of_datasets_are_those_of_the_official_file(read, name, version):
         assert answers == squad_scores.read_answers("file.json", version)
 
 
-def test_several_files_are_one(read):
+def test_several_files_are_one_and_may_be_compressed(read, tmp_path):
     wanted = read(one("tower"), **PREDICTION)
-    write_rows([row("in", id="q2")])
-    path = "file.json,rows.json"
+    content = gzip.compress(json.dumps(row("in", id="q2")).encode())
+    (tmp_path / "rows.json.gz").write_bytes(content)
+    path = "file.json,rows.json.gz"
     found = squad_files.read_questions(
         path, version_2_with_negative=False, **PREDICTION
     )
-    assert found[:1] == wanted and found[1].source.startswith("rows.json:1")
+    assert found[:1] == wanted and found[1].source.startswith("rows.json.gz:1")
     answers = {"q1": ["tower"], "q2": ["in"]}
     assert squad_scores.read_answers(path) == ("1.1", answers)
 

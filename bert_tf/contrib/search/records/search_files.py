@@ -1,6 +1,7 @@
 """Files of queries, documents and judgements -> texts with ids, grades."""
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -8,7 +9,7 @@ from absl import logging
 
 from tfrecords.io.inputs import file_kinds
 from tfrecords.options import option, quoted
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 
 # Columns of a judgements file with a header; without one, those of TREC, in
 # this order, with an unused one after the first.
@@ -172,14 +173,15 @@ def _read_texts(
 
 
 def read_judgements(path: str) -> dict[str, dict[str, int]]:
-    """Returns query -> document -> grade.
+    """Returns query -> document -> grade, of a file or those of `parts.find`.
 
     Raises:
       ValueError: naming file and line, if a line is not a judgement, or one is
         there twice; or if the first column of a table has no name.
     """
     found: dict[str, dict[str, int]] = {}
-    for where, values in _judgements(path):
+    files = parts.find(path)
+    for where, values in itertools.chain.from_iterable(map(_judgements, files)):
         cells = [table_files.to_cell(value, where) for value in values]
         query, document = (
             cell.strip() if isinstance(cell, str) else "" for cell in cells[:2]

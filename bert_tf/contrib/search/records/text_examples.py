@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from bert_tf.contrib.search.records import search_files, text_tables
 from tfrecords.io import atomic_files, records
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_examples, split_records
 from tfrecords.tasks.glue_examples import Split
 from tfrecords.text import tokenizer as tokenizer_lib
@@ -228,7 +228,7 @@ def _search_split(
             **_prompt_flags(prompts),
             "source": os.path.basename(search.corpus_file),
             "sha256": {
-                name: atomic_files.digest(getattr(search, name))
+                name: atomic_files.digest(*parts.find(getattr(search, name)))
                 for name in files
             },
         },

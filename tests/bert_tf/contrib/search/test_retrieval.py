@@ -1,6 +1,7 @@
 """retrieval.py: rankings as those of a full comparison, and wrong files."""
 
 import dataclasses
+import gzip
 import json
 import shutil
 
@@ -221,6 +222,14 @@ def test_judgements_are_lines_of_trec_or_a_table(tmp_path, name, content):
         path.write_text(content)
     found = search_files.read_judgements(str(path))
     assert found == {"q1": {"d1": 1, "d2": 0}}
+
+
+def test_judgements_may_be_compressed_and_in_several_files(tmp_path):
+    first, second = tmp_path / "qrels.gz", tmp_path / "q.csv"
+    first.write_bytes(gzip.compress(b"q1 0 d1 1\n"))
+    second.write_text("query-id,corpus-id,score\nq1,d2,2\n")
+    found = search_files.read_judgements(f"{first},{second}")
+    assert found == {"q1": {"d1": 1, "d2": 2}}
 
 
 _HEADER = "query-id,corpus-id,score\n"
