@@ -17,7 +17,6 @@ import bisect
 import dataclasses
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from typing import Any, NamedTuple
 from tfrecords.io import json_files
 from tfrecords.options import quoted, shortened, some
 from tfrecords.tables import table_files
+from tfrecords.text import text_files
 
 _WORDS = ("tokens", "words")
 _TAGS = ("ner_tags", "tags", "labels")
@@ -137,7 +137,8 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields file:line and the columns of each row, with text and spans."""
     if _is_list(path):
         rows = []
-        for number, row in enumerate(json_files.read(path, list), 1):
+        content = b"".join(text_files.read_bytes(path))
+        for number, row in enumerate(json_files.parse(content, path, list), 1):
             where = f"{path}: row {number}"
             if isinstance(row, list) and [type(x) for x in row] == [str, dict]:
                 row = {_TEXT: row[0], **row[1]}  # Training data of spaCy 2.
@@ -155,17 +156,15 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
         known = {*_WORDS, *_TAGS, _TEXT, *_SPANS, *asked, *_ANNOTATED}
         wanted = [x for x in header if x in known or _RESPONSES in x] or header
     for where, cells in table_files.read_columns(path, "auto", wanted, _FIX):
-        where = where if isinstance(where, str) else f"{path}:{where}"
         yield where, _flat(dict(zip(wanted, cells, strict=True)), where)
 
 
 def _is_list(path: str) -> bool:
     """Returns whether a file is a list of JSON, as Label Studio writes it."""
-    if table_files.format_of(path) != "jsonl" or not os.path.isfile(path):
+    if table_files.format_of(path) != "jsonl":
         return False
-    with open(path, "rb") as file:
-        head = file.read(4096).removeprefix(b"\xef\xbb\xbf")
-    return head.lstrip().startswith(b"[")
+    first = next(filter(bytes.strip, text_files.read_bytes(path)), b"")
+    return first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
 
 def _flat(row: dict, where: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """annotations.py: rows of every tool have the same words, tags and places."""
 
+import gzip
 import json
 
 import pytest
@@ -191,6 +192,14 @@ def test_rows_that_nobody_annotated_are_left_out_and_counted(read):
         found, counts = read(rows, "f.json")
         assert "".join(row.text for row in found) == texts
         assert counts.rows_without_annotation == len(rows) - len(texts)
+
+
+def test_a_list_may_be_compressed(read, tmp_path):
+    read(LAYOUTS["Label Studio"], "f.json")
+    content = gzip.compress((tmp_path / "f.json").read_bytes())
+    (tmp_path / "f.json.gz").write_bytes(content)
+    (row,) = annotations.read("f.json.gz", annotations.Counts())
+    assert list(row.tags) == TAGS
 
 
 def test_places_of_label_studio_count_units_of_utf_16(read):
