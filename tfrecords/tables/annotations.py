@@ -135,13 +135,12 @@ def read(
 
 def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields file:line and the columns of each row, with text and spans."""
-    if _is_list(path):
+    if content := _list_of(path):
         rows = []
-        content = b"".join(text_files.read_bytes(path))
         for number, row in enumerate(json_files.parse(content, path, list), 1):
             where = f"{path}: row {number}"
             if isinstance(row, list) and [type(x) for x in row] == [str, dict]:
-                row = {_TEXT: row[0], **row[1]}  # Training data of spaCy 2.
+                row = {_TEXT: row[0], **row[1]}  # spaCy 2.
             json_files.check(row, dict, where)
             content = json.dumps(row, ensure_ascii=False)
             json_files.check(content, str, where, "the row")
@@ -159,12 +158,16 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
         yield where, _flat(dict(zip(wanted, cells, strict=True)), where)
 
 
-def _is_list(path: str) -> bool:
-    """Returns whether a file is a list of JSON, as Label Studio writes it."""
+def _list_of(path: str) -> bytes | None:
+    """Returns a list of JSON, as Label Studio writes it; None for others."""
     if table_files.format_of(path) != "jsonl":
-        return False
-    first = next(filter(bytes.strip, text_files.read_bytes(path)), b"")
-    return first.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
+        return None
+    lines = filter(bytes.strip, text_files.read_bytes(path))
+    lines = [first := next(lines, b"").removeprefix(b"\xef\xbb\xbf"), *lines]
+    if not first.lstrip().startswith(b"["):
+        return None
+    is_each_one = len(lines) > 1 and first.rstrip().endswith(b"]")
+    return b"[%b]" % b",".join(lines) if is_each_one else b"".join(lines)
 
 
 def _flat(row: dict, where: str) -> dict[str, Any]:
@@ -275,8 +278,7 @@ def _chosen(row: dict, column: str, where: str) -> Any:
     if answer not in (None, "accept"):  # Of Prodigy: reject, ignore.
         return None
     if column.endswith(_RESPONSES):
-        value = value or []
-        json_files.check(value, list, where, column)
+        json_files.check(value := value or [], list, where, column)
         statuses = row.get(f"{column}.status") or [None] * len(value)
         json_files.check(statuses, list, where, f"{column}.status")
         given = [
