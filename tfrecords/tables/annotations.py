@@ -17,15 +17,14 @@ import bisect
 import dataclasses
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tfrecords.io import json_files
-from tfrecords.io.inputs import file_kinds
 from tfrecords.options import quoted, shortened, some
 from tfrecords.tables import table_files
+from tfrecords.text import text_files
 
 _WORDS = ("tokens", "words")
 _TAGS = ("ner_tags", "tags", "labels")
@@ -136,14 +135,12 @@ def read(
 
 def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields file:line and the columns of each row, with text and spans."""
-    if _is_list(path):
+    if content := _list_of(path):
         rows = []
-        with file_kinds.open_text(path) as file:
-            values = json_files.parse(file.read(), path, list)
-        for number, row in enumerate(values, 1):
+        for number, row in enumerate(json_files.parse(content, path, list), 1):
             where = f"{path}: row {number}"
             if isinstance(row, list) and [type(x) for x in row] == [str, dict]:
-                row = {_TEXT: row[0], **row[1]}  # Training data of spaCy 2.
+                row = {_TEXT: row[0], **row[1]}  # spaCy 2.
             json_files.check(row, dict, where)
             content = json.dumps(row, ensure_ascii=False)
             json_files.check(content, str, where, "the row")
@@ -158,17 +155,20 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
         known = {*_WORDS, *_TAGS, _TEXT, *_SPANS, *asked, *_ANNOTATED}
         wanted = [x for x in header if x in known or _RESPONSES in x] or header
     for where, cells in table_files.read_columns(path, "auto", wanted, _FIX):
-        where = where if isinstance(where, str) else f"{path}:{where}"
         yield where, _flat(dict(zip(wanted, cells, strict=True)), where)
 
 
-def _is_list(path: str) -> bool:
-    """Returns whether a file is a list of JSON, as Label Studio writes it."""
-    if table_files.format_of(path) != "jsonl" or not os.path.isfile(path):
-        return False
-    with file_kinds.open_text(path) as file:
-        head = file.read(4096).removeprefix(b"\xef\xbb\xbf")
-    return head.lstrip().startswith(b"[")
+def _list_of(path: str) -> bytes | None:
+    """Returns a list of JSON, as Label Studio writes it; None for others."""
+    if table_files.format_of(path) != "jsonl":
+        return None
+    lines = filter(bytes.strip, text_files.read_bytes(path))
+    first = next(lines, b"").removeprefix(b"\xef\xbb\xbf")
+    if not first.lstrip().startswith(b"["):
+        return None
+    lines = [first, *lines]
+    is_each_one = len(lines) > 1 and first.rstrip().endswith(b"]")
+    return b"[%b]" % b",".join(lines) if is_each_one else b"".join(lines)
 
 
 def _flat(row: dict, where: str) -> dict[str, Any]:
@@ -279,8 +279,7 @@ def _chosen(row: dict, column: str, where: str) -> Any:
     if answer not in (None, "accept"):  # Of Prodigy: reject, ignore.
         return None
     if column.endswith(_RESPONSES):
-        value = value or []
-        json_files.check(value, list, where, column)
+        json_files.check(value := value or [], list, where, column)
         statuses = row.get(f"{column}.status") or [None] * len(value)
         json_files.check(statuses, list, where, f"{column}.status")
         given = [

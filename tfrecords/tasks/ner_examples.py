@@ -9,6 +9,7 @@ from absl import logging
 
 from tfrecords import options
 from tfrecords.io import atomic_files
+from tfrecords.tables import parts
 from tfrecords.tasks import ner_files, split_records
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import word_windows
@@ -66,7 +67,7 @@ def make_records(
             | {
                 "doc_stride": doc_stride,
                 "labels": list(labels),
-                "source_sha256": atomic_files.digest(path),
+                "source_sha256": atomic_files.digest(*parts.find(path)),
             }
             | dict(columns or {}),
             count=lambda: _count(read(name), path, make_windows),

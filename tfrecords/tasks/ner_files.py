@@ -29,7 +29,7 @@ from typing import NamedTuple
 from absl import logging
 
 from tfrecords.options import option, quoted, shortened
-from tfrecords.tables import annotations
+from tfrecords.tables import annotations, parts
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
 
@@ -347,10 +347,11 @@ def read(
     comment_prefix: str | None = None,
     span_mismatch: str | None = None,
 ) -> Corpus:
-    """Reads and checks a file.
+    """Reads and checks a file, or several.
 
     Args:
-      path: a column file, plain or compressed; or JSON lines, .json or Parquet.
+      path: a column file, plain or compressed; or JSON lines, .json or Parquet;
+        or several, as in `parts.find`.
       has_tags: whether it has a column of tags.
       entity_types: allowed types, such as those of a model, or plain tags; None
         for any.
@@ -367,17 +368,42 @@ def read(
         unknown type, or the tags follow none of the schemes; or as in
         `annotations.read`.
     """
-    if annotations.is_table(path):
-        corpus = _of_rows(
-            path,
-            has_tags=has_tags,
-            word_column=word_column and str(word_column),
-            tag_column=tag_column and str(tag_column),
-            span_mismatch=span_mismatch or "error",
-        )
-        if corpus.counts and schemes:  # Spans have tags in every scheme.
-            schemes = ["IOB2"]
-        return _converted(corpus, entity_types, schemes) if has_tags else corpus
+    counts = annotations.Counts()
+    settings = {"has_tags": has_tags}
+    settings |= {"word_column": word_column, "tag_column": tag_column}
+    found = []
+    for part in parts.find(path):
+        if annotations.is_table(part):
+            mismatch = span_mismatch or "error"
+            corpus = _of_rows(part, counts, span_mismatch=mismatch, **settings)
+        else:
+            corpus = _of_columns(part, comment_prefix, **settings)
+        found.append(corpus)
+    corpus = found[0] if len(found) == 1 else _joined(path, found)
+    if corpus.counts and schemes:  # Spans have tags in every scheme.
+        schemes = ["IOB2"]
+    return _converted(corpus, entity_types, schemes) if has_tags else corpus
+
+
+def _joined(names: str, corpora: Sequence[Corpus]) -> Corpus:
+    """Returns the contents of several files, whose lines name the file."""
+    documents = []
+    for corpus in corpora:
+        for document in corpus.documents:
+            sentences = tuple(
+                s._replace(lines=tuple(map(corpus.where, s.lines)))
+                for s in document.sentences
+            )
+            documents.append(document._replace(sentences=sentences))
+    return dataclasses.replace(
+        corpora[0], path=names, documents=tuple(documents)
+    )
+
+
+def _of_columns(
+    path: str, comment_prefix: str | None, has_tags, word_column, tag_column
+) -> Corpus:
+    """Returns the contents of a column file; tags as there."""
     word_column = _number("word_column", word_column, path)
     tag_column = _number("tag_column", tag_column, path)
     found = _documents(path, comment_prefix, word_column or 1)
@@ -397,13 +423,9 @@ def read(
         Document(start, tuple(_sentences(lines, word_index, tag_index)))
         for start, lines in found
     ]
-    corpus = Corpus(path, None, tuple(documents))
-    if has_tags:
-        corpus = _converted(corpus, entity_types, schemes)
     if not any(document.start for document in documents):
-        documents = [Document((), (s,)) for s in corpus.sentences]
-        corpus = dataclasses.replace(corpus, documents=tuple(documents))
-    return corpus
+        documents = [Document((), (s,)) for d in documents for s in d.sentences]
+    return Corpus(path, None, tuple(documents))
 
 
 def _number(name: str, column: int | str | None, path: str) -> int | None:
@@ -418,9 +440,13 @@ def _number(name: str, column: int | str | None, path: str) -> int | None:
     return int(column)
 
 
-def _of_rows(path: str, **settings) -> Corpus:
+def _of_rows(
+    path: str, counts: annotations.Counts, word_column, tag_column, **settings
+) -> Corpus:
     """Returns the contents of a table, each row a document; tags as there."""
-    counts, documents = annotations.Counts(), []
+    settings["word_column"] = word_column and str(word_column)
+    settings["tag_column"] = tag_column and str(tag_column)
+    documents = []
     for row in annotations.read(path, counts, **settings):
         words = tuple((word,) for word in row.words)
         sentence = Sentence(words, row.tags, (row.where,) * len(words))

@@ -132,14 +132,15 @@ def read(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["f.json", "f.json.gz", "f.jsonl"])
 def test_every_layout_of_spans_has_the_same_words_and_tags(read, layout, name):
     rows = LAYOUTS[layout]
-    if name == "f.jsonl" and isinstance(rows[0], list):
-        pytest.skip("spaCy 2 has no lines")
-    (row,), counts = read(rows, name)
-    assert row.where == ("f.jsonl:1" if name == "f.jsonl" else f"{name}: row 1")
+    is_list = name != "f.jsonl"
+    if isinstance(rows[0], list):  # As srsly.write_jsonl writes it.
+        rows, is_list = rows * 2, True
+    (row, *_), counts = read(rows, name)
+    assert row.where == (f"{name}: row 1" if is_list else "f.jsonl:1")
     assert (list(row.words), list(row.tags)) == (WORDS, TAGS)
     assert row.text == TEXT
     assert [TEXT[start:end] for start, end in row.places] == WORDS
-    assert counts == annotations.Counts(spans=2)
+    assert counts == annotations.Counts(spans=2 * len(rows))
 
 
 @pytest.mark.parametrize(
@@ -193,6 +194,14 @@ def test_rows_that_nobody_annotated_are_left_out_and_counted(read):
         found, counts = read(rows, "f.json")
         assert "".join(row.text for row in found) == texts
         assert counts.rows_without_annotation == len(rows) - len(texts)
+
+
+def test_a_list_may_be_compressed(read, tmp_path):
+    read(LAYOUTS["Label Studio"], "f.json")
+    content = gzip.compress((tmp_path / "f.json").read_bytes())
+    (tmp_path / "f.json.gz").write_bytes(content)
+    (row,) = annotations.read("f.json.gz", annotations.Counts())
+    assert list(row.tags) == TAGS
 
 
 def test_places_of_label_studio_count_units_of_utf_16(read):

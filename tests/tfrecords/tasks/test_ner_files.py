@@ -208,6 +208,30 @@ def test_tags_that_look_like_others_are_read_if_they_are_said_to_be_plain(
     assert len(read(text).entity_types) == 17
 
 
+def test_several_files_are_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.conll").write_text("Ada I-X\n\nsat O\n")
+    (tmp_path / "b.conll").write_text("in O\nBonn B-Y\n")
+    # Only the first fits IOB1, and each alone another scheme.
+    with pytest.raises(ValueError, match="not IOB2: a.conll:1 .* IOB1: b.con"):
+        ner_files.read("*.conll")
+    (tmp_path / "a.conll").write_text("Ada B-X\n\nsat O\n")
+    corpus = ner_files.read("a.conll,b.conll")
+    assert [s.words for s in corpus.sentences] == [
+        *[("Ada",), ("sat",), ("in", "Bonn")]
+    ]
+    assert corpus.where(corpus.sentences[-1].lines[1]) == "b.conll:2"
+    (tmp_path / "rows").mkdir()
+    for name in "ab":
+        row = {"text": f"{name} b", "label": [[0, 1, "X"]]}
+        (tmp_path / f"rows/{name}.jsonl").write_text(json.dumps(row))
+    (tmp_path / "rows/_SUCCESS").write_text("")
+    corpus = ner_files.read("rows")
+    assert [d.words for d in corpus.documents] == [("a", "b"), ("b", "b")]
+    assert corpus.counts.spans == 2
+    assert corpus.sentences[1].lines == ("rows/b.jsonl:1",) * 2
+
+
 def test_rows_of_a_table_are_documents(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = [
