@@ -20,7 +20,7 @@ MODULES = {
 }
 CALLS = re.findall(
     r"^\| (\w+) [\d.]+ \| `(.*)` \| `(--train_file=.*)` \|$",
-    PAGE.read_text(encoding="utf-8"),
+    PAGE.read_text(encoding="utf-8").partition("## Labels")[0],
     re.MULTILINE,
 )
 COLUMNS = {
