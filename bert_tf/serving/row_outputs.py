@@ -104,7 +104,9 @@ def compute(
     outputs = {name: x.numpy() for name, x in signature(**inputs).items()}
     for i, row in enumerate(rows):
         of_row = {name: array[i : i + 1] for name, array in outputs.items()}
-        yield _without_padding(kind, of_row, row.fields)
+        # Other keys, such as words beside a text that is read, say nothing.
+        fields = {x: row.fields[x] for x in ranks if x in row.fields}
+        yield _without_padding(kind, of_row, fields)
 
 
 def _without_padding(

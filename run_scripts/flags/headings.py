@@ -18,7 +18,7 @@ HEADINGS = {
         *("test_file", "predict_file", "dev_share", "labels", "columns"),
         *("text_column", "label_column"),
         *("multi_label", "label_separator", "label_columns", "id_column"),
-        *("weight_column", "group_column", "passages_per_query"),
+        *("weight_column", "group_column", "empty_rows", "passages_per_query"),
         *("test_has_tags", "word_column", "tag_column", "comment_prefix"),
         *("span_mismatch", "tag_scheme", "entity_types"),
         "version_2_with_negative",

@@ -107,7 +107,9 @@ def test_selected_outputs_do_not_depend_on_other_rows(kind):
             name: tf.constant(x[: len(text)]) for name, x in answers.items()
         }
 
-    rows = [text_rows.Row(1, {"text": "x"}), text_rows.Row(2, {"text": "y"})]
+    # Nor on other keys of the row.
+    fields = {"text": "x", "words": ["a", "b"]}
+    rows = [text_rows.Row(1, fields), text_rows.Row(2, {"text": "y"})]
     found, _ = row_outputs.compute(kind, signature, rows, {"text": 1})
     names = set(expected)
     written = row_outputs.to_json(kind, {"text": "x"}, found, names)
