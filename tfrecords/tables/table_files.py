@@ -18,7 +18,7 @@ from typing import Any
 from absl import logging
 
 from tfrecords.io import json_files
-from tfrecords.io.inputs import file_kinds, parquet_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import Options, option, quoted, shortened
 from tfrecords.tables import parts
 from tfrecords.text import text_files
@@ -393,6 +393,8 @@ def json_object(line: str, number: int, where: str) -> dict[str, Any]:
 
 
 def _parquet_cells(path, columns) -> Iterator[tuple[int, list]]:
+    from tfrecords.io.inputs import parquet_files  # For this format alone.
+
     with parquet_files.open_table(path) as table:
         yield 1, table.names
         wanted = None if columns is None else {*columns}
@@ -415,6 +417,8 @@ def class_names(path: str, input_format: str, column: str) -> tuple[str, ...]:
     """
     if format_of(path, input_format) != "parquet":
         return ()
+    from tfrecords.io.inputs import parquet_files  # For this format alone.
+
     with parquet_files.open_table(path) as table:
         content = table.metadata.get(b"huggingface", b"{}")
     try:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from absl import logging
 
 from tfrecords import libraries
-from tfrecords.io.inputs import file_kinds, parquet_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import text_files
 
@@ -212,7 +212,7 @@ def _read(
     path, input_format, text_field, statistics, part
 ) -> tuple[str, _Documents]:
     """Returns the format and the documents, as paragraphs or sentences."""
-    if input_format == "auto" and parquet_files.is_table(path):
+    if input_format == "auto" and file_kinds.is_table(path):
         input_format = "parquet"
     if input_format == "parquet":
         from tfrecords.text import dumps

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tfrecords.io.inputs import parquet_files
+from tfrecords.io.inputs import file_kinds, parquet_files
 
 pyarrow = pytest.importorskip("pyarrow", reason="no pyarrow: the extra parquet")
 
@@ -42,7 +42,7 @@ def read(path, columns=None, num_rows=2):
 def test_rows_are_those_that_were_written(path, writer, num_rows):
     columns = {"text": ["a", None, "c"], "y": [[1], [], [2, 3]]}
     writer(path, pyarrow.table(columns))
-    assert parquet_files.is_table(path)
+    assert file_kinds.is_table(path)
     expected = [["a", [1]], [None, []], ["c", [2, 3]]]
     assert read(path, num_rows=num_rows) == (["text", "y"], expected)
     expected = [[None, [1]], [None, []], [None, [2, 3]]]

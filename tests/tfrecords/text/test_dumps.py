@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tfrecords.io.inputs import parquet_files
+from tfrecords.io.inputs import file_kinds
 from tfrecords.text import documents, dumps, text_files
 
 
@@ -88,7 +88,7 @@ def read_parquet(path, text_field="text"):
 
 def test_rows_of_parquet_are_read(table):
     path = table({"text": ["One.", None, "Three."], "id": [1, 2, 3]})
-    assert parquet_files.is_table(path)
+    assert file_kinds.is_table(path)
     rows, statistics = read_parquet(path)
     assert rows == [(1, "One."), (3, "Three.")]
     assert statistics.rows_without_text == 1
@@ -103,8 +103,8 @@ def test_parquet_is_detected_by_its_first_bytes(table, tmp_path):
     ]
     assert found[1].source.endswith("a.txt:2")
     (tmp_path / "b.txt").write_text("PA")
-    assert not parquet_files.is_table(str(tmp_path / "b.txt"))
-    assert not parquet_files.is_table(str(tmp_path / "none"))
+    assert not file_kinds.is_table(str(tmp_path / "b.txt"))
+    assert not file_kinds.is_table(str(tmp_path / "none"))
 
 
 def test_a_missing_column_is_named(table):

@@ -48,6 +48,7 @@ ARROW_STREAM = Kind(
     "a stream of Arrow",
     "datasets.Dataset.from_file(...).to_json(...) converts it",
 )
+TABLES = (PARQUET, ARROW_STREAM)  # That `parquet_files` reads.
 _PICKLE = Kind(
     "a pickle",
     "if you trust who made it, since loading it may run any code: "
@@ -215,6 +216,11 @@ def of_file(path: str) -> Kind | None:
             return kind_of(file.read(_HEAD))
     except FileNotFoundError:
         return None
+
+
+def is_table(path: str) -> bool:
+    """Returns whether `parquet_files` reads a file; False if it is missing."""
+    return of_file(path) in TABLES
 
 
 def without_compression(path: str) -> str:

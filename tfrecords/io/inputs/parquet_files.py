@@ -13,15 +13,9 @@ from tfrecords import libraries
 from tfrecords.io import json_files, storage
 from tfrecords.io.inputs import file_kinds
 
-_READ = (file_kinds.PARQUET, file_kinds.ARROW_STREAM)
 _JSON = "arrow.json"  # The type of a column whose values are JSON texts.
 # Where a writer keeps its own types; as long as the name that replaces it.
 _STORED_TYPES, _UNUSED = b"ARROW:schema", b"arrow-schema"
-
-
-def is_table(path: str) -> bool:
-    """Returns whether a file begins as these do; False if it is missing."""
-    return file_kinds.of_file(path) in _READ
 
 
 class Table:
@@ -146,7 +140,7 @@ def open_table(path: str) -> Iterator[Table]:
     with file:
         kind = file_kinds.kind_of(head)
         is_stream = kind is file_kinds.ARROW_STREAM
-        if kind and kind not in _READ:
+        if kind and kind not in file_kinds.TABLES:
             raise ValueError(f"{path} is {kind.name}, not Parquet; {kind.fix}.")
         with libraries.extra("parquet", f"Reading {path}"):
             import pyarrow
