@@ -118,15 +118,12 @@ def test_a_changed_byte_is_an_error_that_names_the_file(tmp_path, writer):
     writer(path, pyarrow.table({"text": ["one é", "two"], "y": [0, 1]}))
     with open(path, "rb") as file:
         content = bytearray(file.read())
-    for place in range(0, len(content), 3):
-        content[place] ^= 255
-        with open(path, "wb") as file:
-            file.write(content)
-        content[place] ^= 255
-        try:
-            read(path)
-        except ValueError as error:
-            assert path in str(error) and "\n" not in str(error)
+    content[content.index(b"two")] ^= 255  # Is no UTF-8.
+    with open(path, "wb") as file:
+        file.write(content)
+    with pytest.raises(ValueError, match="a.parquet.* is damaged or") as raised:
+        read(path)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_value_that_python_cannot_hold_names_its_column(path):
