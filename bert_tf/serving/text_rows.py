@@ -122,10 +122,11 @@ class Lines:
         content: io.BufferedReader | None = None,
     ):
         self.name = name
-        self._compressed = None if content in (None, file) else file
         status = os.fstat(file.fileno())
         self.size = status.st_size if stat.S_ISREG(status.st_mode) else None
         self.num_read = 0
+        is_packed = content not in (None, file) and self.size is not None
+        self._compressed = file if is_packed else None
         self._decoder = text_files.Decoder(name)
         self._file = content or file
 

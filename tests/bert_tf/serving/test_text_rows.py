@@ -9,6 +9,7 @@ import gzip
 import json
 import math
 import os
+import pathlib
 import re
 import threading
 import uuid
@@ -41,6 +42,17 @@ def test_a_compressed_file_is_read_and_its_own_bytes_counted(tmp_path, pack):
         (block,) = map(list, lines.blocks())
     assert block[-1] == (100_000, "two") and len(block) == 100_000
     assert lines.num_read == lines.size == path.stat().st_size
+
+
+def test_a_pipe_may_be_compressed(tmp_path):
+    path = str(tmp_path / "pipe")
+    os.mkfifo(path)
+    content = gzip.compress(b"one\ntwo")
+    write = pathlib.Path(path).write_bytes
+    threading.Thread(target=write, args=(content,)).start()
+    with text_rows.open_lines(path) as lines:
+        found = [line for block in lines.blocks() for line in block]
+    assert found == [(1, "one"), (2, "two")] and lines.size is None
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):
