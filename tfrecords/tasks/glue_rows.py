@@ -233,7 +233,8 @@ def _label_cell(
     if isinstance(cell, list) and not multi_label:
         raise ValueError(
             f"{where} is a list of several labels, {quoted(cell)}. Correct the "
-            "row, or add --multi_label if rows may have several."
+            "row, or add --multi_label if rows may have several; grades of a "
+            "list of passages are a row each: pandas.DataFrame.explode."
         )
     if isinstance(cell, str):
         return glue_tables.spelled(cell)

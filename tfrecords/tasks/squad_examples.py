@@ -283,13 +283,12 @@ def _align(
     question = chunk.questions[number]
     starts, ends = chunk.starts[number], chunk.ends[number]
     span = find_span(question, chunk.passages[number], starts, answer)
-    is_exact, run = settings.answer_alignment == "exact", None
-    if is_exact or span is None:
+    run = None
+    if settings.answer_alignment == "exact":
         run = find_run(question, starts, ends)
-    if is_exact:
         counts["answers_exact" if run else "answers_not_exact"] += 1
-    if span is None:
-        span = run or find_overlap(question, starts, ends)
+    if span is None:  # Tokens that overlap are the exact ones, if there are.
+        span = find_overlap(question, starts, ends)
         found = "answers_original_skips" if span else "answers_not_found"
         counts[found].append(question.id)
     return run or span

@@ -341,7 +341,7 @@ def load(path: str) -> dict:
     except ValueError as error:
         raise ValueError(
             f"{error} The layout is that of SQuAD's files, such as "
-            "train-v1.1.json."
+            "train-v1.1.json; rows are read from JSON lines and Parquet."
         ) from None
 
 
