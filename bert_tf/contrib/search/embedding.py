@@ -365,10 +365,15 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
         sizes.append(len(rows))
         digests.append(_digest(rows))
     num_rows += len(empty) if config.empty_rows == "skip" else 0
+    if not num_rows:
+        raise ValueError(
+            f"{config.input_file} has no rows. Give a file with a text."
+        )
     if len(empty) == num_rows:
         raise ValueError(
-            f"{config.input_file} has no rows with a text. Give a file with a "
-            "text; --columns names its column."
+            f"{empty[0]}: text is missing, blank or null, as in all "
+            f"{num_rows} rows. Give a file with a text; --columns names its "
+            "column."
         )
     if empty and config.empty_rows == "error":
         raise ValueError(

@@ -293,7 +293,7 @@ def test_rows_without_text_are_refused_and_counted(with_empty):
         with_empty,
     ):
         with pytest.raises(
-            ValueError, match="no rows with a text. Give a file"
+            ValueError, match="a.jsonl:1: text is missing, .* all 3 "
         ):
             embedding.embed(given)
     with pytest.raises(ValueError, match="skip needs --id_column, or nobody"):
