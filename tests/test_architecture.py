@@ -25,31 +25,31 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 16_600,
+    "tfrecords": 18_500,
     "bert_tf/model": 3180,
     "bert_tf/tasks": 3930,
     "bert_tf/checkpoint": 5920,
     "bert_tf/training": 3760,
-    "bert_tf/serving": 4570,
+    "bert_tf/serving": 4780,
     "bert_tf/workflows": 4710,
-    "bert_tf/contrib/search": 3230,
-    "bert_tf/contrib/runtimes": 2700,
+    "bert_tf/contrib/search": 3300,
+    "bert_tf/contrib/runtimes": 2770,
     "bert_tf/contrib/apps": 3140,
     "bert_tf/contrib/formats": 1300,
     "bert_tf": 680,
     "run_scripts": 3120,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 24
+LONG_FILE, MAX_LONG_FILES = 400, 25
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 255, 31
+MAX_OPTIONS, MAX_FLAGS = 258, 31
 MAX_FLAGS_OF = {
     "doctor": 44,
     "run_embeddings": 70,
-    "run_few_shot": 72,
-    "run_glue": 72,
-    "run_ner": 61,
+    "run_few_shot": 73,
+    "run_glue": 73,
+    "run_ner": 62,
     "run_pretraining": 59,
-    "run_ranking": 74,
+    "run_ranking": 75,
     "run_squad": 62,
     "run_swag": 54,
 }
