@@ -112,7 +112,7 @@ parity: $(PARITY_VENV)/.installed
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(HUGGING_FACE)/test_pickles.py \
 	  $(SEARCH)/test_ranking.py $(SEARCH)/test_retrieval.py \
-  tests/docs/test_files.py $(ARGS)
+	  tests/docs/test_files.py $(ARGS)
 
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as

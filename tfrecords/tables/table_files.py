@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 import os
+import shlex
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -349,10 +350,12 @@ def _check_lines(line: str, path: str) -> None:
         other = "one JSON object on several lines", rows
     if other:
         what, rows = other
-        kind = os.path.isfile(path) and file_kinds.of_file(path)
-        call = _TO_LINES.format(rows, "NEW" if kind else path)
+        is_file = os.path.isfile(path)  # Not stdin.
+        name = shlex.quote(path) if is_file else "FILE"
+        kind = is_file and file_kinds.of_file(path)
+        call = _TO_LINES.format(rows, "NEW" if kind else name)
         if kind:  # It is compressed.
-            call = f"{kind.fix.replace('FILE', path)}; then {call}"
+            call = f"{kind.fix.replace('FILE', name)}; then {call}"
         raise ValueError(
             f"{path}:1: the file is {what}, not JSON lines. Write one "
             f'object a line, such as {{"text": "...", "label": "..."}}: {call}'
@@ -370,11 +373,13 @@ def _of_pandas(value: dict) -> tuple[str, str] | None:
     if value.keys() >= {"columns", "data"} and len(value) < 4:
         rows = f'[dict(zip(t["columns"], r)) {_LOADED} for r in t["data"]]'
         return what, rows
-    inner = [isinstance(x, dict) and x.keys() for x in value.values()]
-    if not inner or not inner[0] or any(x != inner[0] for x in inner):
+    inner = [x.keys() if isinstance(x, dict) else () for x in value.values()]
+    if any(x != inner[0] for x in inner) or not all(inner):
         return None
     if all(map(str.isdecimal, value)):  # orient="index".
         return what, "json.load(sys.stdin).values()"
+    if not all(map(str.isdecimal, inner[0])):
+        return None
     columns = "zip(*[c.values() for c in t.values()])"
     return what, f"[dict(zip(t, r)) {_LOADED} for r in {columns}]"
 

@@ -176,7 +176,7 @@ def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):
 def test_the_advice_for_other_json_writes_json_lines(
     tmp_path, content, what, rows
 ):
-    path = tmp_path / "a.json"
+    path = tmp_path / "a b.json"
     path.write_text(content)
     with pytest.raises(ValueError, match=f":1: the file is {what}") as raised:
         list(table_files.read(str(path)))
