@@ -233,8 +233,7 @@ def _label_cell(
     if isinstance(cell, list) and not multi_label:
         raise ValueError(
             f"{where} is a list of several labels, {quoted(cell)}. Correct the "
-            "row, or add --multi_label if rows may have several; grades of a "
-            "list of passages are a row each: pandas.DataFrame.explode."
+            "row, or add --multi_label if rows may have several."
         )
     if isinstance(cell, str):
         return glue_tables.spelled(cell)
@@ -331,11 +330,6 @@ def read_rows(
             label = _indicated(task, [row[keys[i]] for i in places], where)
         yield _make_row(task, row, label, where)
         statistics.rows += 1
-    if statistics.unlabelled_rows and is_labelled:
-        logging.info(
-            "%s: %d rows without a gold label are left out",
-            *(path, statistics.unlabelled_rows),
-        )
     if statistics.rows == num_rows:
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
@@ -394,6 +388,11 @@ class _LabelParser:
         if type(value) is str and value in self._known:
             return self._known[value]
         task, place = self._task, f"{where}: {self._task.label_column!r}"
+        if task.is_regression and isinstance(value, list) and len(value) > 1:
+            raise ValueError(
+                f"{place} is {quoted(value)}, a list of scores. Write a row "
+                "for each, as pandas.DataFrame.explode does."
+            )
         cell = _label_cell(value, place, task.label_ids, task.multi_label)
         if task.is_regression:
             return task.parse_score(cell, where)
