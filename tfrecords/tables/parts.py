@@ -1,5 +1,6 @@
 """File, folder of parts, globs and names with commas -> files to read."""
 
+import collections
 import os
 
 from tfrecords.io import atomic_files, json_files, storage
@@ -45,29 +46,48 @@ def find(names: str) -> list[str]:
         has other things than the parts of one table.
     """
     if os.path.exists(names):  # Perhaps with a comma or [ in its name.
-        return _found(names)
+        return _not_empty(_found(names))
     files = []
     for name in names.split(","):
-        files += _found(name)
-    twice = [x for i, x in enumerate(files) if x in files[:i]]
-    if twice:
+        files += _found(name.strip())
+    counts = collections.Counter(files)
+    if len(counts) < len(files):
         raise ValueError(
-            f"{names} names {twice[0]} twice; its rows would count twice. Name "
-            "each file once."
+            f"{counts.most_common(1)[0][0]} is named twice; its rows would "
+            "count twice. Name each file once."
         )
-    return files
+    return _not_empty(files)
+
+
+def _not_empty(files: list[str]) -> list[str]:
+    """Returns files without the empty ones of several, which Spark writes."""
+    return [path for path in files if os.path.getsize(path)] or files[:1]
 
 
 def _found(name: str) -> list[str]:
     if os.path.isdir(name):
         return _parts(name)
-    if found := sorted(set(storage.find(name))):
-        return found
-    raise ValueError(f"there is no file {name}.")
+    found = sorted(set(storage.find(name)))
+    if found != [name]:  # Of a glob.
+        found = [x for x in found if os.path.basename(x)[0] not in "._"]
+        for folder in dict.fromkeys(map(os.path.dirname, found)):
+            named = _named(folder or ".")
+            found = (
+                [x for x in found if os.path.dirname(x) != folder or x in named]
+                if named
+                else found
+            )
+    if not found:
+        raise ValueError(f"there is no file {name}.")
+    return found
 
 
-def _parts(folder: str) -> list[str]:
-    """Returns the files of a folder that has the parts of one table."""
+def _named(folder: str) -> list[str]:
+    """Returns the files that a folder's own list names; [] without a list.
+
+    Raises:
+      ValueError: for a folder of a table with a log, or of several splits.
+    """
     for sign, (what, fix) in _LOGGED.items():
         if not os.path.isdir(os.path.join(folder, sign)):
             continue
@@ -82,27 +102,33 @@ def _parts(folder: str) -> list[str]:
             f"one of them, such as {os.path.join(folder, 'train')}."
         )
     state = os.path.join(folder, "state.json")
-    if os.path.isfile(state):  # Of datasets.save_to_disk, which names them.
-        form = {"_data_files": [{"filename": str}]}
-        files = json_files.read(state, form)["_data_files"]
-        return [os.path.join(folder, file["filename"]) for file in files]
+    if not os.path.isfile(state):
+        return []
+    form = {"_data_files": [{"filename": str}]}  # Of datasets.save_to_disk.
+    files = json_files.read(state, form)["_data_files"]
+    return [os.path.join(folder, file["filename"]) for file in files]
+
+
+def _parts(folder: str) -> list[str]:
+    """Returns the files of a folder that has the parts of one table."""
+    if named := _named(folder):
+        return named
     names = sorted(x for x in os.listdir(folder) if x[0] not in "._")
-    paths = [os.path.join(folder, name) for name in names]
     inner = [x for x in names if os.path.isdir(os.path.join(folder, x))]
+    endings = sorted({ending(name) for name in names})
     if inner:
         raise ValueError(
             f"{folder} has folders in it: {some(inner)}. Give a glob of the "
-            f"files to read, such as {os.path.join(folder, '*', '*.parquet')}; "
-            "a column that is only in the names of folders is not read."
+            f"files to read, such as {os.path.join(folder, '*', '*')}; a "
+            "column that is only in the names of folders is not read."
         )
-    endings = sorted({ending(path) for path in paths})
     if len(endings) != 1:
         raise ValueError(
             f"{folder} has {some(names) or 'no files'}, not the parts of one "
             "table. Give such a folder, or a glob, such as "
-            f"{os.path.join(folder, '*.parquet')}."
+            f"{os.path.join(folder, '*')}{max(endings, default='.csv')}."
         )
-    return paths
+    return [os.path.join(folder, name) for name in names]
 
 
 def _is_iceberg(metadata: str) -> bool:
@@ -112,7 +138,8 @@ def _is_iceberg(metadata: str) -> bool:
 def exist(names: str) -> bool:
     """Returns whether there are files of these names, whatever is in them."""
     return os.path.exists(names) or all(
-        os.path.isdir(name) or storage.find(name) for name in names.split(",")
+        os.path.isdir(name) or storage.find(name)
+        for name in map(str.strip, names.split(","))
     )
 
 
@@ -120,7 +147,7 @@ def absolute(names: str) -> str:
     """Returns names with absolute paths, so that they mean the same files."""
     if os.path.exists(names):
         return os.path.abspath(names)
-    return ",".join(map(os.path.abspath, names.split(",")))
+    return ",".join(os.path.abspath(x.strip()) for x in names.split(","))
 
 
 def ending(path: str) -> str:

@@ -86,7 +86,11 @@ def format_of(
     """
     if input_format != "auto":
         return input_format
-    return _ENDINGS.get(parts.ending(path), default)
+    found = _ENDINGS.get(parts.ending(path))
+    # A file of the Hub's cache has no ending.
+    if not found and os.path.isfile(path) and file_kinds.is_table(path):
+        found = "parquet"
+    return found or default
 
 
 def manifest_entries(names: str, input_format: str) -> dict[str, str]:
@@ -260,7 +264,8 @@ def _describe(error: csv.Error) -> str:
     """Returns the fault in a row of a CSV, and its correction."""
     fix = (
         "Is a quote not closed, or not doubled inside a quoted text? Write it "
-        'as "".'
+        'as "". Or are there tabs between the cells? --input_format=quoted_tsv '
+        "reads these."
     )
     if "field limit" in str(error):
         fix = "Shorten it; or is a quote not closed?"
@@ -546,8 +551,6 @@ def read_columns(
         file_format = format_of(path, input_format)
         if header is None:
             line, header = next(table, (0, ()))
-            if not header and len(paths) > 1:
-                continue  # Spark writes empty parts.
             numbers = [*map(str, range(len(header)))]
             is_text = file_format not in ("jsonl", "parquet")
             # pandas writes numbers as a header, of columns without names.

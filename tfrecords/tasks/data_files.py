@@ -81,6 +81,12 @@ def check(split: str, names: str, layout: str) -> None:
         ) from None
 
 
+def _located(data_dir: str | None, name: str) -> str:
+    """Returns the path of a name, in `data_dir` or elsewhere."""
+    path = os.path.join(data_dir or "", name)
+    return name if parts.exist(name) and not parts.exist(path) else path
+
+
 def find_files(
     data_dir: str | None,
     given: Mapping[str, str | None],
@@ -103,11 +109,9 @@ def find_files(
     paths = {}
     for split, name in given.items():
         if name:
-            inside = ",".join(
-                os.path.join(data_dir or "", part) for part in name.split(",")
-            )
-            is_there = os.path.exists(name) and not os.path.exists(inside)
-            paths[split] = name if is_there else inside
+            is_one = os.path.exists(os.path.join(data_dir or "", name))
+            names = [name] if is_one else map(str.strip, name.split(","))
+            paths[split] = ",".join(_located(data_dir, x) for x in names)
             check(split, paths[split], layout)
         # Without data_dir, official names are not looked for in the current
         # folder.

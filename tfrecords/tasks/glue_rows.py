@@ -1,6 +1,7 @@
 """Tables of a GLUE task, or a user's own -> rows of texts and label."""
 
 import collections
+import contextlib
 import json
 import math
 import re
@@ -125,6 +126,9 @@ def _collect_labels(data, split: str, path: str) -> tuple[str, ...]:
     if all(map(_is_number, found)):
         order = ",".join(sorted(found, key=float))
         score = "; or --labels=score to predict the number"
+        if "-1" in found:
+            score += "; or, if -1 is no gold label, --unlabelled_rows=skip and "
+            score += "the others"
         raise ValueError(
             f"{needs} --labels={order}{'' if data.multi_label else score}"
         )
@@ -184,10 +188,10 @@ def _count_labels(data, names) -> collections.Counter:
         if len(counts) > _MAX_LABELS:
             break
     counts = whole if has_printed else counts
-    if not data.multi_label:  # Not -1, which may be a label beside 0 and 1.
-        del counts["-"]
-        if not all(map(_is_number, counts)):
-            del counts["-1"]
+    del counts["-"]
+    # It may be a label beside 0 and 1.
+    if not all(map(_is_number, counts)) or data.unlabelled_rows == "skip":
+        del counts["-1"]
     return counts
 
 
@@ -284,23 +288,22 @@ def read_rows(
 
     Args:
       task: defines format, columns and labels.
-      path: a table, see `tables.table_files.read`.
+      path: a table, or its parts, see `tables.parts.find`.
       is_labelled: whether to read labels and groups; test sets have none.
       is_train: whether to read weights.
       statistics: counts are added to it; None to count nothing.
 
     Raises:
       ValueError: naming file and line, if the file is empty, a column is
-        missing, a row has too few or too many columns or an unclosed quote, or
-        a label or weight is not one of the task's.
+        missing, a row has too few or too many columns or an unclosed quote, a
+        label or weight is not one of the task's, or rows have no gold label.
     """
     statistics = statistics or ReadStatistics()
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
     keys = [*wanted]
     places = [i for i, key in enumerate(keys) if key.startswith("label")]
-    can_lack = task.unlabelled_rows and places
-    parse = _LabelParser(task, path) if "label" in wanted else None
+    parse = _LabelParser(task, path) if places else None
     rows = table_files.read_columns(
         path,
         task.input_format,
@@ -313,68 +316,54 @@ def read_rows(
         statistics=statistics,
     )
     for where, cells in rows:
-        if can_lack and all(_lacks_label(cells[i], task) for i in places):
+        values = [cells[i] for i in places]
+        label = parse and parse(values, where)
+        if parse and label is None:
             if task.unlabelled_rows == "error":
-                _raise_unlabelled(task, where, cells, rows, places)
+                others = (parse([c[i] for i in places], w) for w, c in rows)
+                _raise_unlabelled(task, where, values, others)
             statistics.unlabelled_rows += 1
             continue
         row = {
             key: table_files.to_cell(cell, f"{where}: {name!r}")
             for (key, name), cell in zip(wanted.items(), cells, strict=True)
-            if key != "label"
+            if not key.startswith("label")
         }
-        label = None
-        if parse:
-            label = parse(cells[places[0]], where)
-        elif places:
-            label = _indicated(task, [row[keys[i]] for i in places], where)
         yield _make_row(task, row, label, where)
         statistics.rows += 1
+    if parse:
+        parse.check_forms()
     if statistics.rows == num_rows:
-        raise ValueError(f"{path} has no rows; copy or create it again.")
+        left_out = statistics.unlabelled_rows
+        what = f"{left_out} rows, all without a gold label" * bool(left_out)
+        raise ValueError(
+            f"{path} has {what or 'no rows'}; copy or create it again."
+        )
 
 
-# Of annotators who disagree, as in SNLI; of ClassLabel.
-_NO_LABELS = ("", "-", "-1")
+# Null, empty; of annotators who disagree, as in SNLI; of ClassLabel.
+_NO_LABELS = (None, "", "-", "-1")
 
 
-def _lacks_label(value: Any, task) -> bool:
-    """Returns whether a value is no gold label.
+def _raise_unlabelled(task, where, values, others) -> None:
+    """Raises ValueError for a row without a gold label; counts the others.
 
-    With `multi_label`, it has none of the labels instead.
+    `others` yields the labels of the rows after it.
     """
-    if task.multi_label and not task.label_columns:
-        return False
-    if isinstance(value, str):
-        value = glue_tables.spelled(value)
-    elif value is None or value == [] or value != value:  # NaN.
-        return True
-    elif type(value) not in (int, float):
-        return False
-    else:
-        value = glue_tables.spelled(str(value))
-    if task.is_regression or task.label_columns:
-        return value in ("", "-")
-    return value in _NO_LABELS and value not in task.label_ids
-
-
-def _raise_unlabelled(task, where, cells, rows, places) -> None:
-    """Raises ValueError for a row without a gold label; counts further ones."""
-    count = 1 + sum(
-        all(_lacks_label(more[i], task) for i in places) for _, more in rows
-    )
+    count = 1
+    with contextlib.suppress(ValueError):  # Told when these are corrected.
+        count += sum(label is None for label in others)
     column = ", ".join(map(repr, task.label_columns or (task.label_column,)))
-    value = cells[places[0]]
-    named = str(value) in _NO_LABELS[1:] and not task.is_regression
+    named = str(values[0]) in _NO_LABELS[2:] and not task.is_regression
     raise ValueError(
-        f"{where}: {column} is {quoted(value)}, no gold label; {count} rows of "
-        "the file have none. Add --unlabelled_rows=skip to leave them out"
-        f"{'; or give --labels with it, if it is a label' * named}."
+        f"{where}: {column} is {quoted(values[0])}, no gold label; {count} "
+        "rows of the file have none. Add --unlabelled_rows=skip to leave them "
+        f"out{'; or give --labels with it, if it is a label' * named}."
     )
 
 
 class _LabelParser:
-    """Values of the label column of a file -> the labels of a task."""
+    """Values of the label columns of a file -> the labels of a task."""
 
     def __init__(self, task, path: str):
         self._task = task
@@ -382,23 +371,58 @@ class _LabelParser:
         # Lines of vectors, and of other labels.
         self._first_lines: dict[bool, str] = {}
         self._known: dict[str, Label] = {}
+        self._unclear: str | None = None  # Line of two ids, or of a vector.
 
-    def __call__(self, value: Any, where: str) -> Label:
-        """Returns the label of a row; arguments are as of `_label_cell`."""
+    def check_forms(self) -> None:
+        """Raises ValueError if all rows may be ids, or vectors, of two labels.
+
+        It is called after the last row.
+        """
+        if self._unclear and False not in self._first_lines:
+            raise ValueError(
+                f"{self._unclear}: {self._task.label_column!r} is 0 and 1: two "
+                "ids, or a vector of the two labels? No row tells. Write the "
+                "names of the labels, or JSON lines with lists of 0 and 1."
+            )
+
+    def __call__(self, values: Sequence, where: str) -> Label:
+        """Returns the label of a row; None if it has no gold label.
+
+        With `multi_label`, such a row has none of the labels instead.
+
+        Args:
+          values: from `table_files.read`, of the label columns.
+          where: file and line, for messages.
+
+        Raises:
+          ValueError: if they are no label of the task.
+        """
+        task = self._task
+        if task.label_columns:
+            cells = [table_files.to_cell(value, where) for value in values]
+            if all(cell in _NO_LABELS[:2] for cell in cells):
+                return None
+            return _indicated(task, cells, where)
+        (value,) = values
         if type(value) is str and value in self._known:
             return self._known[value]
-        task, place = self._task, f"{where}: {self._task.label_column!r}"
+        place = f"{where}: {task.label_column!r}"
         if task.is_regression and isinstance(value, list) and len(value) > 1:
             raise ValueError(
                 f"{place} is {quoted(value)}, a list of scores. Write a row "
                 "for each, as pandas.DataFrame.explode does."
             )
         cell = _label_cell(value, place, task.label_ids, task.multi_label)
-        if task.is_regression:
-            return task.parse_score(cell, where)
+        lacks = cell in _NO_LABELS and cell not in task.label_ids
         if task.multi_label:
-            return self._several(cell, where)
-        label = _class_id(task, _named(cell, self._names), where)
+            return () if lacks else self._several(cell, where)
+        if task.is_regression:
+            lacks = cell in _NO_LABELS[:3]  # -1 is a score.
+        label = None
+        if not lacks or not task.unlabelled_rows:
+            if task.is_regression:
+                return task.parse_score(cell, where)
+            label = _class_id(task, _named(cell, self._names), where)
         if type(value) is str:
             self._known[value] = label
         return label
@@ -408,7 +432,10 @@ class _LabelParser:
         found, is_vector = _split_several(
             task, cell, where, has_ids=bool(self._names)
         )
-        if is_vector or found:
+        is_text = isinstance(cell, str) and not task.label_ids.keys() & {*found}
+        if is_text and len(task.labels) == 2 and sorted(found) == ["0", "1"]:
+            self._unclear = self._unclear or where
+        elif is_vector or found:
             self._first_lines.setdefault(is_vector, where)
         _check_one_form(self._first_lines, task)
         found = _named(found, self._names)

@@ -345,6 +345,7 @@ def own_task(
     else:
         metrics = ("accuracy", "matthews_correlation", "macro_f1")
         metrics += ("weighted_f1",)
+    columns.setdefault("unlabelled_rows", "error")
     best_metric = "micro_f1" if multi_label else "accuracy"
     if is_regression:
         best_metric = "spearman"

@@ -28,6 +28,7 @@ def folder(tmp_path, monkeypatch):
         ("a.csv", ["a.csv"]),
         ("b.csv,a.csv", ["b.csv", "a.csv"]),
         ("?.csv", ["a.csv", "b.csv"]),
+        ("d/*", ["d/part-0.csv", "d/part-1.csv"]),
         ("with,comma[1].csv", ["with,comma[1].csv"]),
         ("d", ["d/part-0.csv", "d/part-1.csv"]),
         ("d/,a.csv", ["d/part-0.csv", "d/part-1.csv", "a.csv"]),
@@ -48,7 +49,8 @@ def test_names_are_files(folder, names, files):
     [
         ([], "a.csv", "there is no file a.csv"),
         ([], "*.csv", r"there is no file \*.csv"),
-        (["a.csv"], "a.csv,?.csv", "names a.csv twice"),
+        (["a.csv"], "a.csv, ?.csv", "a.csv is named twice"),
+        (["d/_delta_log/0", "d/a.csv"], "d/*.csv", "d is a Delta table"),
         (["d/_delta_log/0.json"], "d", "d is a Delta table, .*DeltaTable"),
         (["d/.hoodie/x"], "d", "d is a Hudi table"),
         (["d/metadata/1.metadata.json"], "d", "an Iceberg table"),
@@ -70,6 +72,7 @@ def test_a_saved_dataset_names_its_files(folder):
     files = [{"filename": "data-1.arrow"}, {"filename": "data-0.arrow"}]
     folder("d/state.json", content=json.dumps({"_data_files": files}))
     assert parts.find("d") == ["d/data-1.arrow", "d/data-0.arrow"]
+    assert parts.find("d/*.arrow") == ["d/data-0.arrow", "d/data-1.arrow"]
 
 
 def test_parts_are_read_as_one_table(folder):
@@ -84,7 +87,7 @@ def test_parts_are_read_as_one_table(folder):
         list(table_files.read_columns("d", "auto", ["text", "n"], ""))
     paths = [f"d/{i}.csv" for i in range(4)]
     assert parts.source("d") == {
-        "source": "0.csv,1.csv,2.csv,3.csv",
+        "source": "1.csv,2.csv,3.csv",
         "source_sha256": atomic_files.digest(*paths),
     }
     (one,) = {parts.source(x)["source_sha256"] for x in ("d/1.csv", "d/1.*")}

@@ -551,6 +551,8 @@ def test_labels_printed_in_some_cells_are_whole_in_others(tmp_path):
         ([0, -1, 1, None], ("0", "1"), [0, 1]),
         ([0.5, None, 2.0, "-"], ("score",), [0.5, 2.0]),
         ([[], ["no"], ["yes"], None], None, [0, 1]),
+        ([[[]], ["no"], {"choices": []}, "yes"], None, [0, 1]),
+        ([["-"], ["no"], [None], ["yes"]], None, [0, 1]),
     ],
 )
 def test_rows_without_a_gold_label(tmp_path, caplog, values, labels, kept):
@@ -567,6 +569,31 @@ def test_rows_without_a_gold_label(tmp_path, caplog, values, labels, kept):
         rows = json.dumps({"text": "x", "y": "-"})
         labels = ("-", "no")
         assert chosen(tmp_path, rows, "own.jsonl", labels=labels)[1] == [0]
+
+
+def test_no_label_of_several_is_none_of_them(tmp_path):
+    values = ["joy", "-", -1, None, ["joy", "love"], []]
+    rows = [json.dumps({"text": "x", "y": value}) for value in values]
+    task, found = chosen(tmp_path, "\n".join(rows), "a.jsonl", multi_label=True)
+    assert task.labels == ("joy", "love")
+    assert found == [(0,), (), (), (), (0, 1), ()]
+
+
+def test_a_label_of_minus_one_is_named_or_skipped(tmp_path):
+    content = "text,y\nx,0\nx,-1\nx,1\n"
+    with pytest.raises(ValueError, match="=-1,0,1; .* if -1 is no gold label"):
+        chosen(tmp_path, content)
+    with pytest.raises(ValueError, match="has --labels=0,1; or"):
+        chosen(tmp_path, content, unlabelled_rows="skip")
+
+
+def test_0_and_1_of_two_labels_are_unclear_unless_other_rows_tell(tmp_path):
+    options = {"labels": ("a", "b"), "multi_label": True}
+    content = 'text,y\nx,"1,0"\nx,"0,1"\n'
+    for more in ("", 'x,"1,1"\n'):
+        with pytest.raises(ValueError, match="own.csv:2: .* two ids, or a vec"):
+            chosen(tmp_path, content + more, **options)
+    assert chosen(tmp_path, content + "x,1\n", **options)[1][2] == (1,)
 
 
 def test_labels_that_look_equal_are_named(tmp_path, caplog):
