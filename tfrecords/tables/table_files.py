@@ -328,37 +328,44 @@ def _check_lines(line: str, path: str) -> None:
     except (ValueError, RecursionError):
         value = None
     if isinstance(value, list) and not any(isinstance(x, dict) for x in value):
+        what, rows = "a list on each line", "map(json.loads, sys.stdin)"
+        if value and isinstance(value[0], list):  # orient="values" of pandas.
+            what, rows, value = (
+                "a list of lists",
+                "json.load(sys.stdin)",
+                value[0],
+            )
         names = ["text_a", "text_b"] + [f"column_{i}" for i in range(2, 99)]
         names = json.dumps(names[: len(value)])
-        rows = f"[dict(zip({names}, json.loads(x))) for x in sys.stdin]"
-        other = "a list on each line", rows
+        other = what, f"[dict(zip({names}, x)) for x in {rows}]"
     elif line.startswith("["):
         other = "a JSON list", "json.load(sys.stdin)"
     elif isinstance(value, dict):
         other = _of_pandas(value)
     elif line.startswith("{") and os.path.isfile(path):
         with file_kinds.open_text(path) as file:
-            content = file.read(_MOST_JSON)
+            text = file.read(_MOST_JSON).decode("utf-8-sig", "replace").strip()
         try:
-            value = json.loads(content)
+            value, end = json.JSONDecoder().raw_decode(text)
         except (ValueError, RecursionError):
             return
         lists = (
-            name
+            f"json.load(sys.stdin)[{json.dumps(name)}]"
             for name, rows in value.items()
             if isinstance(rows, list) and rows and isinstance(rows[0], dict)
         )
-        name = next(lists, None)
-        rows = "[json.load(sys.stdin)]"
-        if name is not None:
-            rows = f"json.load(sys.stdin)[{json.dumps(name)}]"
+        rows = next(lists, "[json.load(sys.stdin)]")
+        # With others after it, as jq writes them.
+        rows = None if text[end:] else rows
         other = "one JSON object on several lines", rows
     if other:
         what, rows = other
         is_file = os.path.isfile(path)  # Not stdin.
         name = shlex.quote(path) if is_file else "FILE"
         kind = is_file and file_kinds.of_file(path)
-        call = _TO_LINES.format(rows, "NEW" if kind else name)
+        call = f"jq -c . {name} > rows.jsonl"
+        if rows:
+            call = _TO_LINES.format(rows, "NEW" if kind else name)
         if kind:  # It is compressed.
             call = f"{kind.fix.replace('FILE', name)}; then {call}"
         raise ValueError(

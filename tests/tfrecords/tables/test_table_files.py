@@ -158,6 +158,7 @@ def test_files_that_are_no_json_lines_are_refused(tmp_path, content, message):
         ('[{"text": "a"}]', "a JSON list", [{"text": "a"}]),
         ('[\n{"text": "a"},\n{"text": "b"}\n]', "a JSON list", 2),
         ('["a", "b"]\n["c", "d"]', "a list on each line", 2),
+        ('[["a", "b"], ["c", "d"]]', "a list of lists", 2),
         ('{\n "version": 1,\n "data": [{"text": "a"}]\n}', "one JSON obj", 1),
         ('{\n "text": "a"\n}', "one JSON object on several lines", 1),
         (
@@ -201,6 +202,13 @@ def test_other_json_that_is_compressed_is_decompressed_first(tmp_path):
     subprocess.run(command, shell=True, check=True, cwd=tmp_path)
     found = list(table_files.read(str(tmp_path / "rows.jsonl")))
     assert [row for _, row in found] == [["text"], ["a"], ["b"]]
+
+
+def test_objects_on_several_lines_are_named(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text('{\n "text": "a"\n}\n{\n "text": "b"\n}\n')
+    with pytest.raises(ValueError, match=f"jq -c . {path} > rows.jsonl"):
+        list(table_files.read(str(path)))
 
 
 def test_the_columns_of_json_lines_are_those_of_all_lines(tmp_path):
