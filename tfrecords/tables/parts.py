@@ -1,5 +1,7 @@
 """File, folder of parts, globs and names with commas -> files to read."""
 
+import collections
+import glob
 import os
 
 from tfrecords.io import atomic_files, json_files, storage
@@ -47,9 +49,9 @@ def find(names: str) -> list[str]:
     if os.path.exists(names):  # Perhaps with a comma or [ in its name.
         return _found(names)
     files = []
-    for name in names.split(","):
+    for name in _split(names):
         files += _found(name)
-    twice = [x for i, x in enumerate(files) if x in files[:i]]
+    twice = [x for x, count in collections.Counter(files).items() if count > 1]
     if twice:
         raise ValueError(
             f"{names} names {twice[0]} twice; its rows would count twice. Name "
@@ -58,11 +60,20 @@ def find(names: str) -> list[str]:
     return files
 
 
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
+
+
 def _found(name: str) -> list[str]:
     if os.path.isdir(name):
         return _parts(name)
     if found := sorted(set(storage.find(name))):
         return found
+    if os.path.exists(name):
+        raise ValueError(
+            f"{name} is a pipe or a device, which cannot be read twice. Save "
+            "it to a file."
+        )
     raise ValueError(f"there is no file {name}.")
 
 
@@ -92,17 +103,24 @@ def _parts(folder: str) -> list[str]:
     if inner:
         raise ValueError(
             f"{folder} has folders in it: {some(inner)}. Give a glob of the "
-            f"files to read, such as {os.path.join(folder, '*', '*.parquet')}; "
-            "a column that is only in the names of folders is not read."
+            f"files to read, such as {_pattern(folder, '**')}; a column that "
+            "is only in the names of folders is not read."
         )
     endings = sorted({ending(path) for path in paths})
     if len(endings) != 1:
         raise ValueError(
             f"{folder} has {some(names) or 'no files'}, not the parts of one "
             "table. Give such a folder, or a glob, such as "
-            f"{os.path.join(folder, '*.parquet')}."
+            f"{_pattern(folder)}."
         )
     return paths
+
+
+def _pattern(folder: str, inner: str = "") -> str:
+    """Returns a glob of some files of a folder, for advice."""
+    every = glob.iglob(f"{glob.escape(folder)}/**", recursive=True)
+    kind = max(os.path.splitext(path)[1] for path in every) or ".parquet"
+    return os.path.join(folder, inner, f"*{kind}")
 
 
 def _is_iceberg(metadata: str) -> bool:
@@ -112,7 +130,7 @@ def _is_iceberg(metadata: str) -> bool:
 def exist(names: str) -> bool:
     """Returns whether there are files of these names, whatever is in them."""
     return os.path.exists(names) or all(
-        os.path.isdir(name) or storage.find(name) for name in names.split(",")
+        os.path.isdir(name) or storage.find(name) for name in _split(names)
     )
 
 
@@ -120,7 +138,7 @@ def absolute(names: str) -> str:
     """Returns names with absolute paths, so that they mean the same files."""
     if os.path.exists(names):
         return os.path.abspath(names)
-    return ",".join(map(os.path.abspath, names.split(",")))
+    return ",".join(map(os.path.abspath, _split(names)))
 
 
 def ending(path: str) -> str:
