@@ -21,6 +21,7 @@ from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files, streams
 from tfrecords.options import REQUIRED, Options, option
+from tfrecords.tables import parts
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -54,21 +55,16 @@ def main(argv: list[str]) -> None:
     """Scores the predictions."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(ScoreConfig, FLAGS)
-    inputs = ("data_file", "predictions_file", "na_prob_file")
-    streams.check_output(
-        "output_file",
-        config.output_file,
-        [(name, getattr(config, name)) for name in inputs],
-    )
-    na_probs = None
+    inputs = [("data_file", path) for path in parts.find(config.data_file)]
+    for name in ("predictions_file", "na_prob_file"):
+        inputs.append((name, getattr(config, name)))
+    streams.check_output("output_file", config.output_file, inputs)
     version, answers = squad_scores.read_answers(config.data_file)
-    if config.na_prob_file:
-        na_probs = json_files.read(config.na_prob_file)
     scores = squad_scores.score(
         version,
         answers,
         json_files.read(config.predictions_file),
-        na_probs,
+        config.na_prob_file and json_files.read(config.na_prob_file),
     )
     json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))

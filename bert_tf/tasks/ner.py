@@ -333,6 +333,7 @@ def write_rows(
       {"text": "Ada came", "entities": [{"start": 0, "end": 3, "label": "PER"}]}
       {"tokens": ["Ada", "came"], "tags": ["B-PER", "O"]}
 
+    Each has the file and line of its row, too, as some are left out.
     The arguments are those of `write_columns`.
     """
     answers = iter(predicted)
@@ -350,5 +351,6 @@ def write_rows(
                     start, end = row.places[first][0], row.places[last - 1][1]
                     span = {"start": start, "end": end, "label": label}
                     content["entities"].append(span)
+            content["row"] = os.path.basename(row.where)
             file.write(json.dumps(content, ensure_ascii=False) + "\n")
     logging.info("%s  rows %d", path, len(corpus.documents))

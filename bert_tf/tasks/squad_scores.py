@@ -16,14 +16,13 @@ from collections.abc import Mapping, Sequence
 from absl import logging
 
 from tfrecords.io import json_files
-from tfrecords.options import quoted
+from tfrecords.options import quoted, some
 from tfrecords.tasks import squad_files
 
 # First digit of a file's version -> version of the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
 # Kind of what is read of a file, see `json_files.check`.
 _QUESTION = {"answers": [{"text": str}]}
-_LAYOUT = {"data": [{"paragraphs": [{"qas": [_QUESTION]}]}]}
 # Maximum number of ids in a message.
 _MAX_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -39,8 +38,7 @@ def read_answers(
     """Reads the annotated answers of a SQuAD file.
 
     Args:
-      path: JSON in SQuAD's layout, or rows, see `squad_files.read_rows`; or
-        several files, as in `squad_files.find`.
+      path: JSON or rows, or several files, as in `squad_files.read_entries`.
       version: "1.1" or "2.0"; None to use the version in the file. Rows are of
         2.0 if one of them has no answer.
 
@@ -52,15 +50,15 @@ def read_answers(
         `version`, an id occurs twice, or a question of 1.1 has no answer. The
         message names the file, the line of a row and, if known, the question.
     """
+
+    def choose(content, file):
+        nonlocal version
+        version = _choose_version(file, content.get("version"), version)
+
     questions = []
-    for file, is_table in squad_files.find(path):
-        if not is_table:
-            version, found = _read_json(file, version)
-            questions += [(question, file) for question in found]
-            continue
-        for _, question, where in squad_files.read_rows(file):
-            json_files.check(question, _QUESTION, where)
-            questions.append((question, where))
+    for _, question, where in squad_files.read_entries(path, choose):
+        json_files.check(question, _QUESTION, where)
+        questions.append((question, where))
     has_all = all(question["answers"] for question, _ in questions)
     version = version or ("1.1" if has_all else "2.0")
     names = [
@@ -73,26 +71,13 @@ def read_answers(
         if not question["answers"] and version == "1.1":
             raise ValueError(
                 f"{where}: question {quoted(name)} has no answer, and in SQuAD "
-                '1.1 each has one. If the file is 2.0, set its "version", or '
-                "add --version_2_with_negative to read rows."
+                '1.1 each has one. If the file is 2.0, set its "version"; '
+                "run_squad reads rows so with --version_2_with_negative."
             )
         answers[name] = [answer["text"] for answer in question["answers"]]
     if not answers:
         raise ValueError(f"{path} has no questions; copy or create it again.")
     return version, answers
-
-
-def _read_json(path: str, version: str | None) -> tuple[str, list[dict]]:
-    """Returns the version and the questions of JSON in SQuAD's layout."""
-    content = squad_files.load(path)
-    json_files.check(content, _LAYOUT, path)
-    version = _choose_version(path, content.get("version"), version)
-    return version, [
-        question
-        for article in content["data"]
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    ]
 
 
 def _choose_version(path: str, stated: object, wanted: str | None) -> str:
@@ -105,8 +90,9 @@ def _choose_version(path: str, stated: object, wanted: str | None) -> str:
         )
     if known and wanted and known != wanted:
         raise ValueError(
-            f"{path}: the SQuAD version is {quoted(stated)}, but {wanted} "
-            "is requested. Give another file, or the other version."
+            f"{path}: the SQuAD version is {quoted(stated)}, but "
+            f"{wanted} was asked for, or is that of the file before. Give "
+            "files of one version."
         )
     return known or wanted
 
@@ -179,9 +165,7 @@ def score(
 
 
 def _named(names: Sequence[str]) -> str:
-    rest = names[_MAX_NAMED:]
-    shown = ", ".join(map(repr, names[:_MAX_NAMED]))
-    return f"{shown} and {len(rest)} more" if rest else shown
+    return some([*map(repr, names)], most=_MAX_NAMED)
 
 
 def _check_predictions(version, answers, predictions) -> None:

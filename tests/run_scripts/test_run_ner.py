@@ -113,6 +113,8 @@ def test_spans_of_characters_come_in_and_go_out_again(tmp_path, base_flags):
     for split in ("dev", "test"):
         path = output / f"predictions/{split}.rows.jsonl"
         found = list(map(json.loads, path.read_text().splitlines()))
+        assert found[1].pop("row") == f"{split}.jsonl:2"
+        found = [{name: x[name] for name in rows[split][0]} for x in found]
         assert [x["text"] for x in found] == [x["text"] for x in rows[split]]
         right = sum(x == y for x, y in zip(found, rows[split], strict=True))
         assert right > 0.7 * len(found)

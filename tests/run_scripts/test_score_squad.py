@@ -56,6 +56,17 @@ def test_scores_are_printed_under_the_official_names(score, capsys):
     }
 
 
+def test_no_file_of_several_is_replaced(score, tmp_path):
+    (tmp_path / "more.json").write_text(json.dumps(DATA))
+    files = [f"{tmp_path}/data.json,{tmp_path}/more.json"]
+    for output in ("data", "more", "predictions"):
+        with pytest.raises(ValueError, match="would destroy this input"):
+            score(
+                *({"q": ""}, f"--data_file={files[0]}"),
+                f"--output_file={tmp_path}/{output}.json",
+            )
+
+
 def test_scores_with_best_thresholds_are_written_to_a_file(score, tmp_path):
     path = tmp_path / "scores.json"
     score({"q": "old mill"}, f"--output_file={path}", na_probs={"q": 0.2})

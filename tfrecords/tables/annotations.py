@@ -364,12 +364,12 @@ def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
     starts, ends = zip(*row.places, strict=True) if row.places else ((), ())
     spans = dict.fromkeys(spans)
     counts.spans += len(spans)
-    lists = [wrong, counts.dropped_spans, counts.widened_spans]
+    unused = wrong if mismatch == "error" else counts.dropped_spans
     found = []
     for span in spans:
         first = bisect.bisect_right(ends, span.start)
         last = bisect.bisect_left(starts, span.end)
-        fate, reason = mismatch != "error", ""
+        reason, is_used = "", False
         if not 0 <= span.start < span.end <= len(row.text):
             reason = f"is empty or not within {len(row.text)} characters"
         elif not _is_said(row.text, span):
@@ -378,17 +378,20 @@ def _align(row: Row, spans, mismatch: str, counts: Counts, wrong: list):
             reason = "has no word"
         elif (starts[first], ends[last - 1]) != span[:2]:
             reason = "does not begin and end where words do"
-            fate += mismatch == "widen"
-        if reason:
-            lists[fate].append(_named(row, span, reason))
-        if not reason or fate == 2:
-            found.append((starts[first] - ends[last - 1], first, last, span))
+            is_used = mismatch == "widen"
+        if reason and not is_used:
+            unused.append(_named(row, span, reason))
+        else:
+            length = ends[last - 1] - starts[first]
+            found.append((-length, first, last, span, reason))
     tags = ["O"] * len(row.words)
-    for _, first, last, span in sorted(found, key=lambda x: x[:2]):
+    for _, first, last, span, reason in sorted(found, key=lambda x: x[:2]):
         if any(tag != "O" for tag in tags[first:last]):
             reason = "overlaps one that is longer or earlier"
-            lists[mismatch != "error"].append(_named(row, span, reason))
+            unused.append(_named(row, span, reason))
             continue
+        if reason:
+            counts.widened_spans.append(_named(row, span, reason))
         inner = [f"I-{span.label}"] * (last - first - 1)
         tags[first:last] = [f"B-{span.label}", *inner]
     return tuple(tags)

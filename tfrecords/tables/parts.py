@@ -1,6 +1,7 @@
 """File, folder of parts, globs and names with commas -> files to read."""
 
 import collections
+import glob
 import os
 
 from tfrecords.io import atomic_files, json_files, storage
@@ -48,8 +49,8 @@ def find(names: str) -> list[str]:
     if os.path.exists(names):  # Perhaps with a comma or [ in its name.
         return _not_empty(_found(names))
     files = []
-    for name in names.split(","):
-        files += _found(name.strip())
+    for name in _split(names):
+        files += _found(name)
     counts = collections.Counter(files)
     if len(counts) < len(files):
         raise ValueError(
@@ -62,6 +63,10 @@ def find(names: str) -> list[str]:
 def _not_empty(files: list[str]) -> list[str]:
     """Returns files without the empty ones of several, which Spark writes."""
     return [path for path in files if os.path.getsize(path)] or files[:1]
+
+
+def _split(names: str) -> list[str]:
+    return [name.strip() for name in names.split(",")]
 
 
 def _found(name: str) -> list[str]:
@@ -77,9 +82,14 @@ def _found(name: str) -> list[str]:
                 if named
                 else found
             )
-    if not found:
-        raise ValueError(f"there is no file {name}.")
-    return found
+    if found:
+        return found
+    if os.path.exists(name):
+        raise ValueError(
+            f"{name} is a pipe or a device, which cannot be read twice. Save "
+            "it to a file."
+        )
+    raise ValueError(f"there is no file {name}.")
 
 
 def _named(folder: str) -> list[str]:
@@ -119,16 +129,23 @@ def _parts(folder: str) -> list[str]:
     if inner:
         raise ValueError(
             f"{folder} has folders in it: {some(inner)}. Give a glob of the "
-            f"files to read, such as {os.path.join(folder, '*', '*')}; a "
-            "column that is only in the names of folders is not read."
+            f"files to read, such as {_pattern(folder, '**')}; a column that "
+            "is only in the names of folders is not read."
         )
     if len(endings) != 1:
         raise ValueError(
             f"{folder} has {some(names) or 'no files'}, not the parts of one "
             "table. Give such a folder, or a glob, such as "
-            f"{os.path.join(folder, '*')}{max(endings, default='.csv')}."
+            f"{_pattern(folder)}."
         )
     return [os.path.join(folder, name) for name in names]
+
+
+def _pattern(folder: str, inner: str = "") -> str:
+    """Returns a glob of some files of a folder, for advice."""
+    every = glob.iglob(f"{glob.escape(folder)}/**", recursive=True)
+    kind = max(os.path.splitext(path)[1] for path in every) or ".parquet"
+    return os.path.join(folder, inner, f"*{kind}")
 
 
 def _is_iceberg(metadata: str) -> bool:
@@ -138,8 +155,7 @@ def _is_iceberg(metadata: str) -> bool:
 def exist(names: str) -> bool:
     """Returns whether there are files of these names, whatever is in them."""
     return os.path.exists(names) or all(
-        os.path.isdir(name) or storage.find(name)
-        for name in map(str.strip, names.split(","))
+        os.path.isdir(name) or storage.find(name) for name in _split(names)
     )
 
 
@@ -147,7 +163,7 @@ def absolute(names: str) -> str:
     """Returns names with absolute paths, so that they mean the same files."""
     if os.path.exists(names):
         return os.path.abspath(names)
-    return ",".join(os.path.abspath(x.strip()) for x in names.split(","))
+    return ",".join(map(os.path.abspath, _split(names)))
 
 
 def ending(path: str) -> str:

@@ -203,8 +203,6 @@ def _report(counts: dict, name: str, effect: str, lines: list[str]) -> None:
     counts[name] = len(lines)
     counts[f"{name}_at"] = lines
     if lines:
-        some = lines[:_NAMED]
-        if len(lines) > _NAMED:
-            some.append(f"{len(lines) - _NAMED} more")
         title = name.replace("_", " ")
-        logging.warning(f"{title}: {len(lines)}, {effect}: {'; '.join(some)}")
+        named = options.some(lines, "; ", _NAMED)
+        logging.warning(f"{title}: {len(lines)}, {effect}: {named}")

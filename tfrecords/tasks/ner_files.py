@@ -53,10 +53,9 @@ _PREFIX = re.compile(r"[BIESLUM]-")
 TAG = re.compile(rf"O|{_PREFIX.pattern}\S(?:.*\S)?")
 # Tags of a scheme, but for the hyphen, the capitals or the order.
 _ALMOST = re.compile(r"(?i:[BIESLUM][-_:./|]\S+|\S+[-_:./|][BIESLUM])")
-# More different tags than the first are a column of words rather than of tags;
-# more than the second, if words are fewer than 3 for each; and more than the
-# third, if there are fewer different words.
-_MAX_TAGS, _MANY_TAGS, _SOME_TAGS = 200, 20, 10
+# A column of N words has about 10 to 100 sqrt(N) different ones (Heaps' law);
+# more than sqrt(10 N) different tags are words.
+_MOST_TAGS = 10
 # First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
 _NUMBER = re.compile(r"[0-9]+")
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
@@ -388,6 +387,12 @@ def read(
 def _joined(names: str, corpora: Sequence[Corpus]) -> Corpus:
     """Returns the contents of several files, whose lines name the file."""
     documents = []
+    kinds = {(c.counts is None, c.documents[0].row is None) for c in corpora}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"{names} are files of several kinds: columns, rows of words, or "
+            "rows of texts with spans. Give files of one kind."
+        )
     for corpus in corpora:
         for document in corpus.documents:
             sentences = tuple(
@@ -700,12 +705,7 @@ def _check_no_scheme(corpus: Corpus, tags: Collection[str]) -> None:
     ]
     num_words = sum(len(s.tags) for s in corpus.sentences)
     kind, looks = "", "words"
-    different = {word for s in corpus.sentences for word in s.words}
-    if (
-        len(tags) > _MAX_TAGS
-        or (len(tags) > _MANY_TAGS and num_words < 3 * len(tags))
-        or (len(tags) > _SOME_TAGS and len(different) < len(tags))
-    ):
+    if len(tags) ** 2 > _MOST_TAGS * num_words:
         kind = f"{len(tags)} different tags"
     elif 2 * sum(w.casefold() == t.casefold() for w, t in words) > len(words):
         kind = "most words as their own tags"

@@ -2,13 +2,12 @@
 
 import collections
 import dataclasses
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tfrecords.io import json_files
 from tfrecords.io.inputs import file_kinds
-from tfrecords.options import option, quoted
+from tfrecords.options import option, quoted, some
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -151,8 +150,8 @@ def read_questions(
     run_squad.py: read_squad_examples.
 
     Args:
-      path: JSON in the layout of SQuAD, or a table, see `read_rows`; or several
-        files, as in `parts.find`. A file that names no version may be of either
+      path: JSON in the layout of SQuAD, or a table; or several, as in
+        `read_entries`. A file that names no version may be of either
         version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
@@ -168,18 +167,12 @@ def read_questions(
         is of the other version, or members are missing or contradict each
         other.
     """
-    questions = []
-    for file, is_table in find(path):
-        if is_table:
-            entries = read_rows(file)
-        else:
-            content = load(file)
-            _check_version(content, file, version_2_with_negative)
-            entries = _entries(content, file)
-        questions += [
-            _question(x, passage, source, version_2_with_negative, is_training)
-            for passage, x, source in entries
-        ]
+    questions = [
+        _question(*found, version_2_with_negative, is_training)
+        for found in read_entries(
+            path, lambda *x: _check_version(*x, version_2_with_negative)
+        )
+    ]
     if not questions:
         raise ValueError(f"{path} has no questions; copy it again.")
     if not is_training:
@@ -194,10 +187,9 @@ def check_ids(names: Iterable[str], path: str) -> None:
     counts = collections.Counter(names)
     repeated = [quoted(name) for name in counts if counts[name] > 1]
     if repeated:
-        more = ["..."] * (len(repeated) > _MAX_NAMED)
         raise ValueError(
             f"{path}: {len(repeated)} ids are those of several questions: "
-            f"{', '.join(repeated[:_MAX_NAMED] + more)}. Give each question "
+            f"{some(repeated, most=_MAX_NAMED)}. Give each question "
             "a different id; it is the key of its predictions."
         )
 
@@ -246,14 +238,26 @@ def _check_places(questions: Sequence[Question], path: str) -> None:
     )
 
 
-def find(names: str) -> Iterator[tuple[str, bool]]:
-    """Yields each file, and whether it is a table, see `read_rows`.
+def read_entries(
+    names: str, check_version: Callable[[dict, str], None]
+) -> Iterator[tuple[str | None, dict, str]]:
+    """Yields passage, entry of `qas` and its place, of each question.
 
     Args:
-      names: one file or several, as in `parts.find`.
+      names: JSON in the layout of SQuAD, or a table, see `_read_rows`; or
+        several, as in `parts.find`.
+      check_version: called with content and path of each JSON.
+
+    Raises:
+      ValueError: naming the file, if it is neither.
     """
     for path in parts.find(names):
-        yield path, _has_rows(path)
+        if _has_rows(path):
+            yield from _read_rows(path)
+        else:
+            content = _load(path)
+            check_version(content, path)
+            yield from _entries(content, path)
 
 
 def _has_rows(path: str) -> bool:
@@ -261,16 +265,10 @@ def _has_rows(path: str) -> bool:
         return True
     with file_kinds.open_text(path) as file:
         first = next(filter(bytes.strip, file), b"")
-    if b'"paragraphs"' in first:  # Perhaps the whole file: it is read once.
-        return False
-    try:
-        row = json.loads(first)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(row, dict) and "context" in row
+    return b'"context"' in first and b'"paragraphs"' not in first
 
 
-def read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
+def _read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
     """Yields passage, question and "file:line" of each row of a table.
 
     Hugging Face's `datasets` writes such rows, to Parquet and JSON lines:
@@ -300,8 +298,6 @@ def read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
             entry["answers"] = answers
             if entry.get("is_impossible") is None:
                 entry["is_impossible"] = not answers
-        json_files.check(passage, str, where, "context")
-        _check_passage(passage, where)
         yield passage, entry, where
 
 
@@ -324,12 +320,8 @@ def _answers_of_row(value: object, where: str) -> list | None:
     ]
 
 
-def load(path: str) -> dict:
-    """Returns the content of JSON in the layout of SQuAD.
-
-    Raises:
-      ValueError: naming the file, if it is no object with a list `data`.
-    """
+def _load(path: str) -> dict:
+    """Returns the content of JSON in the layout of SQuAD."""
     with file_kinds.open_text(path) as file:
         data = file.read()
     text_files.check_encoding(data, path)
@@ -371,28 +363,24 @@ def _entries(content: dict, path: str) -> Iterator[tuple[str, dict, str]]:
         json_files.check(article, {"paragraphs": list}, where)
         for index, paragraph in enumerate(article["paragraphs"], 1):
             source = f"{where}, paragraph {index}"
-            json_files.check(paragraph, {"context": str, "qas": list}, source)
-            passage = paragraph["context"]
-            _check_passage(passage, source)
+            json_files.check(paragraph, {"context?": str, "qas": list}, source)
             for entry in paragraph["qas"]:
-                yield passage, entry, source
+                yield paragraph.get("context"), entry, source
 
 
-def _check_passage(passage: str, source: str) -> None:
+def _question(
+    passage: str | None,
+    entry: dict,
+    source: str,
+    is_version_2: bool,
+    is_training: bool,
+) -> Question:
+    json_files.check(passage, str, source, "context")
     if not passage.strip():
         raise ValueError(
             f"{source}: the passage {quoted(passage)} is empty. Give its text, "
             "or remove the paragraph."
         )
-
-
-def _question(
-    entry: dict,
-    passage: str,
-    source: str,
-    is_version_2: bool,
-    is_training: bool,
-) -> Question:
     json_files.check(entry, dict, f"{source}, a question")
     name = question_id(entry, f"{source}, a question")
     source = f"{source}, question {quoted(name)}"

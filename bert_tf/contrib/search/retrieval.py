@@ -21,6 +21,7 @@ from bert_tf.contrib.search.records import search_files
 from tfrecords import libraries
 from tfrecords.io import atomic_files, progress, streams
 from tfrecords.options import option
+from tfrecords.tables import parts
 
 _DOCUMENTS_AT_ONCE = 4096
 _BASELINES = ("tfidf", "bm25")
@@ -85,8 +86,9 @@ def score(config: RetrievalConfig) -> dict:
       OSError: if a file cannot be read or written.
     """
     inputs = [
-        (name, getattr(config, name))
+        (name, path)
         for name in ("corpus_file", "queries_file", "judgements_file")
+        for path in parts.find(getattr(config, name))
     ]
     streams.check_output("output_file", config.output_file, inputs)
     if config.run_file:

@@ -184,7 +184,9 @@ def test_rows_of_a_table_are_written_as_they_were_read(tmp_path, rows):
     task._predicted = lambda *_: [s.tags for s in corpus.sentences]
     task.write_predictions(lambda split: None, str(path.parent))
     written = (path.parent / "dev.rows.jsonl").read_text().splitlines()
-    assert list(map(json.loads, written)) == rows
+    assert list(map(json.loads, written)) == [
+        row | {"row": f"f.jsonl:{number}"} for number, row in enumerate(rows, 1)
+    ]
     assert (path.parent / "dev.txt").exists()
 
 

@@ -202,7 +202,7 @@ def test_each_question_of_version_2_needs_a_prediction():
     answers = {f"q{i}": [] for i in range(9)}
     with pytest.raises(ValueError, match="8 of 9 questions have no") as raised:
         squad_scores.score("2.0", answers, {"q0": ""})
-    assert "'q4', 'q5' and 3 more" in str(raised.value)
+    assert "'q4', 'q5', and 3 more" in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -234,13 +234,13 @@ ONE = {"q": (["y"], "", 0.0)}
         ({"version": "1.1"}, None, "data is missing or null; it should be a l"),
         (make_data("v3.0", ONE), None, "version is 'v3.0'; it should be 1.1"),
         (make_data(None, ONE), None, "SQuAD version is None; it should be"),
-        (make_data("v2.0", ONE), "1.1", "version is 'v2.0', but 1.1 is req"),
+        (make_data("v2.0", ONE), "1.1", "version is 'v2.0', but 1.1 was asked"),
         (make_data("1.1", NO_ANSWER), None, "question 'n1' has no answer, and"),
         ({"version": "1.1", "data": []}, None, "has no questions"),
         (
             {"version": "1.1", "data": [{"title": "T", "paragraphs": [{}]}]},
             None,
-            r"data\[0\].paragraphs\[0\].qas is missing or null; it should be a",
+            r"article 1 \('T'\), paragraph 1: qas is missing or null; it",
         ),
         (
             make_data("1.1", ONE) | {"data": 2 * make_data("1.1", ONE)["data"]},

@@ -261,6 +261,14 @@ def test_of_spans_that_overlap_the_longest_and_then_the_first_stays(
     assert [x.split()[4] for x in counts.dropped_spans] == ["A]", "C]", "E]"]
 
 
+def test_a_span_that_would_overlap_when_it_is_wider_is_only_left_out(read):
+    rows = [{"text": "AdaBob", "label": [[0, 3, "A"], [3, 6, "B"]]}]
+    (row,), counts = read(rows, span_mismatch="widen")
+    assert row.tags == ("B-A",)
+    assert [x.split()[1] for x in counts.widened_spans] == ["'Ada'"]
+    assert [x.split()[1] for x in counts.dropped_spans] == ["'Bob'"]
+
+
 def test_many_wrong_spans_are_an_error_of_one_short_line(read):
     rows = [{"text": "word " * 30, "label": [[1, 140, "L" * 99]]}] * 600
     with pytest.raises(

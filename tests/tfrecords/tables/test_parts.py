@@ -1,6 +1,7 @@
 """parts.py: files of a name; folders that are no table."""
 
 import json
+import os
 
 import pytest
 
@@ -26,7 +27,7 @@ def folder(tmp_path, monkeypatch):
     ("names", "files"),
     [
         ("a.csv", ["a.csv"]),
-        ("b.csv,a.csv", ["b.csv", "a.csv"]),
+        ("b.csv, a.csv ", ["b.csv", "a.csv"]),
         ("?.csv", ["a.csv", "b.csv"]),
         ("d/*", ["d/part-0.csv", "d/part-1.csv"]),
         ("with,comma[1].csv", ["with,comma[1].csv"]),
@@ -56,15 +57,32 @@ def test_names_are_files(folder, names, files):
         (["d/metadata/1.metadata.json"], "d", "an Iceberg table"),
         (["d/_versions/1"], "d", "a Lance table"),
         (["d/dataset_dict.json"], "d", "Give .* such as d/train"),
-        (["d/y=1/a.csv", "d/y=2/a.csv"], "d", "folders in it: y=1, y=2"),
-        (["d/a.csv", "d/b.json"], "d", "a.csv, b.json, not the parts of one"),
-        (["d/_SUCCESS"], "d", "d has no files"),
+        (
+            ["d/y=1/a.csv", "d/y=2/m=.5/a.csv"],
+            *("d", r"folders in it: y=1, y=2\. .* as d/\*\*/\*\.csv; a"),
+        ),
+        (
+            ["d/a.csv", "d/b.json"],
+            *("d", r"a.csv, b.json, not the parts of .* as d/\*\.json\."),
+        ),
+        (["d/_SUCCESS"], "d", r"d has no files.* d/\*\.parquet"),
     ],
 )
 def test_what_is_no_table_is_named(folder, files, name, message):
     folder(*files)
     with pytest.raises(ValueError, match=message):
         parts.find(name)
+
+
+def test_files_of_folders_in_a_folder_are_those_of_the_advised_glob(folder):
+    folder("d/y=1/a.csv", "d/y=2/m=.5/a.csv", "d/y=1/_SUCCESS")
+    assert parts.find("d/**/*.csv") == ["d/y=1/a.csv", "d/y=2/m=.5/a.csv"]
+
+
+def test_a_pipe_is_no_file(folder):
+    os.mkfifo("pipe")
+    with pytest.raises(ValueError, match="pipe is a pipe or .* it to a file"):
+        parts.find("pipe")
 
 
 def test_a_saved_dataset_names_its_files(folder):

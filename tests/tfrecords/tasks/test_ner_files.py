@@ -230,6 +230,10 @@ def test_several_files_are_one(tmp_path, monkeypatch):
     assert [d.words for d in corpus.documents] == [("a", "b"), ("b", "b")]
     assert corpus.counts.spans == 2
     assert corpus.sentences[1].lines == ("rows/b.jsonl:1",) * 2
+    (tmp_path / "words.jsonl").write_text('{"tokens": ["a"], "tags": ["O"]}')
+    for names in ("rows,a.conll", "a.conll,words.jsonl", "words.jsonl,rows"):
+        with pytest.raises(ValueError, match=f"{names} are files of several"):
+            ner_files.read(names)
 
 
 def test_rows_of_a_table_are_documents(tmp_path, monkeypatch):

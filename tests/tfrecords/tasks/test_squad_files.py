@@ -181,7 +181,12 @@ def test_all_answers_not_at_their_answer_start_are_listed(read):
         ({}, {}, "data is missing or null; it should be a list"),
         ({"data": []}, {}, "has no questions"),
         ({"data": [{}]}, {}, "article 1: paragraphs is missing"),
-        ({"data": [{"paragraphs": [{}]}]}, {}, "1: context is missing"),
+        ({"data": [{"paragraphs": [{}]}]}, {}, "1: qas is missing"),
+        (
+            {"data": [{"paragraphs": [{"qas": [{}]}]}]},
+            {},
+            "paragraph 1: context is missing",
+        ),
         (planted.article((PASSAGE, [{}])), {}, "a question: id is missing"),
         (planted.article((7, [])), {}, "context is 7; it should be a string"),
         (
@@ -327,6 +332,6 @@ def test_columns_of_rows_that_are_missing_are_named(read):
         squad_files.read_questions(path, **PREDICTION, **VERSION_2)
     path = write_rows([row("tower"), row(id="q2")])
     with pytest.raises(
-        ValueError, match="rows.json:2.*add --version_2_with_neg"
+        ValueError, match="rows.json:2.*run_squad reads rows so with --v"
     ):
         squad_scores.read_answers(path, "1.1")

@@ -90,8 +90,8 @@ class RankingData(glue_tables.GlueData):
         if self.text_column and len(self.text_column) != 2:
             raise ValueError(
                 f"{flag} needs two columns in --text_column, the query and the "
-                f"passage; there is {','.join(self.text_column)}. Passages in "
-                "several columns or lists are a row each, with their grade."
+                f"passage; there is {','.join(self.text_column)}. Write one "
+                "row per passage, with its grade."
             )
         if self.ranking_loss == "listwise" and self.weight_column:
             raise ValueError(

@@ -155,10 +155,10 @@ def _read_texts(
             table_files.to_cell(value, f"{where}: {name!r}")
             for name, value in zip(wanted, row, strict=True)
         ]
-        name, *texts = (x if isinstance(x, str) else "" for x in cells)
-        if not name or name.split() != [name]:
+        name, *texts = cells
+        if not isinstance(name, str) or name.split() != [name]:
             raise ValueError(
-                f"{where}: {options.id_column!r} is {quoted(cells[0])}; an id "
+                f"{where}: {options.id_column!r} is {quoted(name)}; an id "
                 "should be a string without spaces. Correct the line."
             )
         if name in seen:
@@ -167,7 +167,9 @@ def _read_texts(
                 "rows."
             )
         seen.add(name)
-        yield name, " ".join(x for x in texts if x.strip())
+        # A list has the sentences of a text.
+        texts = (" ".join(x) if isinstance(x, list) else x for x in texts)
+        yield name, " ".join(x for x in texts if x and x.strip())
     if not seen:
         raise ValueError(f"{path} has no rows; copy or create it again.")
 
@@ -209,10 +211,12 @@ def _grade(cell: table_files.Cell, where: str) -> int:
     except (TypeError, ValueError):
         grade = math.nan
     if not grade.is_integer():
+        fix = "Correct the line."
+        if math.isfinite(grade):
+            fix = "Multiply all by one number, such as 2 for 0.5; or round."
         raise ValueError(
             f"{where}: the grade is {quoted(cell)}; it should be an integer, "
-            "relevant from 1. Multiply all grades by one number that makes "
-            "them integers, such as 2 for 0.5; or round them."
+            f"relevant from 1. {fix}"
         )
     return int(grade)
 
@@ -221,7 +225,8 @@ def _judgements(path: str) -> Iterator[tuple[str, list]]:
     """Yields "file:line" and query, document and grade of each judgement."""
     input_format = table_files.format_of(path)
     header = table_files.read_header(path, input_format, not_json=_NOT_JSON)
-    if input_format == "tsv" and (len(header) < 2 or not _names(header)):
+    has_tabs = any("\t" in name for name in header)  # A .csv of them.
+    if has_tabs or (input_format == "tsv" and not _names(header)):
         yield from _lines(path)
         return
     if "" in header:
@@ -246,10 +251,9 @@ def _lines(path: str) -> Iterator[tuple[str, list[str]]]:
             words = line.split()
             if not words:
                 continue
-            if columns is None:
-                columns = words if _names(words) else _TREC_COLUMNS
-                if columns is words:  # The header.
-                    continue
+            columns = columns or (words if _names(words) else _TREC_COLUMNS)
+            if columns is words:  # The header.
+                continue
             if len(words) != len(columns):
                 raise ValueError(
                     f"{path}:{number} is {quoted(line.strip())}; expected "

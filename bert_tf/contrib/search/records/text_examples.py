@@ -5,14 +5,13 @@ N rows, T texts of each, S max_seq_length.
 
 import dataclasses
 import itertools
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from bert_tf.contrib.search.records import search_files, text_tables
-from tfrecords.io import atomic_files, records
+from tfrecords.io import records
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_examples, split_records
 from tfrecords.tasks.glue_examples import Split
@@ -213,7 +212,10 @@ def _search_split(
         yield from _examples(rows, encode, counts, ("", ""))
         statistics |= counts
 
-    files = ("queries_file", "corpus_file", "judgements_file")
+    files = {
+        name: parts.source(getattr(search, name))
+        for name in ("queries_file", "corpus_file", "judgements_file")
+    }
     return split_records.Split(
         name=SEARCH,
         schema_name="texts",
@@ -226,11 +228,8 @@ def _search_split(
             "corpus_columns": list(search.corpus_columns),
             "texts_of_a_row": 1,
             **_prompt_flags(prompts),
-            "source": os.path.basename(search.corpus_file),
-            "sha256": {
-                name: atomic_files.digest(*parts.find(getattr(search, name)))
-                for name in files
-            },
+            "source": files["corpus_file"]["source"],
+            "sha256": {x: files[x]["source_sha256"] for x in files},
         },
         count=count,
         examples=examples,

@@ -1,7 +1,9 @@
 """Tables of similar texts -> rows of texts, and perhaps the score of a pair."""
 
+import contextlib
 import dataclasses
 import itertools
+import json
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -155,6 +157,8 @@ class Table:
       {"query": "a", "pos": ["b"], "neg": ["c", "d"]}     a b c, a b d
       {"query": "a", "docs": ["b", "c"], "labels": [1, 0]}   a b 1, a c 0
 
+    In a CSV, which has no lists, they are JSON. Other texts may begin with [.
+
     Attributes:
       path: the file.
       input_format: one of `table_files.FORMATS`.
@@ -215,7 +219,8 @@ class Table:
         if not self.score_column:
             yield from (Row(row, None, where) for row in rows)
             return
-        scores = cells[-1] if isinstance(cells[-1], list) else cells[-1:]
+        scores = _unprinted(cells[-1], int | float)
+        scores = scores if isinstance(scores, list) else [scores]
         if len(scores) != len(rows):
             raise ValueError(
                 f"{where}: {self.score_column!r} is {quoted(cells[-1])}, "
@@ -241,12 +246,26 @@ class Table:
         return (score - low) / (high - low)
 
 
+def _unprinted(cell, kind):
+    """Returns the list of items of a kind that a text is in JSON, or a cell."""
+    if isinstance(cell, str) and cell.startswith("["):
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(cell)
+            return found if all(isinstance(x, kind) for x in found) else cell
+    return cell
+
+
 def _texts(cell, where: str) -> list[str]:
     """Returns the texts of a cell."""
-    cell = table_files.to_cell(cell, where)
+    cell = table_files.to_cell(_unprinted(cell, str), where)
     texts = cell if isinstance(cell, list) else [cell]
+    if not texts:
+        raise ValueError(
+            f"{where} is an empty list, so that the line makes no row. Give a "
+            "text, or leave the column out of --text_column."
+        )
     # Characters such as U+200B are no tokens.
-    if not texts or not all(
+    if not all(
         isinstance(text, str)
         and any(x.isprintable() and not x.isspace() for x in text)
         for text in texts

@@ -65,6 +65,19 @@ def config(tmp_path, made_once):
     )
 
 
+def test_a_text_may_be_a_list_and_no_file_of_several_is_replaced(
+    config, tmp_path
+):
+    rows = [{"_id": "d1", "title": "T", "body": ["It is.", "It was."]}]
+    other = write(tmp_path / "other.jsonl", rows)
+    changed = dataclasses.replace(config, corpus_file=other)
+    assert [*search_files.read_corpus(changed)] == [("d1", "T It is. It was.")]
+    files = f"{config.corpus_file},{other}"
+    changed = dataclasses.replace(config, corpus_file=files, output_file=other)
+    with pytest.raises(ValueError, match="--corpus_file=.*would destroy this"):
+        retrieval.score(changed)
+
+
 @pytest.mark.usefixtures("eagerly")
 def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
     monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
@@ -200,6 +213,7 @@ _JUDGEMENTS = {"query-id": "q1", "corpus-id": "d1", "score": 1.0}
         ("q.tsv", "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td2\t0\n"),
         ("q.tsv", "score\ttext\tqid\tdocid\n1.0\ta b\tq1\td1\n0\t\tq1\td2\n"),
         ("q.csv", 'query_id,corpus_id,score\nq1,"d1",1.0\nq1,d2,0\n'),
+        ("q.csv", "query_id\tcorpus_id\tscore\nq1\td1\t1.0\nq1\td2\t0\n"),
         (
             "q.jsonl",
             json.dumps(_JUDGEMENTS)
@@ -266,14 +280,14 @@ _TABS = _HEADER.replace(",", "\t")
         (
             "qrels",
             "q1 0 d1 x\n",
-            ":1: the grade is 'x'; it should be an integer",
+            r":1: the grade is 'x'; it should be an integer, .* 1\. Correct",
         ),
         (
             "q.csv",
             _HEADER + "q1,d1,0.5\n",
             ":2: the grade is '0.5'; .* such as 2",
         ),
-        ("q.csv", _HEADER + "q1,d1,inf\n", ":2: the grade is 'inf'"),
+        ("q.csv", _HEADER + "q1,d1,inf\n", ":2: the grade is 'inf'.*Correct"),
         ("q.csv", _HEADER + "q1,d 1,1\n", ":2: query and document are .*'d 1'"),
         (
             "q.csv",
@@ -338,6 +352,12 @@ def test_wrong_judgements_are_named(tmp_path, name, content, message):
         ("queries", [], "queries.jsonl is empty"),
         ("queries", [{"_id": "x", "text": "a"}], "no query has judgements"),
         ("queries", [{"_id": "q1", "text": ""}], "query 'q1' has no text in"),
+        ("queries", [{"_id": ["q1"], "text": "a"}], "'_id' is ['q1']; an id"),
+        (
+            "queries",
+            [{"_id": "q1", "text": {}}],
+            "jsonl:1: 'text' is {}",
+        ),
     ],
 )
 def test_wrong_tables_are_named(config, tmp_path, name, rows, message):

@@ -92,13 +92,26 @@ def test_lists_are_rows(write, given, columns, score, expected):
     assert {x.source for x in found} == {f"{path}:1", f"{path}:2"}
 
 
+def test_lists_of_a_csv_are_json_and_other_brackets_are_text(write):
+    path = write(
+        'q\tdocs\ty\n[1]\t["b", "c"]\t[1, 0]\n["a" b\t[\'d\']\t1\n[2]\t[3]\t0\n'
+    )
+    found = [
+        (*x.texts, x.score) for x in rows(path, "q", "docs", score_column="y")
+    ]
+    assert found == [
+        *[("[1]", "b", 1), ("[1]", "c", 0), ('["a" b', "['d']", 1)],
+        ("[2]", "[3]", 0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("cells", "score", "message"),
     [
         (
             {"b": []},
             None,
-            r"rows.jsonl:1: 'b' is \[\]; it should be a text, or a",
+            "rows.jsonl:1: 'b' is an empty list, .* leave the column out",
         ),
         ({"b": ["x", " "]}, None, r"'b' is \['x', ' '\]; it should be a text"),
         ({"b": ["x", None]}, None, r"'b' is \['x', None\]; expected a string"),
