@@ -492,14 +492,14 @@ class ColumnParser:
 
     def __call__(self, number: int, line: str) -> Row | None:
         """Returns the row of a TSV line; None for the header."""
-        self.is_warned = self.is_warned or table_files.warn_of_quotes(
-            line, self.source, number
-        )
+        if '""' in line and not self.is_warned:
+            self.is_warned = table_files.warn_of_quotes(
+                line, self.source, number
+            )
         return self.of_cells(number, line.split("\t"))
 
     def of_cells(self, number: int, cells: list[str]) -> Row | None:
         """Returns the row of the cells of a line; None for the header."""
-        where = f"{self.source}:{number}"
         if self.indices is None:
             table_files.check_columns(
                 *(self.columns, cells, self.source),
@@ -510,19 +510,8 @@ class ColumnParser:
             self.indices = [cells.index(name) for name in self.columns]
             self.width = len(cells)
             return None
-        separated = "comma" if self.separator == "," else "tab"
-        if len(cells) <= max(self.indices):
-            raise LineError(
-                f"{where} has {len(cells)} {separated}-separated columns; "
-                f"column {max(self.indices)} (from 0) is needed: "
-                f"{quoted(cells)}. Correct or remove the line."
-            )
-        if len(cells) != (self.width or len(cells)):
-            raise LineError(
-                f"{where} has {len(cells)} columns where the header has "
-                f"{self.width}: {quoted(cells)}. A text with a {separated} "
-                "needs quotes around it, which csv and quoted_tsv read."
-            )
+        if len(cells) != self.width:
+            self._check_width(number, cells)
         fields = {}
         for name, index in zip(self.inputs, self.indices, strict=True):
             if self.ranks.get(name, 1) == 1:
@@ -530,6 +519,23 @@ class ColumnParser:
             else:
                 fields.setdefault(name, []).append(cells[index])
         return Row(number, fields)
+
+    def _check_width(self, number: int, cells: list[str]) -> None:
+        """Raises LineError if a line has not the cells it should have."""
+        where = f"{self.source}:{number} has {len(cells)}"
+        separated = "comma" if self.separator == "," else "tab"
+        if len(cells) <= max(self.indices):
+            raise LineError(
+                f"{where} {separated}-separated columns; column "
+                f"{max(self.indices)} (from 0) is needed: {quoted(cells)}. "
+                "Correct or remove the line."
+            )
+        if self.width:
+            raise LineError(
+                f"{where} columns where the header has {self.width}: "
+                f"{quoted(cells)}. A text with a {separated} needs quotes "
+                "around it, which csv and quoted_tsv read."
+            )
 
 
 class ObjectParser:

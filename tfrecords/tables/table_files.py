@@ -193,15 +193,15 @@ def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
     is_warned = False
     for number, line in enumerate(lines, 1):
         if line := line.removesuffix("\n").removesuffix("\r"):
-            is_warned = is_warned or warn_of_quotes(line, path, number)
+            if '""' in line and not is_warned:
+                is_warned = warn_of_quotes(line, path, number)
             yield number, line.split("\t")
 
 
 def warn_of_quotes(line: str, path: str, number: int) -> bool:
     """Warns of a cell of a TSV with quotes of a CSV; returns whether it did."""
-    found = '""' in line and any(
-        '""' in cell and _is_quoted(cell) for cell in line.split("\t")
-    )
+    cells = line.split("\t")
+    found = any('""' in cell and _is_quoted(cell) for cell in cells)
     if found:
         logging.warning(
             "%s:%d: a cell is in quotes, with doubled ones inside, as in a "
