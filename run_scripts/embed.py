@@ -6,8 +6,9 @@ r"""Texts, a model -> file with a vector for each, .npy or Parquet.
 
 The model is a folder of sentence-transformers, whose pooling, dense layers and
 normalization are applied; or any BERT, whose token vectors are averaged. The
-input is lines of text, JSON lines, CSV, TSV or Parquet, of any size. The same
-command resumes a stopped run.
+input is lines of text, JSON lines, CSV, TSV (with quotes: quoted_tsv), each
+also compressed, or Parquet; one file or several, of any size. The same command
+resumes a stopped run.
 """
 
 from bert_tf.contrib.search import embedding

@@ -10,13 +10,14 @@ r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
       python -m run_scripts.predict --export_dir=exports/squad
 
 Each row of input gives one line of output, in the same order, with the keys of
-the input and of the prediction; the prediction replaces an input key of the
-same name. Without columns, a line is a text; but it is a JSON object in a file
-whose name ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if
-the model needs more than one text. A .csv file has commas and quotes; quotes in
-a TSV file are part of the text, as in GLUE's files. A line that is no row, such
-as one that is not JSON, gives {"line": ..., "error": ...}, and the exit status
-is 1.
+the input and of the prediction; one that both have is input_... for the input.
+Without columns, a line is a text; but it is a JSON object in a file whose name
+ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if the model
+needs more than one text. Quotes in a TSV file are part of the text, as in
+GLUE's files, unless --input_format=quoted_tsv; a .csv has commas and quotes.
+Files may be compressed, or Parquet, and several. A line that is no row, such as
+one that is not JSON, gives {"line": ..., "error": ...}, and the exit status is
+1.
 """
 
 import os

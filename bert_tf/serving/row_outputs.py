@@ -1,5 +1,6 @@
 """Rows of text and a signature -> outputs and answer of each row."""
 
+import decimal
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from absl import logging
 
 from bert_tf.serving.answers.kind import Arrays, Kind, plain
 from bert_tf.serving.text_rows import BadLine, Row, prefixed
+from tfrecords.options import quoted
 
 
 def batches_of(
@@ -130,15 +132,19 @@ def answer(
 
     Other keys of a row that an answer has, too, are `prefixed`; NaN and
     infinity, which JSON does not have, become null. In an answer they make the
-    row a bad one.
+    row a bad one. Values of Parquet are as in `_of_other_type`.
 
     Args:
       model: a `predictions.Model`.
       rows: one batch.
       names: outputs that are wanted.
       source: name of the file, for messages.
+
+    Raises:
+      ValueError: naming a key whose value has bytes.
     """
-    dumps = functools.partial(json.dumps, ensure_ascii=False, allow_nan=False)
+    to_text = functools.partial(json.dumps, default=_of_other_type)
+    dumps = functools.partial(to_text, ensure_ascii=False, allow_nan=False)
     found = {}
     computed = compute(model.kind, model.signature, rows, model.ranks)
     for (line, fields), outputs in zip(rows, computed, strict=True):
@@ -151,8 +157,17 @@ def answer(
         values = {"line": line} | named | of_row
         try:
             found[line] = dumps(values)
-        except ValueError:
-            if faulty := [x for x in of_row if _is_not_finite(of_row[x])]:
+        except (TypeError, ValueError):
+            for key in fields:
+                if _fails(to_text, fields[key]):
+                    raise ValueError(
+                        f"{source}:{line}: {key!r} is {quoted(fields[key])}, "
+                        "and bytes are no JSON. Write the file without this "
+                        "column, from Python: import pyarrow.parquet as pq; "
+                        f"pq.write_table(pq.read_table({source!r})"
+                        f".drop_columns([{key!r}]), 'rows.parquet')"
+                    ) from None
+            if faulty := [x for x in of_row if _fails(dumps, of_row[x])]:
                 found[line] = BadLine(
                     line,
                     f"{source}:{line}: numbers of {', '.join(faulty)} are not "
@@ -160,18 +175,35 @@ def answer(
                     "again; or too large for its --precision.",
                 )
                 continue
-            text = json.dumps(values)
+            text = to_text(values)
             values = json.loads(text, parse_constant=lambda _: None)
             found[line] = dumps(values)
     return found
 
 
-def _is_not_finite(value: Any) -> bool:
+def _fails(dumps: Callable, value: Any) -> bool:
     try:
-        json.dumps(value, allow_nan=False)
-    except ValueError:
+        dumps(value)
+    except (TypeError, ValueError):
         return True
     return False
+
+
+def _of_other_type(value: Any) -> float | str:
+    """Returns a value of Parquet for JSON; raises TypeError for bytes.
+
+    A decimal becomes a number if this is as exact, and what JSON does not know,
+    such as a date, its text.
+    """
+    if isinstance(value, bytes):
+        raise TypeError
+    if isinstance(value, decimal.Decimal):
+        number = float(value)
+        if value == value.to_integral_value():
+            return int(value)
+        if decimal.Decimal(repr(number)) == value:
+            return number
+    return str(value)
 
 
 def to_json(

@@ -7,7 +7,6 @@ several lines. `ranks` are the inputs of a model: name -> rank, 1 for a text and
 
 import contextlib
 import dataclasses
-import decimal
 import functools
 import io
 import itertools
@@ -38,6 +37,7 @@ TABLES = ("tsv", "csv", "quoted_tsv")
 _BLOCK_BYTES = 1 << 16
 # Of other keys of a row, which an answer has, too.
 _PREFIX = "input_"
+_FIX = "Name other columns with --columns and --id_column."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,16 +69,18 @@ class InputConfig(Options):
     )
     id_column: str | None = option(
         None,
-        "Column of a csv or tsv whose values are repeated in the answers; name "
-        "or index. Other keys of jsonl and parquet always are. One that an "
-        "answer has, too, is written with input_ before it.",
+        "Column of ids, which are repeated in what is written; name, or index "
+        "in a table without a header. Of jsonl and parquet, predict repeats "
+        "all keys, even without it; one that an answer has, too, is written "
+        "with input_ before it.",
     )
 
 
 class Row(NamedTuple):
     """One line of input: its number, from 1, and its texts and other keys.
 
-    Other keys with the name of an input are there as `prefixed`.
+    Other keys with the name of an input are there as `prefixed`; of Parquet,
+    their values are those of Python, such as dates.
     """
 
     line: int
@@ -239,8 +241,7 @@ class Inputs:
             with open_lines(path) as lines:
                 self.name = lines.name
                 before = self.num_read, self.num_replaced
-                of_file = dataclasses.replace(config, input_file=path)
-                parse = make_parser(of_file, lines.name, ranks, **settings)
+                parse = make_parser(config, path, ranks, **settings)
                 for group in make_groups(lines, parse, most_rows):
                     self.num_read = before[0] + lines.num_read
                     self.num_replaced = before[1] + lines.num_replaced
@@ -341,15 +342,20 @@ def read_columns(
 
 
 def choose_format(
-    config: InputConfig, ranks: Mapping[str, int], has_columns: bool
+    path: str, given: str, ranks: Mapping[str, int], has_columns: bool
 ) -> str:
     """Returns "text", or one of `table_files.FORMATS` but "auto".
+
+    Args:
+      path: of the file.
+      given: `--input_format`.
+      ranks: ranks of the inputs of the model.
+      has_columns: whether there are `--columns`.
 
     Raises:
       ValueError: if the format does not match the columns or model inputs.
     """
     needed = [name for name in ranks if name not in OPTIONAL]
-    given, path = config.input_format, config.input_file
     # The rule of predict.py, too.
     other = "text" if len(needed) == 1 else "jsonl"
     input_format = table_files.format_of(path, given, other)
@@ -396,44 +402,46 @@ def prefixed(name: str, taken: Collection[str]) -> str:
 
 def make_parser(
     config: InputConfig,
-    source: str,
+    path: str,
     ranks: Mapping[str, int],
-    kept: Collection[str] | None = None,
-    may_lack_text: bool = False,
+    only_texts: bool = False,
 ) -> Parser:
     """Returns the function that parses a line into a row.
 
     Args:
       config: format and columns.
-      source: name of the file, for messages.
+      path: of the file; - for stdin.
       ranks: ranks of the inputs of the model.
-      kept: the other keys of jsonl and parquet that rows have; None for all.
-      may_lack_text: whether a text of them that is missing or null is "".
+      only_texts: as for `ObjectParser`.
 
     Raises:
-      ValueError: as in `read_columns` and `choose_format`.
+      ValueError: as in `read_columns` and `choose_format`; or if lines of text
+        should have ids.
     """
     columns = read_columns(config, ranks)
-    input_format = choose_format(config, ranks, bool(columns))
-    is_table = input_format in TABLES
-    if config.id_column and not is_table:
-        raise ValueError(
-            f"--id_column={config.id_column} is for csv and tsv. Omit it: of "
-            f"{input_format}, the answers repeat all keys."
-        )
-    if is_table:
+    given, source = config.input_format, "stdin" if path == "-" else path
+    input_format = choose_format(path, given, ranks, bool(columns))
+    if input_format == "text":
+        if config.id_column:
+            raise ValueError(
+                f"--id_column={config.id_column}: lines of text have no ids. "
+                "Omit it, or give a table."
+            )
+        name = next(name for name in ranks if name not in OPTIONAL)
+        return functools.partial(parse_text, name, ranks[name])
+    if input_format in TABLES:
         return ColumnParser(
             source, columns, ranks, input_format, config.id_column
         )
-    settings = {"kept": kept, "may_lack_text": may_lack_text}
+    settings = columns, ranks, config.id_column, only_texts
     if input_format == "parquet":
-        return ParquetParser(config.input_file, columns, ranks, **settings)
-    if input_format == "jsonl":
-        return functools.partial(
-            parse_object, source, ranks, columns=columns, **settings
-        )
-    name = next(name for name in ranks if name not in OPTIONAL)
-    return functools.partial(parse_text, name, ranks[name])
+        return ParquetParser(path, *settings)
+    return ObjectParser(source, *settings)
+
+
+def id_name(id_column: str) -> str:
+    """Returns the name of the values of `--id_column`: "id" of an index."""
+    return "id" if id_column.isdecimal() else id_column
 
 
 def parse_text(name: str, rank: int, number: int, line: str) -> Row:
@@ -456,8 +464,8 @@ class ColumnParser:
 
     Raises:
       ValueError: if a column is missing in the header; the message names it.
-      LineError: if one is missing in a line, or, of a CSV with a header, the
-        number of cells is another one; the message names the line.
+      LineError: if one is missing in a line, or the number of cells is not that
+        of the header; the message names the line.
     """
 
     def __init__(
@@ -472,9 +480,10 @@ class ColumnParser:
         self.is_csv = input_format != "tsv"
         self.separator = table_files.separator_of(input_format)
         self.width = None  # Number of columns of the header.
+        self.is_warned = False
         if id_column:
-            name = "id" if id_column.isdecimal() else id_column
-            columns = [*columns, (prefixed(name, ranks), id_column)]
+            name = prefixed(id_name(id_column), ranks)
+            columns = [*columns, (name, id_column)]
         self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
         self.indices = None
@@ -483,11 +492,14 @@ class ColumnParser:
 
     def __call__(self, number: int, line: str) -> Row | None:
         """Returns the row of a TSV line; None for the header."""
+        if '""' in line and not self.is_warned:
+            self.is_warned = table_files.warn_of_quotes(
+                line, self.source, number
+            )
         return self.of_cells(number, line.split("\t"))
 
     def of_cells(self, number: int, cells: list[str]) -> Row | None:
         """Returns the row of the cells of a line; None for the header."""
-        where = f"{self.source}:{number}"
         if self.indices is None:
             table_files.check_columns(
                 *(self.columns, cells, self.source),
@@ -498,19 +510,8 @@ class ColumnParser:
             self.indices = [cells.index(name) for name in self.columns]
             self.width = len(cells)
             return None
-        if len(cells) <= max(self.indices):
-            separated = "comma" if self.separator == "," else "tab"
-            raise LineError(
-                f"{where} has {len(cells)} {separated}-separated columns; "
-                f"column {max(self.indices)} (from 0) is needed: "
-                f"{quoted(cells)}. Correct or remove the line."
-            )
-        if self.is_csv and len(cells) != (self.width or len(cells)):
-            raise LineError(
-                f"{where} has {len(cells)} columns where the header has "
-                f"{self.width}: {quoted(cells)}. Put quotes around a text with "
-                "a comma."
-            )
+        if len(cells) != self.width:
+            self._check_width(number, cells)
         fields = {}
         for name, index in zip(self.inputs, self.indices, strict=True):
             if self.ranks.get(name, 1) == 1:
@@ -519,144 +520,145 @@ class ColumnParser:
                 fields.setdefault(name, []).append(cells[index])
         return Row(number, fields)
 
-
-class ParquetParser:
-    """Parser of the rows of a Parquet file, which `parse_fields` reads.
-
-    Args:
-      path: path of the file.
-      columns: inputs and their columns; empty if they have the inputs' names.
-      ranks: ranks of the inputs of the model.
-      kept, may_lack_text: as for `parse_fields`.
-
-    Raises:
-      ValueError: as in `table_files.read`; for stdin; and in `rows`, naming a
-        column of bytes, which are no JSON.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        columns: Sequence[tuple[str, str]],
-        ranks: Mapping[str, int],
-        **settings,
-    ):
-        if path == "-":
-            raise ValueError(
-                "A Parquet file ends with its header, so it cannot be read "
-                "from stdin. Give --input_file."
+    def _check_width(self, number: int, cells: list[str]) -> None:
+        """Raises LineError if a line has not the cells it should have."""
+        where = f"{self.source}:{number} has {len(cells)}"
+        separated = "comma" if self.separator == "," else "tab"
+        if len(cells) <= max(self.indices):
+            raise LineError(
+                f"{where} {separated}-separated columns; column "
+                f"{max(self.indices)} (from 0) is needed: {quoted(cells)}. "
+                "Correct or remove the line."
             )
-        self.path, self.columns, self.ranks = path, columns, ranks
-        self.settings = settings
-
-    def rows(self, lines: Lines) -> Iterator[Row | BadLine]:
-        """Yields rows and bad rows, by their numbers from 1."""
-        read = {key for _, key in self.columns} or self.ranks.keys()
-        kept = self.settings.get("kept")
-        columns = None if kept is None else {*kept, *read}
-        table = table_files.read(self.path, "parquet", columns=columns)
-        _, names = next(table)
-        for number, values in table:
-            fields = dict(zip(names, values, strict=True))
-            where = f"{self.path}:{number}"
-            others = {key: x for key, x in fields.items() if key not in read}
-            fields |= _to_json(others, where)
-            try:
-                fields = parse_fields(
-                    *(fields, where, self.ranks, self.columns), **self.settings
-                )
-                yield Row(number, fields)
-            except LineError as error:
-                yield BadLine(number, str(error))
-        lines.num_read = lines.size
+        if self.width:
+            raise LineError(
+                f"{where} columns where the header has {self.width}: "
+                f"{quoted(cells)}. A text with a {separated} needs quotes "
+                "around it, which csv and quoted_tsv read."
+            )
 
 
-def parse_object(
-    source: str,
-    ranks: Mapping[str, int],
-    number: int,
-    line: str,
-    **settings,
-) -> Row | None:
-    """Returns the row of a JSON object, None for an empty line.
-
-    Args:
-      source: name of the file, for messages.
-      ranks: ranks of the inputs of the model.
-      number: line number, from 1.
-      line: its text.
-      **settings: as for `parse_fields`.
-
-    Raises:
-      LineError: as in `parse_fields`; or if the line is not a JSON object, or
-        a text has an unpaired surrogate.
-    """
-    if not line.strip():
-        return None
-    where = f"{source}:{number}"
-    try:
-        fields = table_files.json_object(line, number, where)
-    except ValueError as error:
-        raise LineError(
-            f"{error} Expected an object such as {_example(ranks)}."
-        ) from None
-    return Row(number, parse_fields(fields, where, ranks, **settings))
-
-
-def parse_fields(
-    fields: Mapping[str, Any],
-    where: str,
-    ranks: Mapping[str, int],
-    columns: Sequence[tuple[str, str]] = (),
-    kept: Collection[str] | None = None,
-    may_lack_text: bool = False,
-) -> dict[str, Any]:
-    """Returns a row's inputs, by their names, and its other keys as `prefixed`.
+class ObjectParser:
+    """Parser of JSON lines -> inputs by their names; other keys as `prefixed`.
 
       {"id": 7, "review": "a fine film"}, columns [("text_a", "review")]
       -> {"id": 7, "text_a": "a fine film"}
 
-    A number or boolean is the text that `table_files.to_cell` makes of it.
+    A number or boolean is the text that `table_files.to_cell` makes of it. An
+    input in `OPTIONAL` that is null is missing.
 
     Args:
-      fields: the row; an input in `OPTIONAL` that is null is missing.
-      where: file and line, for messages.
-      ranks: ranks of the inputs of the model.
+      source: name of the file, for messages.
       columns: inputs and their keys; empty if they have the inputs' names.
-      kept: the other keys that are wanted; None for all.
-      may_lack_text: whether a text that is missing or null is "".
+      ranks: ranks of the inputs of the model.
+      id_column: a key that each row should have; None for none.
+      only_texts: whether rows have no other key than this, and a text that is
+        missing or null is "".
 
     Raises:
-      LineError: if an input not in `OPTIONAL` is missing, or one has the wrong
-        type.
+      LineError: if a line is not a JSON object, or a text has an unpaired
+        surrogate; if an input not in `OPTIONAL` is missing, or one has the
+        wrong type; or if there is no `id_column`.
     """
-    keys = columns or [(name, name) for name in ranks]
-    read = {key for _, key in keys}
-    found = {
-        prefixed(key, ranks): x
-        for key, x in fields.items()
-        if key not in read and (kept is None or key in kept)
-    }
-    try:
-        for name, key in keys:
-            value = fields.get(key)
-            if name in OPTIONAL and value is None:
-                continue
-            if not isinstance(value, str):
-                value = _to_text(value, f"{where}: {key}")
-            if value is None and may_lack_text:
-                value = ""
-            is_part = bool(columns) and ranks[name] > 1
-            kind = str if ranks[name] == 1 or is_part else [str]
-            json_files.check(value, kind, where, key)
-            found[name] = [*found.get(name, ()), value] if is_part else value
-    except ValueError as error:
-        example = _example(ranks)
-        raise LineError(
-            f"{error} Expected "
-            + ("a text there." if columns else f"an object such as {example}.")
-        ) from None
-    return found
+
+    def __init__(
+        self,
+        source: str,
+        columns: Sequence[tuple[str, str]],
+        ranks: Mapping[str, int],
+        id_column: str | None = None,
+        only_texts: bool = False,
+    ):
+        self.source, self.ranks, self.only_texts = source, ranks, only_texts
+        self.ids = [id_column] if id_column else []
+        self.has_columns = bool(columns)
+        self.keys = list(columns) or [(name, name) for name in ranks]
+        self.read = {key for _, key in self.keys}
+        # Most files have the same keys in all rows.
+        self.name_of = functools.lru_cache(
+            functools.partial(prefixed, taken=ranks)
+        )
+
+    def __call__(self, number: int, line: str) -> Row | None:
+        """Returns the row of a line; None for an empty one."""
+        if not line.strip():
+            return None
+        where = f"{self.source}:{number}"
+        try:
+            fields = table_files.json_object(line, number, where)
+        except ValueError as error:
+            raise LineError(
+                f"{error} Expected an object such as {_example(self.ranks)}."
+            ) from None
+        for key in self.ids:
+            if key not in fields:
+                raise LineError(
+                    f"{where}: no column {key!r}; there are "
+                    f"{table_files.listed(fields) or 'none'}. {_FIX}"
+                )
+        return Row(number, self.of_fields(fields, where))
+
+    def of_fields(self, fields: Mapping[str, Any], where: str) -> dict:
+        """Returns the fields of the Row of an object at file and line."""
+        read = self.read
+        others = self.ids if self.only_texts else fields
+        found = {
+            self.name_of(key): fields[key] for key in others if key not in read
+        }
+        try:
+            for name, key in self.keys:
+                value = fields.get(key)
+                if not isinstance(value, str):
+                    value = _to_text(value, f"{where}: {key}")
+                if value is None and name in OPTIONAL:
+                    continue
+                if value is None and self.only_texts:
+                    value = ""
+                is_part = self.has_columns and self.ranks[name] > 1
+                kind = str if self.ranks[name] == 1 or is_part else [str]
+                json_files.check(value, kind, where, key)
+                found[name] = (
+                    [*found.get(name, ()), value] if is_part else value
+                )
+        except ValueError as error:
+            expected = f"an object such as {_example(self.ranks)}."
+            if self.has_columns:
+                expected = "a text there."
+            raise LineError(f"{error} Expected {expected}") from None
+        return found
+
+
+class ParquetParser(ObjectParser):
+    """Parser of the rows of a Parquet file, which are read as objects."""
+
+    def rows(self, lines: Lines) -> Iterator[Row | BadLine]:
+        """Yields rows and bad rows, by their numbers from 1.
+
+        Raises:
+          ValueError: as in `table_files.read`; for a pipe; or if a column that
+            should be read is missing.
+        """
+        if lines.size is None or self.source == "-":
+            raise ValueError(
+                "A Parquet file ends with its header, so it cannot be read "
+                "from stdin or a pipe. Give --input_file."
+            )
+        read = {*self.read, *self.ids}
+        columns = read if self.only_texts else None
+        table = table_files.read(self.source, "parquet", columns=columns)
+        _, names = next(table)
+        needed = [key for name, key in self.keys if name not in OPTIONAL]
+        table_files.check_columns(
+            *([*needed, *self.ids], names, self.source), _FIX
+        )
+        for number, values in table:
+            fields = dict(zip(names, values, strict=True))
+            try:
+                where = f"{self.source}:{number}"
+                yield Row(number, self.of_fields(fields, where))
+            except LineError as error:
+                yield BadLine(number, str(error))
+        lines.num_read = lines.size
 
 
 def _to_text(value: Any, where: str) -> Any:
@@ -667,47 +669,6 @@ def _to_text(value: Any, where: str) -> Any:
             x if x is None else table_files.to_cell(x, where) for x in value
         ]
     return table_files.to_cell(value, where)
-
-
-def _to_json(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Returns values of Parquet as JSON has them.
-
-    Decimals become numbers if these are as exact, and what JSON does not know,
-    such as a date, its text.
-
-    Raises:
-      ValueError: naming a column of bytes.
-    """
-    found = {}
-    try:
-        for key, value in values.items():
-            found[key] = value
-            # Not for those of most columns, as it takes time.
-            if not isinstance(value, str | int | float | None):
-                text = json.dumps(value, default=_of_other_type)
-                found[key] = json.loads(text)
-        return found
-    except TypeError:
-        raise ValueError(
-            f"{where}: {key!r} is {quoted(values[key])}, and bytes are no "
-            "JSON. Write the file without this column, from Python: import "
-            "pyarrow.parquet as pq; pq.write_table(pq.read_table("
-            f"{where.rpartition(':')[0]!r}).drop_columns([{key!r}]), "
-            "'rows.parquet')"
-        ) from None
-
-
-def _of_other_type(value: Any) -> float | str:
-    """Returns a value of Parquet for JSON; raises TypeError for bytes."""
-    if isinstance(value, bytes):
-        raise TypeError
-    if isinstance(value, decimal.Decimal):
-        number = float(value)
-        if value == value.to_integral_value():
-            return int(value)
-        if decimal.Decimal(repr(number)) == value:
-            return number
-    return str(value)
 
 
 def _example(ranks: Mapping[str, int]) -> str:

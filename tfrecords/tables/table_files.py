@@ -195,24 +195,26 @@ def decoded(
 
 
 def _tsv_cells(lines, path) -> Iterator[tuple[int, list[str]]]:
-    warned = False
+    is_warned = False
     for number, line in enumerate(lines, 1):
         if line := line.removesuffix("\n").removesuffix("\r"):
-            cells = line.split("\t")
-            if (
-                '""' in line
-                and not warned
-                and any('""' in cell and _is_quoted(cell) for cell in cells)
-            ):
-                logging.warning(
-                    "%s:%d: a cell is in quotes, with doubled ones inside, as "
-                    "in a CSV; here, quotes are text. --input_format="
-                    "quoted_tsv reads the file as pandas and Label Studio "
-                    "write it",
-                    *(path, number),
-                )
-                warned = True
-            yield number, cells
+            if '""' in line and not is_warned:
+                is_warned = warn_of_quotes(line, path, number)
+            yield number, line.split("\t")
+
+
+def warn_of_quotes(line: str, path: str, number: int) -> bool:
+    """Warns of a cell of a TSV with quotes of a CSV; returns whether it did."""
+    cells = line.split("\t")
+    found = any('""' in cell and _is_quoted(cell) for cell in cells)
+    if found:
+        logging.warning(
+            "%s:%d: a cell is in quotes, with doubled ones inside, as in a "
+            "CSV; here, quotes are text. --input_format=quoted_tsv reads the "
+            "file as pandas and Label Studio write it",
+            *(path, number),
+        )
+    return found
 
 
 def _is_quoted(cell: str) -> bool:

@@ -171,6 +171,11 @@ def check_unique(
             )
 
 
+def has_token(text: str) -> bool:
+    """Returns whether a text is not blank: U+200B, too, is no token."""
+    return any(x.isprintable() and not x.isspace() for x in text)
+
+
 class Decoder:
     """Lines as bytes -> text; the first byte that is no UTF-8 is a warning.
 

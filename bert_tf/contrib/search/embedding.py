@@ -9,6 +9,7 @@ Shapes: N rows, E size of a vector.
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ from tfrecords.options import (
     option,
     quoted,
 )
+from tfrecords.tables import table_files
+from tfrecords.text import text_files
 
 # A killed run loses at most one part. In a part, batches are of similar length.
 _ROWS_PER_PART = 4096
@@ -78,7 +81,7 @@ class EmbeddingConfig(
     empty_rows: str = option(
         "error",
         "Rows whose text is empty, blank or null. zero: zeros for a vector, so "
-        "that rows stay aligned; skip: left out, with --id_column.",
+        "that rows stay aligned; skip: left out, which needs --id_column.",
         choices=("error", "zero", "skip"),
     )
 
@@ -100,16 +103,27 @@ class EmbeddingConfig(
                 "--empty_rows=skip needs --id_column, or nobody could tell "
                 "which row a vector is of. Give it, or --empty_rows=zero."
             )
-        if _key(self) in ("line", "embedding"):
+        if self.id_column in ("line", "embedding"):
             raise ValueError(
                 f"--id_column={self.id_column} is also the name of a column "
                 "that is written. Rename the column of the input."
             )
-        if text_rows.Inputs(self.input_file).size is None:
+        columns = dict(text_rows.read_columns(self, _RANKS))
+        if self.id_column == columns.get("text", "text"):
+            raise ValueError(
+                f"--id_column={self.id_column} is also the name of the text. "
+                "Name another column, or omit it."
+            )
+        if self.inputs.size is None:
             raise ValueError(
                 f"--input_file={self.input_file} should be a file: it is read "
                 "twice, first to count and check its rows."
             )
+
+    @functools.cached_property
+    def inputs(self) -> text_rows.Inputs:
+        """Returns the files to read."""
+        return text_rows.Inputs(self.input_file)
 
 
 def embed(config: EmbeddingConfig) -> int:
@@ -123,8 +137,7 @@ def embed(config: EmbeddingConfig) -> int:
         `empty_rows` is "error".
       OSError: if a file cannot be read or written.
     """
-    files = text_rows.Inputs(config.input_file).paths
-    inputs = [("input_file", path) for path in files]
+    inputs = [("input_file", path) for path in config.inputs.paths]
     streams.check_output("output_file", config.output_file, inputs)
     is_table = config.output_file.endswith(".parquet")
     if is_table:
@@ -151,7 +164,7 @@ def embed(config: EmbeddingConfig) -> int:
         num_cut = sum(int(x["num_cut"]) for x in part_files.loaded(parts))
         embedder.warn_of_cut(num_cut, sum(sizes))
         if is_table:
-            _join_parquet(_key(config), file, parts)
+            _join_parquet(config.id_column, file, parts)
         else:
             part_files.join_array(file, parts, "embedding", sum(sizes))
 
@@ -290,7 +303,7 @@ class Embedder:
 
 
 def _make_part(
-    rows: Sequence[tuple[int, str, str]],
+    rows: Sequence[tuple[str, str, str]],
     embedder: Embedder,
     config: EmbeddingConfig,
 ) -> bytes:
@@ -305,16 +318,17 @@ def _make_part(
     found = embedder([text for _, text, _ in rows if text] or ["."])
     vectors = np.zeros((len(rows), found.shape[1]), config.dtype)
     vectors[has_text] = found[: has_text.sum()]
-    if not np.isfinite(vectors).all():
+    is_finite = np.isfinite(vectors).all(axis=1)
+    if not is_finite.all():
         raise ValueError(
-            f"{config.input_file}: a text from line {rows[0][0]} to "
-            f"{rows[-1][0]} has a vector with a number that is not finite "
-            f"as {config.dtype}. Use --dtype=float32; or the model's "
-            "weights are damaged."
+            f"{rows[is_finite.argmin()][0]} has a vector with a number that is "
+            f"not finite as {config.dtype}. Use --dtype=float32; or the "
+            "model's weights are damaged."
         )
     names = json.dumps([name for *_, name in rows]).encode()
+    lines = [int(where.rpartition(":")[2]) for where, *_ in rows]
     return part_files.to_npz(
-        line=np.array([line for line, *_ in rows], np.int64),
+        line=np.array(lines, np.int64),
         ids=np.frombuffer(names, np.uint8),
         embedding=vectors,
         num_cut=embedder.num_cut - before,
@@ -322,7 +336,7 @@ def _make_part(
 
 
 def _join_parquet(
-    id_name: str | None,
+    id_column: str | None,
     file: IO[bytes],
     parts: Callable[[], Iterator[bytes]],
 ) -> None:
@@ -335,8 +349,9 @@ def _join_parquet(
         for arrays in part_files.loaded(parts):
             vectors = arrays["embedding"]
             columns: dict[str, Any] = {"line": arrays["line"]}
-            if id_name:
-                columns[id_name] = json.loads(arrays["ids"].tobytes())
+            if id_column:
+                ids = json.loads(arrays["ids"].tobytes())
+                columns[text_rows.id_name(id_column)] = ids
             kind = pyarrow.from_numpy_dtype(vectors.dtype)
             columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(
                 pyarrow.array(vectors.ravel(), kind), vectors.shape[1]
@@ -377,10 +392,10 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
         )
     if empty and config.empty_rows == "error":
         raise ValueError(
-            f"{empty[0]} has no text, so it has no vector; nor have "
-            f"{len(empty) - 1} of the other {num_rows - 1} rows. "
-            "--empty_rows=zero writes zeros for such rows; "
-            "--empty_rows=skip, with --id_column of a table, leaves them out."
+            f"{empty[0]} has no text, so it has no vector; "
+            f"{len(empty)} of {num_rows} rows have none. --empty_rows=zero "
+            "writes zeros for such rows; --empty_rows=skip, with --id_column, "
+            "leaves them out."
         )
     if empty:
         logging.info(
@@ -391,84 +406,50 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     return sizes, digests
 
 
-def _digest(rows: Sequence[tuple[int, str, str]]) -> str:
+def _digest(rows: Sequence[tuple[str, str, str]]) -> str:
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
 def _read_parts(
     config: EmbeddingConfig, empty: list[str] | None = None
-) -> Iterator[list[tuple[int, str, str]]]:
-    """Yields line, text and id, or "" without ids, of the rows of a part.
+) -> Iterator[list[tuple[str, str, str]]]:
+    """Yields "file:line", text and id, "" without ids, of the rows of a part.
 
     The text of a row without one is ""; if they are skipped, it is left out.
 
     Args:
-      config: which file to read.
+      config: which files to read.
       empty: file and line of such rows are added to it.
 
     Raises:
-      ValueError: naming file and line, if a row has no id; or if the ids of a
-        format are not read so.
+      ValueError: naming file and line, if a row has no id; or if a format has
+        no ids.
     """
-    lines = text_rows.Inputs(config.input_file)
-    config = dataclasses.replace(config, input_file=lines.paths[0])
-    columns = text_rows.read_columns(config, _RANKS)
-    input_format = text_rows.choose_format(config, _RANKS, bool(columns))
-    given, name = config, _key(config)
-    if name and input_format == "text":
-        raise ValueError(
-            f"--id_column={name}: lines of text have no ids. Omit it, or give "
-            "a table."
-        )
-    if input_format not in text_rows.TABLES:
-        name = config.id_column
-        if name in ({column for _, column in columns} or {"text"}):
-            raise ValueError(
-                f"--id_column={name} is also the name of the text. Name "
-                "another column, or omit it."
-            )
-        given = dataclasses.replace(config, id_column=None, empty_rows="zero")
-    key = name and text_rows.prefixed(name, _RANKS)
+    lines = config.inputs
     # Of a file, which is one block, all groups but the last are full.
-    for group in lines.groups(
-        *(given, _RANKS, _ROWS_PER_PART),
-        kept=[name] if name else [],
-        may_lack_text=True,
-    ):
-        rows = [_check(row, key, config, lines.name) for row in group]
+    for group in lines.groups(config, _RANKS, _ROWS_PER_PART, only_texts=True):
+        rows = [_check(row, config.id_column, lines.name) for row in group]
         if empty is not None:
-            empty += [f"{lines.name}:{x}" for x, text, _ in rows if not text]
+            empty += [where for where, text, _ in rows if not text]
         if config.empty_rows == "skip":
             rows = [row for row in rows if row[1]]
         if rows:
             yield rows
 
 
-def _key(config: EmbeddingConfig) -> str | None:
-    """Returns the name of the ids of rows, None without ids."""
-    is_number = config.id_column and config.id_column.isdecimal()
-    return "id" if is_number else config.id_column
-
-
 def _check(
-    row: text_rows.Row | text_rows.BadLine,
-    key: str | None,
-    config: EmbeddingConfig,
-    path: str,
-) -> tuple[int, str, str]:
-    """Returns line, text and id of a row of a file."""
+    row: text_rows.Row | text_rows.BadLine, id_column: str | None, path: str
+) -> tuple[str, str, str]:
+    """Returns "file:line", text and id of a row of a file."""
     if isinstance(row, text_rows.BadLine):
         raise ValueError(row.message)
-    text, name = row.fields["text"], ""
-    # Characters such as U+200B are no tokens.
-    if not any(x.isprintable() and not x.isspace() for x in text):
-        text = ""
-    if key:
-        name = row.fields.get(key)
-        if isinstance(name, bool) or not isinstance(name, str | int):
+    where, text, name = f"{path}:{row.line}", row.fields["text"], ""
+    if id_column:
+        (value,) = (x for key, x in row.fields.items() if key != "text")
+        name = table_files.to_cell(value, f"{where}: {id_column!r}")
+        if isinstance(value, bool) or not name or not isinstance(name, str):
             raise ValueError(
-                f"{path}:{row.line}: {config.id_column!r} is "
-                f"{quoted(name)}; an id should be a string or an integer. "
-                "Correct the line, or omit --id_column."
+                f"{where}: {id_column!r} is {quoted(value)}; an id should be a "
+                "string or a number. Correct the line, or omit --id_column."
             )
-    return row.line, text, str(name)
+    return where, text if text_files.has_token(text) else "", name

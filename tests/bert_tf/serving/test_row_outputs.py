@@ -1,7 +1,10 @@
 """Outputs of each row of a batch, as values for JSON."""
 
+import datetime
+import decimal
 import json
 import types
+import uuid
 
 import numpy as np
 import pytest
@@ -179,3 +182,53 @@ def test_a_row_whose_answer_is_not_finite_is_bad(value):
     found = row_outputs.answer(model, rows, {"score"}, "in")
     assert json.loads(found[4])["score"] == 0.5
     assert found[7].message.startswith("in:7: numbers of score are not finite.")
+
+
+def answer_with(value, source="in"):
+    """Returns the JSON of an answer to a row with a value beside its text."""
+    model = types.SimpleNamespace(
+        kind=Kind,
+        ranks={"text": 1},
+        signature=lambda text: {"score": tf.constant([1.0])},
+    )
+    rows = [text_rows.Row(1, {"n": np.nan, "b": value, "text": "a"})]
+    return row_outputs.answer(model, rows, {"score"}, source)[1]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (decimal.Decimal("0.50"), 0.5),
+        (decimal.Decimal("2.00"), 2),
+        (decimal.Decimal("0.12345678901234567890"), "0.12345678901234567890"),
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (datetime.date(2020, 1, 2), "2020-01-02"),
+        (datetime.datetime(2020, 1, 2, 3), "2020-01-02 03:00:00"),
+        ({"a": [datetime.time(1), None]}, {"a": ["01:00:00", None]}),
+        ([("key", decimal.Decimal(1))], [["key", 1]]),  # A map.
+    ],
+)
+def test_values_of_parquet_become_json_and_lose_nothing(value, expected):
+    found = json.loads(answer_with(value))["b"]
+    assert (found, type(found)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize("value", [b"a", [b"a"], {"a": b"a"}])
+def test_bytes_are_refused_for_all_rows(value):
+    with pytest.raises(ValueError, match="in:1: 'b' is .*b'a'.* no JSON"):
+        answer_with(value)
+
+
+def test_the_way_out_of_a_column_of_bytes_works(tmp_path, monkeypatch):
+    pyarrow = pytest.importorskip(
+        "pyarrow", reason="make test-engines installs it"
+    )
+    from pyarrow import parquet
+
+    monkeypatch.chdir(tmp_path)
+    table = pyarrow.table({"text": ["a"], "b": [b"a"], "n": [1]})
+    parquet.write_table(table, "in.parquet")
+    with pytest.raises(ValueError, match="import pyarrow") as raised:
+        answer_with(b"a", "in.parquet")
+    exec("import" + str(raised.value).partition(" import")[2])
+    assert parquet.read_table("rows.parquet").column_names == ["text", "n"]

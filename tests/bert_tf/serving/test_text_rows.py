@@ -2,8 +2,6 @@
 
 import bz2
 import csv
-import datetime
-import decimal
 import functools
 import gzip
 import json
@@ -12,7 +10,6 @@ import os
 import pathlib
 import re
 import threading
-import uuid
 
 import pytest
 from absl import flags
@@ -113,8 +110,7 @@ def rows_of(path, parse):
 
 
 def read_objects(path, ranks):
-    parse = functools.partial(text_rows.parse_object, str(path), ranks)
-    return rows_of(path, parse)
+    return rows_of(path, text_rows.ObjectParser(str(path), (), ranks))
 
 
 def write(tmp_path, *values):
@@ -146,6 +142,7 @@ def test_words_are_separated_by_spaces(tmp_path):
         # An optional input may be missing or null.
         (PAIR, {"text_a": "a"}, {"text_a": "a"}),
         (PAIR, {"text_a": "a", "text_b": None}, {"text_a": "a"}),
+        (PAIR, {"text_a": "a", "text_b": math.nan}, {"text_a": "a"}),
         # Numbers are texts, as in tables.
         (
             CHOICE,
@@ -281,6 +278,20 @@ def test_several_columns_make_a_list_and_quotes_of_a_tsv_are_text(tmp_path):
     assert row == (2, {"endings": ['"3', "1"], "context": "2"})
 
 
+def test_quotes_of_a_tsv_are_named_once_and_bad_widths_in_each_line(
+    tmp_path, caplog
+):
+    path = tmp_path / "input"
+    path.write_text('a\tb\n"x ""y"""\tb\n"x ""y"""\nx\ty\tz\n')
+    parse = text_rows.ColumnParser("input", [("text", "a")], ONE)
+    good, short, long = rows_of(path, parse)
+    assert good.fields == {"text": '"x ""y"""'}
+    assert "input:3 has 1 columns where the header has 2" in short.message
+    assert "input:4 has 3 columns where the header has 2" in long.message
+    (message,) = caplog.messages
+    assert message.startswith("input:2: a cell is in quotes, with doubled")
+
+
 def test_keys_of_objects_may_be_named_and_others_are_kept(tmp_path):
     path = write(
         tmp_path,
@@ -288,85 +299,68 @@ def test_keys_of_objects_may_be_named_and_others_are_kept(tmp_path):
         {"n": 2, "first": "a", "sum": "c"},
     )
     columns = [("endings", "last"), ("context", "sum"), ("endings", "first")]
-    parse = functools.partial(
-        text_rows.parse_object, "in", CHOICE, columns=columns
-    )
-    good, bad = rows_of(path, parse)
+    good, bad = rows_of(path, text_rows.ObjectParser("in", columns, CHOICE))
     assert good == (1, {"n": 1, "endings": ["b", "a"], "context": "c"})
     # A key with the name of an input that is read from another one is kept.
     path = write(tmp_path, {"review": "a", "text_b": "note", "n": 1})
-    parse = functools.partial(
-        text_rows.parse_object, "in", PAIR, columns=[("text_a", "review")]
-    )
-    assert rows_of(path, parse) == [
+    columns = [("text_a", "review")]
+    assert rows_of(path, text_rows.ObjectParser("in", columns, PAIR)) == [
         (1, {"input_text_b": "note", "n": 1, "text_a": "a"})
     ]
     assert bad.message.startswith("in:2: last is missing or null; it should")
     assert bad.message.endswith(" Expected a text there.")
 
 
-def test_rows_of_parquet_are_read_and_bad_ones_named(tmp_path):
-    pytest.importorskip("pyarrow", reason="make test-engines installs it")
-    import pyarrow
-    from pyarrow import parquet
+@pytest.fixture
+def write_parquet(tmp_path):
+    """Columns -> the path of a file."""
+    reason = "make test-engines installs it"
+    pyarrow = pytest.importorskip("pyarrow", reason=reason)
+    parquet = pytest.importorskip("pyarrow.parquet", reason=reason)
 
-    day = datetime.date(2020, 1, 2)
-    columns = {"review": ["a", None], "day": [day, day]}
-    path = tmp_path / "in.parquet"
-    parquet.write_table(pyarrow.table(columns), path)
+    def write_parquet(**columns):
+        path = str(tmp_path / "in.parquet")
+        parquet.write_table(pyarrow.table(columns), path)
+        return path
+
+    return write_parquet
+
+
+def test_rows_of_parquet_are_read_and_bad_ones_named(write_parquet):
+    path = write_parquet(review=["a", None], day=[7, 8], image=[b"a", b"b"])
     columns = [("text_a", "review")]
-    parser = text_rows.ParquetParser(str(path), columns, PAIR)
+    parser = text_rows.ParquetParser(path, columns, PAIR)
     good, bad = rows_of(path, parser)
-    assert good == (1, {"day": "2020-01-02", "text_a": "a"})
+    assert good == (1, {"day": 7, "image": b"a", "text_a": "a"})
     assert bad.message.startswith(f"{path}:2: review is missing or null")
-    with pytest.raises(ValueError, match="cannot be read from stdin"):
-        text_rows.ParquetParser("-", columns, PAIR)
-
-
-def test_the_way_out_of_a_column_of_bytes_works(tmp_path, monkeypatch):
-    pyarrow = pytest.importorskip(
-        "pyarrow", reason="make test-engines installs it"
-    )
-    from pyarrow import parquet
-
-    monkeypatch.chdir(tmp_path)
-    table = pyarrow.table({"text": ["a"], "b": [b"a"], "n": [1]})
-    parquet.write_table(table, "in.parquet")
-    with pytest.raises(ValueError, match="import pyarrow") as raised:
-        rows_of("in.parquet", text_rows.ParquetParser("in.parquet", [], ONE))
-    exec("import" + str(raised.value).partition(" import")[2])
-    parser = text_rows.ParquetParser("rows.parquet", [], ONE)
-    assert rows_of("rows.parquet", parser) == [(1, {"text": "a", "n": 1})]
     # Of columns that are not asked for nothing is read.
-    parser = text_rows.ParquetParser("in.parquet", [], ONE, kept=["n"])
-    assert rows_of("in.parquet", parser) == [(1, {"text": "a", "n": 1})]
+    parser = text_rows.ParquetParser(path, columns, PAIR, "day", True)
+    assert rows_of(path, parser)[1] == (2, {"day": 8, "text_a": ""})
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (decimal.Decimal("0.50"), 0.5),
-        (decimal.Decimal("2.00"), 2),
-        (decimal.Decimal("0.12345678901234567890"), "0.12345678901234567890"),
-        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
-        (datetime.date(2020, 1, 2), "2020-01-02"),
-        (datetime.datetime(2020, 1, 2, 3), "2020-01-02 03:00:00"),
-        ({"a": [datetime.time(1), None]}, {"a": ["01:00:00", None]}),
-        ([("key", decimal.Decimal(1))], [["key", 1]]),  # A map.
-    ],
-)
-def test_values_of_parquet_become_json_and_lose_nothing(value, expected):
-    (found,) = text_rows._to_json({"x": value}, "in:1").values()
-    assert (found, type(found)) == (expected, type(expected))
+@pytest.mark.parametrize("only_texts", [False, True])
+def test_a_parquet_file_without_a_wanted_column_is_one_error(
+    write_parquet, only_texts
+):
+    path = write_parquet(body=["a", "b"], n=[1, 2])
+    for column, ids in (("review", "n"), ("body", "review")):
+        parser = text_rows.ParquetParser(
+            path, [("text_a", column)], PAIR, ids, only_texts
+        )
+        with pytest.raises(
+            ValueError, match="parquet:1: no column 'review'; .*'body', 'n'. N"
+        ):
+            rows_of(path, parser)
 
 
-@pytest.mark.parametrize("value", [b"a", [b"a"], {"a": b"a"}])
-def test_bytes_are_refused_for_all_rows(value):
-    with pytest.raises(
-        ValueError, match="in:1: 'image' is .*b'a'.* no JSON"
-    ) as raised:
-        text_rows._to_json({"n": 7, "image": value}, "in:1")
-    assert not isinstance(raised.value, text_rows.LineError)
+@pytest.mark.parametrize("path", ["-", "/dev/stdin"])
+def test_parquet_is_not_read_from_a_pipe(path):
+    reader, writer = os.pipe()
+    os.close(writer)
+    with open(reader, "rb") as file:
+        lines = text_rows.Lines(file, path)
+        with pytest.raises(ValueError, match="cannot be read from stdin or a"):
+            next(text_rows.ParquetParser(path, [], ONE).rows(lines))
 
 
 def test_no_two_names_become_one():
@@ -392,11 +386,14 @@ def test_ids_of_a_table_are_kept(tmp_path, content, column, fields):
     assert row.fields == fields
 
 
-def test_ids_are_for_tables(tmp_path):
-    with pytest.raises(ValueError, match="--id_column=n is for csv and tsv"):
-        text_rows.make_parser(
-            parse("--id_column=n", "--input_format=jsonl"), "in", PAIR
-        )
+def test_ids_of_json_lines_are_there_and_lines_of_text_have_none(tmp_path):
+    path = write(tmp_path, {"text": "a", "n": 7}, {"text": "b", "m": 8})
+    config = parse("--id_column=n", "--input_format=jsonl")
+    good, bad = rows_of(path, text_rows.make_parser(config, "in", ONE))
+    assert good == (1, {"text": "a", "n": 7})
+    assert bad.message.startswith("in:2: no column 'n'; there are 'text', 'm'.")
+    with pytest.raises(ValueError, match="--id_column=n: lines of text have "):
+        text_rows.make_parser(parse("--id_column=n"), "in", ONE)
 
 
 def parse(*words):
@@ -431,8 +428,12 @@ def parse(*words):
 def test_the_format_is_inferred(ranks, words, expected):
     config = parse(*words)
     columns = text_rows.read_columns(config, ranks)
-    assert text_rows.choose_format(config, ranks, bool(columns)) == expected
-    parser = text_rows.make_parser(config, "in", ranks)
+    path = config.input_file
+    found = text_rows.choose_format(
+        *(path, config.input_format, ranks, bool(columns))
+    )
+    assert found == expected
+    parser = text_rows.make_parser(config, path, ranks)
     is_table = isinstance(parser, text_rows.ColumnParser)
     assert is_table == (expected in ("tsv", "csv"))
 
@@ -485,7 +486,9 @@ def test_formats_that_do_not_suit_the_inputs_are_refused(
 ):
     config = parse(f"--input_{word}")
     with pytest.raises(ValueError, match=message):
-        text_rows.choose_format(config, ranks, has_columns)
+        text_rows.choose_format(
+            *(config.input_file, config.input_format, ranks, has_columns)
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,12 @@
 """embedding.py: vectors of a file's rows, in parts, and a stopped run."""
 
 import dataclasses
+import datetime
+import decimal
+import gzip
 import json
 import pathlib
+import uuid
 
 import exports
 import numpy as np
@@ -141,7 +145,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
         output_file=str(tmp_path / "a.parquet"),
     )
     rows = next(embedding._read_parts(config))
-    assert rows[:2] == [(1, TEXTS[0], "70"), (2, TEXTS[1], "71")]
+    assert rows[1] == (f"{path}:2", TEXTS[1], "71")
 
 
 @pytest.mark.usefixtures("eagerly")
@@ -162,14 +166,14 @@ def test_a_file_that_changes_during_a_run_is_refused(config, monkeypatch):
 @pytest.mark.parametrize(
     "rows",
     [
-        [(1, "a", ""), (3, "b", "")],  # Other lines.
-        [(1, "a", "x"), (2, "b", "")],
-        [(1, "ab", ""), (2, "", "")],
+        [("f:1", "a", ""), ("f:3", "b", "")],  # Other lines.
+        [("f:1", "a", "x"), ("f:2", "b", "")],
+        [("f:1", "ab", ""), ("f:2", "", "")],
     ],
 )
 def test_digests_are_of_lines_texts_and_ids(rows):
     assert embedding._digest(rows) != embedding._digest(
-        [(1, "a", ""), (2, "b", "")]
+        [("f:1", "a", ""), ("f:2", "b", "")]
     )
 
 
@@ -253,7 +257,9 @@ def test_other_columns_are_refused(config, tmp_path, changes, message):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ({"body": "x"}, "a.jsonl:24: 'id' is None; an id should be a string"),
+        ({"body": "x"}, "a.jsonl:24: no column 'id'; there are 'body'. Name"),
+        ({"body": "x", "id": None}, "a.jsonl:24: 'id' is None; an id should "),
+        ({"body": "x", "id": ""}, "a.jsonl:24: 'id' is ''; an id should be a"),
         ({"body": "x", "id": [1]}, "'id' is [1]; an id should be a string"),
         ({"body": "x", "id": True}, "'id' is True; an id should be a string"),
     ],
@@ -284,7 +290,7 @@ def with_empty(config, tmp_path):
 def test_rows_without_text_are_refused_and_counted(with_empty):
     with pytest.raises(ValueError) as raised:
         embedding.embed(with_empty)
-    assert "a.jsonl:1 has no text, so it has no vector; nor have 8 of the " in (
+    assert "a.jsonl:1 has no text, so it has no vector; 9 of 11 rows have " in (
         str(raised.value)
     )
     pathlib.Path(with_empty.input_file).write_text('{"body": ""}\n' * 3)
@@ -324,8 +330,8 @@ def test_rows_without_text_are_left_out(with_empty, ids):
     names = ("3", "10") if ids == "id" else ("x", "x")
     empty = []
     assert list(embedding._read_parts(config, empty)) == [
-        [(4, "cat", names[0])],
-        [(11, "7", names[1])],
+        [(f"{config.input_file}:4", "cat", names[0])],
+        [(f"{config.input_file}:11", "7", names[1])],
     ]
     lines = [int(where.rpartition(":")[2]) for where in empty]
     assert lines == [1, 2, 3, *range(5, 11)]
@@ -333,3 +339,56 @@ def test_rows_without_text_are_left_out(with_empty, ids):
     assert sizes == [1, 1]
     zero = dataclasses.replace(config, empty_rows="zero")
     assert embedding._check_rows(zero)[1] != skipped
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_rows_of_several_files_have_their_ids(config, tmp_path):
+    parquet = pytest.importorskip(
+        "pyarrow.parquet", reason="make test-engines installs it"
+    )
+    content = gzip.compress(b'id,body\nc1,"a, ship"\nc2, \n')
+    (tmp_path / "c.csv.gz").write_bytes(content)
+    path = str(tmp_path / "a.parquet")
+    config = dataclasses.replace(
+        config,
+        input_file=f"{tmp_path / 'c.csv.gz'},{config.input_file}",
+        output_file=path,
+        id_column="id",
+        empty_rows="skip",
+    )
+    assert embedding.embed(config) == 1 + len(TEXTS)
+    table = parquet.read_table(path).to_pydict()
+    assert table["id"] == ["c1", *(f"d{i}" for i in range(len(TEXTS)))]
+    assert table["line"] == [2, *range(1, 1 + len(TEXTS))]
+    np.testing.assert_allclose(
+        np.array(table["embedding"])[1:], expected(config), 1e-5, 1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (9.0, "9.0"),
+        (7, "7"),
+        (decimal.Decimal("2.50"), "2.5"),
+        (uuid.UUID(int=7), "00000000-0000-0000-0000-000000000007"),
+        (datetime.date(2020, 1, 2), "2020-01-02"),
+    ],
+)
+def test_ids_are_texts(value, text):
+    row = embedding.text_rows.Row(3, {"id": value, "text": "a"})
+    assert embedding._check(row, "id", "f") == ("f:3", "a", text)
+
+
+def test_a_number_too_large_for_float16_is_named_with_its_file(config):
+    def embedder(texts):
+        return np.array([[1.0], [1e6]], np.float32)
+
+    embedder.num_cut = 0
+    config = dataclasses.replace(config, dtype="float16")
+    with (
+        pytest.raises(ValueError, match="b.csv:7 has a vector with .*float16"),
+        np.errstate(over="ignore"),
+    ):
+        rows = [("a.csv:9", "a", ""), ("b.csv:7", "b", "")]
+        embedding._make_part(rows, embedder, config)
