@@ -104,7 +104,8 @@ def find_files(
     for split, name in given.items():
         if name:
             inside = ",".join(
-                os.path.join(data_dir or "", part) for part in name.split(",")
+                os.path.join(data_dir or "", part.strip())
+                for part in name.split(",")
             )
             is_there = os.path.exists(name) and not os.path.exists(inside)
             paths[split] = name if is_there else inside
