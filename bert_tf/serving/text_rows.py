@@ -496,6 +496,8 @@ class ColumnParser:
             self.is_warned = table_files.warn_of_quotes(
                 line, self.source, number
             )
+        if not line and (self.width or 0) > 1:
+            return None  # A blank line, such as the last one, is no row.
         return self.of_cells(number, line.split("\t"))
 
     def of_cells(self, number: int, cells: list[str]) -> Row | None:
@@ -647,7 +649,11 @@ class ParquetParser(ObjectParser):
         columns = read if self.only_texts else None
         table = table_files.read(self.source, "parquet", columns=columns)
         _, names = next(table)
-        needed = [key for name, key in self.keys if name not in OPTIONAL]
+        needed = [
+            key
+            for name, key in self.keys
+            if self.has_columns or name not in OPTIONAL
+        ]
         table_files.check_columns(
             *([*needed, *self.ids], names, self.source), _FIX
         )

@@ -58,26 +58,22 @@ def read_answers(
     questions = []
     for _, question, where in squad_files.read_entries(path, choose):
         json_files.check(question, _QUESTION, where)
-        questions.append((question, where))
-    has_all = all(question["answers"] for question, _ in questions)
+        name = squad_files.question_id(question, f"{where}, a question")
+        texts = [answer["text"] for answer in question["answers"]]
+        questions.append((name, texts, where))
+    has_all = all(texts for _, texts, _ in questions)
     version = version or ("1.1" if has_all else "2.0")
-    names = [
-        squad_files.question_id(question, f"{where}, a question")
-        for question, where in questions
-    ]
-    squad_files.check_ids(names, path)
-    answers: dict[str, list[str]] = {}
-    for name, (question, where) in zip(names, questions, strict=True):
-        if not question["answers"] and version == "1.1":
+    squad_files.check_ids((name for name, *_ in questions), path)
+    for name, texts, where in questions:
+        if not texts and version == "1.1":
             raise ValueError(
                 f"{where}: question {quoted(name)} has no answer, and in SQuAD "
                 '1.1 each has one. If the file is 2.0, set its "version"; '
                 "run_squad reads rows so with --version_2_with_negative."
             )
-        answers[name] = [answer["text"] for answer in question["answers"]]
-    if not answers:
+    if not questions:
         raise ValueError(f"{path} has no questions; copy or create it again.")
-    return version, answers
+    return version, {name: texts for name, texts, _ in questions}
 
 
 def _choose_version(path: str, stated: object, wanted: str | None) -> str:

@@ -422,7 +422,12 @@ def _of_columns(
     if word_column != 1 and width - has_tags > 1:
         groups = [g for _, lines in found for g in _groups(lines)]
         if _are_numbered(groups, path, word_column):
-            found = _without_ranges(found)
+            # Not lines 2-3 and 2.1 of CoNLL-U: the words of the first are on
+            # other lines, too; the text has no word of the second.
+            for _, lines in found:
+                firsts = ("".join(row[:1]) for _, row in lines)
+                is_word = [not _NOT_A_WORD.fullmatch(x) for x in firsts]
+                lines[:] = itertools.compress(lines, is_word)
     word_index = (word_column or 1) - 1
     documents = [
         Document(start, tuple(_sentences(lines, word_index, tag_index)))
@@ -619,21 +624,6 @@ def _are_numbered(groups, path: str, word_column: int | None) -> bool:
             "the words."
         )
     return True
-
-
-def _without_ranges(found) -> list:
-    """Returns documents without the lines 2-3 and 2.1 of CoNLL-U.
-
-    The words of the first are on other lines, too; the text has no word of the
-    second.
-    """
-    return [
-        (
-            start,
-            [x for x in lines if not _NOT_A_WORD.fullmatch("".join(x[1][:1]))],
-        )
-        for start, lines in found
-    ]
 
 
 def _is_numbered(group) -> bool:

@@ -265,7 +265,7 @@ def _has_rows(path: str) -> bool:
         return True
     with file_kinds.open_text(path) as file:
         first = next(filter(bytes.strip, file), b"")
-    return b'"context"' in first and b'"paragraphs"' not in first
+    return b'"context":' in first and b'"paragraphs"' not in first
 
 
 def _read_rows(path: str) -> Iterator[tuple[str, dict, str]]:

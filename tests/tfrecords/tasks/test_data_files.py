@@ -89,6 +89,10 @@ def test_a_file_given_by_a_flag_is_in_the_folder_or_elsewhere(
     assert by_name.find_files() == files
     by_name = SquadData(data_dir=str(folder), predict_file="here.json")
     assert by_name.find_files()["test"] == "here.json"
+    both = SquadData(
+        data_dir=str(folder), predict_file="other.json, dev-v1.1.json"
+    )
+    assert both.find_files()["test"] == f"{other},{folder}/dev-v1.1.json"
 
 
 def test_the_dev_file_is_not_predicted_twice(folder):

@@ -64,14 +64,8 @@ def examples(
       size: maximum number of rows in a list.
       seed: of `choose`.
     """
-    lists = list(
-        choose(
-            [row.group for row in rows],
-            [row.label for row in rows],
-            size=size,
-            seed=seed,
-        )
-    )
+    groups, grades = [x.group for x in rows], [x.label for x in rows]
+    lists = list(choose(groups, grades, size=size, seed=seed))
     counts["lists"] = len(lists)
     filled = (x + x[:1] * (size - len(x)) for x in lists)
     passages = encode(rows[i] for numbers in filled for i in numbers)

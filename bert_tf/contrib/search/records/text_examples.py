@@ -57,7 +57,6 @@ def make_records(
       search: queries and a corpus to be evaluated, which are the split
         SEARCH: a record of one text for each query with judgements, then for
         each document with a text; None for none.
-
       rank: the scores of a teacher, for the rows of train; None for none.
       only_dev: whether to leave out train.
 
@@ -81,9 +80,7 @@ def make_records(
         first = _search_split(search, encode, max_seq_length, prompts)
         splits = [first, *splits]
     return split_records.make(
-        splits,
-        split_records.vocabulary_of(tokenizer),
-        output_dir,
+        splits, split_records.vocabulary_of(tokenizer), output_dir
     )
 
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from tfrecords.options import option, quoted
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
+from tfrecords.text import text_files
 
 _FIX = "Name other columns with --text_column and --score_column."
 
@@ -264,11 +265,8 @@ def _texts(cell, where: str) -> list[str]:
             f"{where} is an empty list, so that the line makes no row. Give a "
             "text, or leave the column out of --text_column."
         )
-    # Characters such as U+200B are no tokens.
     if not all(
-        isinstance(text, str)
-        and any(x.isprintable() and not x.isspace() for x in text)
-        for text in texts
+        isinstance(text, str) and text_files.has_token(text) for text in texts
     ):
         raise ValueError(
             f"{where} is {quoted(cell)}; it should be a text, or a list of "
