@@ -149,8 +149,9 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
         for where, row in rows:
             yield where, {name: row.get(name) for name in names}
         return
-    header = table_files.read_header(path)
-    wanted = header
+    # Such as one that is in few rows.
+    late = [*_ANNOTATED, *filter(None, asked)]
+    wanted = header = table_files.read_header(path, columns=late)
     if table_files.format_of(path) == "parquet":  # Other columns may be large.
         known = {*_WORDS, *_TAGS, _TEXT, *_SPANS, *asked, *_ANNOTATED}
         wanted = [x for x in header if x in known or _RESPONSES in x] or header

@@ -285,7 +285,7 @@ def _read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
     """
     is_parquet = table_files.format_of(path) == "parquet"
     input_format = "parquet" if is_parquet else "jsonl"
-    header = table_files.read_header(path, input_format)
+    header = table_files.read_header(path, input_format, columns=["answers"])
     names = ["context", "id", "question"]
     names += [name for name in ("answers", "is_impossible") if name in header]
     for where, cells in table_files.read_columns(

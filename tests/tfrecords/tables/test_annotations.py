@@ -128,6 +128,13 @@ def read(tmp_path, monkeypatch):
     return read
 
 
+def test_a_key_of_few_rows_is_read(read):
+    rows = [{"text": "a b", "spans": []}] * 1001
+    rows += [{"text": "a b", "spans": [[0, 1, "P"]], "answer": "reject"}]
+    found, counts = read(rows, "f.jsonl")
+    assert (len(found), counts.rows_without_annotation) == (1001, 1)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", ["f.json", "f.json.gz", "f.jsonl"])
 def test_every_layout_of_spans_has_the_same_words_and_tags(read, layout, name):
