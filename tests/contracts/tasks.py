@@ -520,7 +520,7 @@ TASKS = [
         "multi_label",
         "micro_f1",
         ("micro_f1", "macro_f1", "average_precision", "loss"),
-        ("labels.jsonl", '"sea"', '["sea"]', "labels.jsonl:1: 'found' is"),
+        ("labels.jsonl", '"sea"', '{"a": 1}', "labels.jsonl:1: 'found' is"),
         asked=labelled_rows,
         check=check_labels,
         labels=("crew", "sea"),
