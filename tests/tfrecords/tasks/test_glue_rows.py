@@ -537,6 +537,8 @@ def test_labels_printed_in_some_cells_are_whole_in_others(tmp_path):
     task, found = chosen(tmp_path, content, **options)
     assert task.labels == ("joy", "love", "sad, tired")
     assert found == [(0, 1), (2,), (0,), ()]
+    with pytest.raises(ValueError, match="'sad, tired' has ',' in it"):
+        chosen(tmp_path, content, multi_label=True)
     vectors = 'text,y\nx,"[0, 1, 1]"\nx,"[1, 0, 0]"\n'
     options = {"multi_label": True, "labels": ("a", "b", "c")}
     assert chosen(tmp_path, vectors, **options)[1] == [(1, 2), (0,)]
