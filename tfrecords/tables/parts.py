@@ -75,13 +75,12 @@ def _found(name: str) -> list[str]:
     found = sorted(set(storage.find(name)))
     if found != [name]:  # Of a glob.
         found = [x for x in found if os.path.basename(x)[0] not in "._"]
-        for folder in dict.fromkeys(map(os.path.dirname, found)):
-            named = _named(folder or ".")
-            found = (
-                [x for x in found if os.path.dirname(x) != folder or x in named]
-                if named
-                else found
-            )
+        folders = dict.fromkeys(map(os.path.dirname, found))
+        # Files of Delta and Iceberg may be one level below their log.
+        for folder in folders | dict.fromkeys(map(os.path.dirname, folders)):
+            if named := _named(folder or "."):
+                others = (x for x in found if os.path.dirname(x) != folder)
+                found = sorted({*others, *{*named} & {*found}})
     if found:
         return found
     if os.path.exists(name):

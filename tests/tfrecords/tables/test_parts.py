@@ -52,6 +52,7 @@ def test_names_are_files(folder, names, files):
         ([], "*.csv", r"there is no file \*.csv"),
         (["a.csv"], "a.csv, ?.csv", "a.csv is named twice"),
         (["d/_delta_log/0", "d/a.csv"], "d/*.csv", "d is a Delta table"),
+        (["d/_delta_log/0", "d/y=1/a.csv"], "d/*/*.csv", "d is a Delta table"),
         (["d/_delta_log/0.json"], "d", "d is a Delta table, .*DeltaTable"),
         (["d/.hoodie/x"], "d", "d is a Hudi table"),
         (["d/metadata/1.metadata.json"], "d", "an Iceberg table"),
