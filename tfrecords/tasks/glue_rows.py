@@ -301,9 +301,12 @@ def read_rows(
     statistics = statistics or ReadStatistics()
     num_rows = statistics.rows
     wanted = task.columns(is_labelled, is_train)
-    keys = [*wanted]
-    places = [i for i, key in enumerate(keys) if key.startswith("label")]
-    parse = _LabelParser(task, path) if places else None
+    places, others = [], []
+    for place, (key, name) in enumerate(wanted.items()):
+        is_label = key.startswith("label")
+        places += [place] * is_label
+        others += [(key, name, place)] * (not is_label)
+    parse = _LabelParser(task, path, places) if places else None
     rows = table_files.read_columns(
         path,
         task.input_format,
@@ -316,18 +319,16 @@ def read_rows(
         statistics=statistics,
     )
     for where, cells in rows:
-        values = [cells[i] for i in places]
-        label = parse and parse(values, where)
+        label = parse and parse(cells, where)
         if parse and label is None:
             if task.unlabelled_rows == "error":
-                others = (parse([c[i] for i in places], w) for w, c in rows)
-                _raise_unlabelled(task, where, values, others)
+                labels = (parse(cells, where) for where, cells in rows)
+                _raise_unlabelled(task, where, cells[places[0]], labels)
             statistics.unlabelled_rows += 1
             continue
         row = {
-            key: table_files.to_cell(cell, f"{where}: {name!r}")
-            for (key, name), cell in zip(wanted.items(), cells, strict=True)
-            if not key.startswith("label")
+            key: table_files.to_cell(cells[place], f"{where}: {name!r}")
+            for key, name, place in others
         }
         yield _make_row(task, row, label, where)
         statistics.rows += 1
@@ -345,28 +346,34 @@ def read_rows(
 _NO_LABELS = (None, "", "-", "-1")
 
 
-def _raise_unlabelled(task, where, values, others) -> None:
+def _raise_unlabelled(task, where, value, labels) -> None:
     """Raises ValueError for a row without a gold label; counts the others.
 
-    `others` yields the labels of the rows after it.
+    `labels` yields those of the rows after it.
     """
     count = 1
     with contextlib.suppress(ValueError):  # Told when these are corrected.
-        count += sum(label is None for label in others)
+        count += sum(label is None for label in labels)
     column = ", ".join(map(repr, task.label_columns or (task.label_column,)))
-    named = str(values[0]) in _NO_LABELS[2:] and not task.is_regression
+    named = str(value) in _NO_LABELS[2:] and not task.is_regression
     raise ValueError(
-        f"{where}: {column} is {quoted(values[0])}, no gold label; {count} "
+        f"{where}: {column} is {quoted(value)}, no gold label; {count} "
         "rows of the file have none. Add --unlabelled_rows=skip to leave them "
         f"out{'; or give --labels with it, if it is a label' * named}."
     )
 
 
 class _LabelParser:
-    """Values of the label columns of a file -> the labels of a task."""
+    """Values of the label columns of a file -> the labels of a task.
 
-    def __init__(self, task, path: str):
-        self._task = task
+    Args:
+      task: the task.
+      path: the file.
+      places: of the label columns in `cells`.
+    """
+
+    def __init__(self, task, path: str, places: Sequence[int]):
+        self._task, self._places = task, places
         self._names = _names_of_ids(task, path)
         # Lines of vectors, and of other labels.
         self._first_lines: dict[bool, str] = {}
@@ -385,27 +392,26 @@ class _LabelParser:
                 "names of the labels, or JSON lines with lists of 0 and 1."
             )
 
-    def __call__(self, values: Sequence, where: str) -> Label:
+    def __call__(self, cells: Sequence, where: str) -> Label:
         """Returns the label of a row; None if it has no gold label.
 
         With `multi_label`, such a row has none of the labels instead.
 
         Args:
-          values: from `table_files.read`, of the label columns.
+          cells: of a row, from `table_files.read_columns`.
           where: file and line, for messages.
 
         Raises:
           ValueError: if they are no label of the task.
         """
-        task = self._task
-        if task.label_columns:
-            cells = [table_files.to_cell(value, where) for value in values]
-            if all(cell in _NO_LABELS[:2] for cell in cells):
-                return None
-            return _indicated(task, cells, where)
-        (value,) = values
+        value, task = cells[self._places[0]], self._task
         if type(value) is str and value in self._known:
             return self._known[value]
+        if task.label_columns:
+            found = [table_files.to_cell(cells[i], where) for i in self._places]
+            if all(cell in _NO_LABELS[:2] for cell in found):
+                return None
+            return _indicated(task, found, where)
         place = f"{where}: {task.label_column!r}"
         if task.is_regression and isinstance(value, list) and len(value) > 1:
             raise ValueError(
