@@ -266,8 +266,8 @@ def _describe(error: csv.Error) -> str:
     """Returns the fault in a row of a CSV, and its correction."""
     fix = (
         "Is a quote not closed, or not doubled inside a quoted text? Write it "
-        'as "". Or are there tabs between the cells? --input_format=quoted_tsv '
-        "reads these."
+        'as "". Or is the separator a tab, which --input_format=quoted_tsv '
+        "reads, or a semicolon? Then write commas."
     )
     if "field limit" in str(error):
         fix = "Shorten it; or is a quote not closed?"
@@ -344,6 +344,8 @@ def _check_lines(line: str, path: str) -> None:
         other = "a JSON list", "json.load(sys.stdin)"
     elif isinstance(value, dict):
         other = _of_pandas(value)
+    elif line.endswith("},"):
+        other = "objects with commas between them", None
     elif line.startswith("{") and os.path.isfile(path):
         with file_kinds.open_text(path) as file:
             text = file.read(_MOST_JSON).decode("utf-8-sig", "replace").strip()
@@ -366,6 +368,8 @@ def _check_lines(line: str, path: str) -> None:
         name = shlex.quote(path) if is_file else "FILE"
         kind = is_file and file_kinds.of_file(path)
         call = f"jq -c . {name} > rows.jsonl"
+        if line.endswith("},"):
+            call = f"sed 's/,$//' {name} > rows.jsonl"
         if rows:
             call = _TO_LINES.format(rows, "NEW" if kind else name)
         if kind:  # It is compressed.
@@ -513,6 +517,8 @@ def check_columns(
         is_quoted = all(map(_is_quoted, header)) and "\t" not in header[0]
         if is_quoted or (len(header) == 1 and "\t" in header[0]):
             fix = "Its tabs and quotes are read by --input_format=quoted_tsv."
+        elif len(header) == 1 and "," in header[0]:
+            fix = "Its cells have commas between them: --input_format=csv."
         elif len(header) == 1 and ";" in header[0]:
             fix = (
                 "Its cells have ; between them; write commas: "
@@ -564,6 +570,12 @@ def read_columns(
             is_text = file_format not in ("jsonl", "parquet")
             # pandas writes numbers as a header, of columns without names.
             if is_text and are_numbers(wanted) and header != numbers:
+                if header == ["", *numbers[:-1]]:
+                    raise ValueError(
+                        f"{path}:{line}: the first column is the index that "
+                        "pandas writes. Write the table without it: "
+                        ".to_csv(..., index=False)."
+                    )
                 first, header = (line, header), numbers
         lacking -= {*header}
         if file_format == "jsonl" and len(paths) > 1:

@@ -188,7 +188,8 @@ def _count_labels(data, names) -> collections.Counter:
         if len(counts) > _MAX_LABELS:
             break
     counts = whole if has_printed else counts
-    del counts["-"]
+    for label in [x for x in counts if x == "-" or x.lower() in _NULLS]:
+        del counts[label]
     # It may be a label beside 0 and 1.
     if not all(map(_is_number, counts)) or data.unlabelled_rows == "skip":
         del counts["-1"]
@@ -344,6 +345,7 @@ def read_rows(
 
 # Null, empty; of annotators who disagree, as in SNLI; of ClassLabel.
 _NO_LABELS = (None, "", "-", "-1")
+_NULLS = ("nan", "null", "<na>")  # As texts, in any case, of a CSV.
 
 
 def _raise_unlabelled(task, where, value, labels) -> None:
@@ -419,11 +421,13 @@ class _LabelParser:
                 "for each, as pandas.DataFrame.explode does."
             )
         cell = _label_cell(value, place, task.label_ids, task.multi_label)
-        lacks = cell in _NO_LABELS and cell not in task.label_ids
+        lacks = cell in _NO_LABELS
+        lacks = lacks or isinstance(cell, str) and cell.lower() in _NULLS
+        lacks = lacks and cell not in task.label_ids
         if task.multi_label:
             return () if lacks else self._several(cell, where)
         if task.is_regression:
-            lacks = cell in _NO_LABELS[:3]  # -1 is a score.
+            lacks = lacks and cell != "-1"  # Which is a score.
         label = None
         if not lacks or not task.unlabelled_rows:
             if task.is_regression:
@@ -525,7 +529,8 @@ def _named(cell: table_files.Cell, names: Sequence[str]) -> table_files.Cell:
     """Returns a cell of labels with names in place of a file's ids."""
     if isinstance(cell, list):
         return [_named(label, names) for label in cell]
-    if cell and cell.isdecimal() and int(cell) < len(names):
+    # As a float first: Python makes no integer of more than 4,300 digits.
+    if cell and cell.isdecimal() and glue_tables.number(cell) < len(names):
         return names[int(cell)]
     return cell
 
@@ -573,7 +578,7 @@ def _class_id(task, label: str, where: str) -> int:
         return task.label_ids[label]
     # As in files of Hugging Face's datasets. Not if labels are numbers.
     if label.isdecimal() and not any(map(_is_number, task.labels)):
-        if int(label) < len(task.labels):
+        if glue_tables.number(label) < len(task.labels):
             return int(label)
     raise ValueError(
         f"{where}: label {quoted(label)} is not one of {task.name}'s: "

@@ -57,7 +57,7 @@ _ALMOST = re.compile(r"(?i:[BIESLUM][-_:./|]\S+|\S+[-_:./|][BIESLUM])")
 # more than sqrt(10 N) different tags are words.
 _MOST_TAGS = 10
 # First columns of CoNLL-U: a word's number; 3-4, several words; 3.1, no word.
-_NUMBER = re.compile(r"[0-9]+")
+_NUMBER = re.compile(r"[0-9]{1,9}")
 _NOT_A_WORD = re.compile(r"[0-9]+[-.][0-9]+")
 _CONLL_U = re.compile(r"[0-9]+([-.][0-9]+)?(\t[^\t]+){9}")
 _SPACE = re.compile(r"[ \t]+")  # A no-break space may be in a word.

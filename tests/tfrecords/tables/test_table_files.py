@@ -204,6 +204,22 @@ def test_other_json_that_is_compressed_is_decompressed_first(tmp_path):
     assert [row for _, row in found] == [["text"], ["a"], ["b"]]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.jsonl", '{"n": 1},\n{"n": 2}\n', "objects with commas .*sed 's/,"),
+        ("a.tsv", "text,0\nx,y\n", "no column '0'.*--input_format=csv"),
+        ("a.csv", '"0";"1"\n"x";"y"\n', "or a semicolon. Then write commas"),
+        ("a.csv", ",0,1\n0,x,y\n", "the first column is the index that pand"),
+    ],
+)
+def test_what_tools_write_otherwise_is_told(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    wanted = ["0", "1"] if name == "a.csv" else ["0", "x"]
+    with pytest.raises(ValueError, match=message):
+        list(table_files.read_columns(str(tmp_path / name), "auto", wanted, ""))
+
+
 def test_objects_on_several_lines_are_named(tmp_path):
     path = tmp_path / "a.json"
     path.write_text('{\n "text": "a"\n}\n{\n "text": "b"\n}\n')

@@ -423,6 +423,7 @@ def test_ids_weights_and_groups_are_read_where_they_are_used(read):
         ({}, {"text": ["x"], "y": ["no"]}, "'text' is \\['x'\\]; .*explode"),
         ({}, {"text": "x", "y": ["fair"]}, "label 'fair' is not one of mine's"),
         ({}, {"text": "x", "y": ["2"]}, "label '2' is not one of mine's"),
+        ({}, {"text": "x", "y": ["1" * 5001]}, "label '1111.* is not one of"),
         ({}, {"text": "x", "y": {"no": 1}}, "'y' is {'no': 1}; expected a st"),
         (
             {"multi_label": False},
@@ -549,6 +550,7 @@ def test_labels_printed_in_some_cells_are_whole_in_others(tmp_path):
     [
         (["no", "-", "yes", None], None, [0, 1]),
         (["no", "", "yes", " "], None, [0, 1]),
+        (["no", "NaN", "yes", "NULL"], None, [0, 1]),
         ([0, -1, 1, None], ("no", "yes"), [0, 1]),
         ([0, -1, 1, None], ("0", "1"), [0, 1]),
         ([0.5, None, 2.0, "-"], ("score",), [0.5, 2.0]),
