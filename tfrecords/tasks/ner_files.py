@@ -380,8 +380,25 @@ def read(
         found.append(corpus)
     corpus = found[0] if len(found) == 1 else _joined(path, found)
     if corpus.counts and schemes:  # Spans have tags in every scheme.
-        schemes = ["IOB2"]
+        if {*schemes} <= {"IO", PLAIN}:
+            corpus = _without_letters(corpus)
+        else:
+            schemes = ["IOB2"]
     return _converted(corpus, entity_types, schemes) if has_tags else corpus
+
+
+def _without_letters(corpus: Corpus) -> Corpus:
+    """Returns a corpus with tags such as PER for B-PER."""
+    documents = []
+    for document in corpus.documents:
+        sentences = tuple(
+            s._replace(
+                tags=tuple(tag.partition("-")[2] or tag for tag in s.tags)
+            )
+            for s in document.sentences
+        )
+        documents.append(document._replace(sentences=sentences))
+    return dataclasses.replace(corpus, documents=tuple(documents))
 
 
 def _joined(names: str, corpora: Sequence[Corpus]) -> Corpus:

@@ -516,3 +516,20 @@ def test_conll_2003_has_its_published_counts(shared_data):
     begun = [t for t in tags if t.startswith("B-")]
     counts = {name: begun.count(f"B-{name}") for name in corpus.entity_types}
     assert counts == {"LOC": 7140, "MISC": 3438, "ORG": 6321, "PER": 6600}
+
+
+@pytest.mark.parametrize(
+    ("scheme", "tags"),
+    [
+        ("BIOES", "B-PER I-PER O B-PER"),
+        ("IO", "I-PER I-PER O I-PER"),
+        ("plain", "PER PER O PER"),
+    ],
+)
+def test_spans_have_tags_in_the_scheme_of_a_model(tmp_path, scheme, tags):
+    row = {"text": "Ada Lovelace met Bob", "label": [[0, 12, "PER"]]}
+    row["label"].append([17, 20, "PER"])
+    path = tmp_path / "f.jsonl"
+    path.write_text(json.dumps(row))
+    corpus = ner_files.read(str(path), schemes=[scheme])
+    assert [s.tags for s in corpus.sentences] == [tuple(tags.split())]
