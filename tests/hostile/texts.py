@@ -106,6 +106,13 @@ CASES = [
             ("JSON lines. Give ", b'{"text": "a", "label": 0}\n' * 2),
             ("Parquet; pandas.read_parquet", b"PAR1\x15"),
         )
+        # Its bytes tell the format of a file without a known ending.
+        if kind.startswith("JSON") or script != "run_ner"
+    ),
+    Case(
+        *("run_ner", "", "Reading conll2003/eng.train needs pyarrow"),
+        {"conll2003/eng.train": b"PAR1\x15"},
+        _RUN,
     ),
     Case(
         "make_squad_records",
