@@ -31,7 +31,8 @@ _TAGS = ("ner_tags", "tags", "labels")
 _TEXT = "text"
 _SPANS = ("entities", "spans", "ents", "label", "labels")
 _RESPONSES = ".responses"  # End of the name of a column of Argilla.
-_ANNOTATED = ("answer", "annotation_id")  # Columns that say if a row is.
+# Columns that say whether somebody annotated a row.
+_ANNOTATED = ("answer", "annotation_id")
 MISMATCHES = ("error", "widen", "drop")
 _TEXTS_AT_ONCE = 512
 _NAMED = 5  # Spans in a message.
@@ -100,8 +101,8 @@ def read(
 
     Raises:
       ValueError: naming file and line, if a column is missing, or a value has
-        another form; if words and tags are not as many; for annotations of one
-        row that differ; or for spans, see `span_mismatch`.
+        another form; if the numbers of words and tags differ; if annotations of
+        one row differ; or for spans, see `span_mismatch`.
     """
     rows = _objects(path, (word_column, tag_column))
     first = next(rows, None)
@@ -149,7 +150,7 @@ def _objects(path: str, asked) -> Iterator[tuple[str, dict[str, Any]]]:
         for where, row in rows:
             yield where, {name: row.get(name) for name in names}
         return
-    # Such as one that is in few rows.
+    # These may be missing in the first rows.
     late = [*_ANNOTATED, *filter(None, asked)]
     wanted = header = table_files.read_header(path, columns=late)
     if table_files.format_of(path) == "parquet":  # Other columns may be large.

@@ -32,7 +32,7 @@ _LOGGED = {
 
 
 def find(names: str) -> list[str]:
-    """Returns the files that a name means, in the order of their rows.
+    """Returns the files of a table, in the order of their rows.
 
       reviews.csv                     itself
       reviews.parquet/                the parts in it, as Spark writes them, or
@@ -61,7 +61,7 @@ def find(names: str) -> list[str]:
 
 
 def _not_empty(files: list[str]) -> list[str]:
-    """Returns files without the empty ones of several, which Spark writes."""
+    """Returns the files that are not empty; Spark also writes empty parts."""
     return [path for path in files if os.path.getsize(path)] or files[:1]
 
 

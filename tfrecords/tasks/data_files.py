@@ -75,10 +75,8 @@ def check(split: str, names: str, layout: str) -> None:
     try:
         parts.find(names)
     except ValueError as error:
-        is_missing = str(error).startswith("there is no file")
-        raise ValueError(
-            f"--{split}_file={names}: {error}{f' Give {layout}.' * is_missing}"
-        ) from None
+        fix = "" if parts.exist(names) else f" Give {layout}."
+        raise ValueError(f"--{split}_file={names}: {error}{fix}") from None
 
 
 def _located(data_dir: str | None, name: str) -> str:

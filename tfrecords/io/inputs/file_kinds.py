@@ -31,14 +31,14 @@ _PARQUET, _STREAM = b"PAR1", b"\xff\xff\xff\xff"
 
 
 class Kind(NamedTuple):
-    """What a file is, and what to do with it, both for messages."""
+    """What a file is, and how to convert it, both for messages."""
 
     name: str
     fix: str
 
 
 def _by(call: str) -> str:
-    """Returns the fix of a file that a function of Python reads."""
+    """Returns how pandas converts a file, for a message."""
     return f'{call}.to_json(..., orient="records", lines=True) converts it'
 
 
@@ -166,7 +166,7 @@ def kind_of(head: bytes) -> Kind | None:
 
 
 def text_kind(text: str, path: str) -> Kind | None:
-    """Returns what a text is that is no corpus; None if it may be one.
+    """Returns the kind of a text that is not a corpus; None if it may be one.
 
     Args:
       text: its beginning, without white space before it.

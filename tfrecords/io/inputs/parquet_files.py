@@ -59,8 +59,8 @@ class Table:
           columns: those to read; values of others are None. Default: all.
 
         Raises:
-          ValueError: if pyarrow cannot read one of them, or a value is none of
-            Python or, in a column of JSON, no JSON.
+          ValueError: if pyarrow cannot read one of them, Python cannot hold a
+            value, or a value of a JSON column is not JSON.
         """
         wanted = self.names if columns is None else columns
         for name in filter(self._unread.get, wanted):
