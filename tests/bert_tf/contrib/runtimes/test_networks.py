@@ -28,8 +28,8 @@ def batch_of(vocab_size, kind):
     return {name: tf.constant(inputs[name], tf.int32) for name in names}
 
 
-def make(model, kind, vocab_size=50, metadata=None, **settings):
-    """Returns the network of a kind, whose vocabulary has fewer entries."""
+def answers_of(model, kind, vocab_size=50, metadata=None, **settings):
+    """Returns the answers of a kind, whose vocabulary has fewer entries."""
     kind, metadata = (
         kinds.by_name(kind),
         {"labels": exports.LABELS} | (metadata or {}),
@@ -38,9 +38,12 @@ def make(model, kind, vocab_size=50, metadata=None, **settings):
         entries = file.read().split("\n")[:vocab_size]
     words = tokenizer.BertTokenizer(entries, kept_tokens=kind.kept_tokens)
     options = kinds.AnswerOptions(**settings)
-    return networks.make(
-        kind(model, words, exports.MAX_SEQ_LENGTH, metadata, options)
-    )
+    return kind(model, words, exports.MAX_SEQ_LENGTH, metadata, options)
+
+
+def make(model, kind, **settings):
+    """Returns the network of the answers of a kind."""
+    return networks.make(answers_of(model, kind, **settings))
 
 
 def outputs_of(task, kind, metadata=None, **settings):
@@ -131,6 +134,16 @@ def test_vectors_have_the_given_pooling_and_layers_or_the_mean_of_the_last(
         tf.concat([last, first], -1) if pooling else last, batch["input_mask"]
     )
     np.testing.assert_allclose(outputs["embedding"], expected, **ROUNDING)
+
+
+def test_prompts_are_settings_of_vectors():
+    prompts = {"query": "the ", "text": ""}
+    answers = answers_of(
+        exports.make_model("pretraining"),
+        "sentence_embedding",
+        metadata={"prompts": prompts},
+    )
+    assert networks.settings(answers) == {"prompts": prompts}
 
 
 @pytest.mark.parametrize("is_pooler_trained", [True, False])
