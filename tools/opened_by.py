@@ -11,6 +11,7 @@ float32.
 
 import argparse
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -126,7 +127,10 @@ def read(command: list[str], work: pathlib.Path) -> list[dict]:
     name = f"opened_by_reader.{'cjs' if command[1:] else 'py'}"
     reader = pathlib.Path(__file__).with_name(name)
     words = [command[0], reader, work, *command[1:]]
-    process = subprocess.run(words, capture_output=True, text=True, check=False)
+    offline = os.environ | {"HF_HUB_OFFLINE": "1"}
+    process = subprocess.run(
+        words, capture_output=True, text=True, check=False, env=offline
+    )
     lines = process.stdout.splitlines()
     if process.returncode:
         raise RuntimeError(f"{command} failed:\n{process.stderr[-3000:]}")

@@ -2,7 +2,8 @@
 //
 //     node opened_by_reader.cjs WORK DIR
 //
-// DIR/node_modules has @huggingface/transformers, which brings onnxruntime-node.
+// DIR/node_modules has @huggingface/transformers, which brings the
+// onnxruntime of Node and that of browsers, in WebAssembly.
 const fs = require("fs");
 const { createRequire } = require("module");
 
@@ -45,12 +46,12 @@ async function pipelines(dtype) {
   return Math.max(...found);
 }
 
-async function sessions() {
-  const { InferenceSession, Tensor } = load("onnxruntime-node");
+async function sessions(library) {
+  const { InferenceSession, Tensor } = load(library);
   const found = [];
   for (const kind of Object.keys(PIPELINES)) {
-    const path = `${work}/${kind}/onnx/model.onnx`;
-    const session = await InferenceSession.create(path);
+    const file = fs.readFileSync(`${work}/${kind}/onnx/model.onnx`);
+    const session = await InferenceSession.create(file);
     for (const { ids, types, outputs } of json(`${work}/${kind}/expected.json`)) {
       const tensor = (x) =>
         new Tensor("int64", BigInt64Array.from(x, BigInt), [1, x.length]);
@@ -78,7 +79,8 @@ async function print(library, what, check) {
 }
 
 (async () => {
-  await print("onnxruntime-node", "`InferenceSession`", sessions);
+  for (const library of ["onnxruntime-node", "onnxruntime-web"])
+    await print(library, "`InferenceSession`", () => sessions(library));
   for (const dtype of ["fp32", "fp16", "q8"])
     await print("@huggingface/transformers", `\`pipeline\`, ${dtype}`, () =>
       pipelines(dtype),
