@@ -115,8 +115,8 @@ parity: $(PARITY_VENV)/.installed
 	  tests/docs/test_files.py $(ARGS)
 
 # Our Hugging Face folders, opened by the libraries of the parity environment, by
-# optimum-onnx, which needs transformers 4, by transformers 4.41, and by Node if it
-# is installed: the table in docs/guide/export.md.
+# optimum-onnx, which needs transformers 4, by transformers 4.41 (Python 3.11 or
+# 3.12), and by Node if it is installed: the table in docs/guide/export.md.
 OPENED_BY := .venv-opened-by
 opened-by: $(PARITY_VENV)/.installed
 	$(PYTHON) -m venv --clear $(OPENED_BY)/optimum
