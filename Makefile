@@ -1,6 +1,6 @@
 # make quickstart | make test | make test-all | make docs | make lint
 # make test-engines | make test-explore | make parity | make benchmark
-# make kill-test
+# make kill-test | make opened-by
 # Each target sets up what it needs from a fresh clone: .venv; .venv-engines with
 # Spark, Beam and Parquet; or .venv-parity for parity and benchmark, which need
 # other implementations of BERT.
@@ -29,7 +29,7 @@ INSTALLED := $(VENV)/.installed-$(subst /,_,$(PYTHON))-$(basename $(notdir $(CON
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: quickstart test test-all test-libraries test-engines test-explore docs \
-  lint format parity benchmark kill-test package constraints clean installed
+  lint format parity opened-by benchmark kill-test package constraints clean installed
 
 quickstart: $(INSTALLED)
 	$(BIN)/python -m run_scripts.quickstart --output_dir=$(OUTPUT_DIR) $(ARGS)
@@ -114,6 +114,23 @@ parity: $(PARITY_VENV)/.installed
 	  $(SEARCH)/test_ranking.py $(SEARCH)/test_retrieval.py \
 	  tests/docs/test_files.py $(ARGS)
 
+# Our Hugging Face folders, opened by the libraries of the parity environment, by
+# optimum-onnx, which needs transformers 4, by transformers 4.41 (Python 3.11 or
+# 3.12), and by Node if it is installed: the table in docs/guide/export.md.
+OPENED_BY := .venv-opened-by
+opened-by: $(PARITY_VENV)/.installed
+	$(PYTHON) -m venv --clear $(OPENED_BY)/optimum
+	$(OPENED_BY)/optimum/bin/pip install --quiet 'optimum-onnx[onnxruntime]==0.1.0' \
+	  transformers==4.57.6 sentence-transformers==5.7.0
+	$(PYTHON) -m venv --clear $(OPENED_BY)/transformers
+	$(OPENED_BY)/transformers/bin/pip install --quiet transformers==4.41.2 'numpy<2' \
+	  torch
+	! command -v npm >/dev/null || npm install --ignore-scripts \
+	  --prefix $(OPENED_BY)/node @huggingface/transformers@4.3.2
+	$(PARITY_VENV)/bin/python -m tools.opened_by $(ARGS) \
+	  $(foreach name,optimum transformers,--python=$(OPENED_BY)/$(name)/bin/python) \
+	  $$(! command -v npm >/dev/null || echo --node=$(OPENED_BY)/node)
+
 # Times us and the other implementations in turns, with equal shapes: forward
 # passes, then training steps. An hour on 2 cores; other sizes with ARGS, such as
 # ARGS='--size=small --rounds=3'.
@@ -181,4 +198,4 @@ $(INSTALLED) $(ENGINES_VENV)/.installed $(PARITY_VENV)/.installed: setup.py $(wi
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(ENGINES_VENV) $(PARITY_VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(ENGINES_VENV) $(PARITY_VENV) $(OPENED_BY) build dist *.egg-info .pytest_cache .ruff_cache

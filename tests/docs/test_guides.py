@@ -209,8 +209,8 @@ def test_contributing_has_the_decision_of_every_command_for_developers():
     text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     rows = "".join(re.findall(r"^\| `.*\..*` \| .*\|$", text, re.MULTILINE))
     listed = re.findall(r"`((?:benchmarks|tools|experiments)\.[\w.]+)`", rows)
-    # Other benchmarks start these.
-    inner = ("benchmarks.peers", "benchmarks.worker")
+    # Other commands start these.
+    inner = ("benchmarks.peers", "benchmarks.worker", "tools.opened_by_reader")
     names = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for folder in ("benchmarks", "tools", "experiments")

@@ -8,6 +8,7 @@ from bert_tf.serving import kinds
 from tfrecords.options import option
 
 SAVED_MODEL = "savedmodel"
+HUGGING_FACE = "hugging_face_onnx"
 # Format -> modules that write and run it.
 MODULES = {
     "litert": ("ai_edge_litert",),
@@ -20,6 +21,8 @@ _SHARED = (
     *(field.name for field in dataclasses.fields(kinds.AnswerOptions)),
     "accept_tokenizer_differences",
 )
+# Those of answers that a Hugging Face folder has a place for.
+_WRITTEN = ("kind", "max_seq_length", "pooling")
 # Format -> its further modules for --quantize.
 QUANTIZERS = {"openvino": ("nncf",)}
 
@@ -32,14 +35,17 @@ class RuntimeConfig(kinds.ExportConfig):
         SAVED_MODEL,
         "savedmodel, which takes strings; or a model for LiteRT, onnxruntime "
         "or OpenVINO that takes token ids, with a tokenizer in plain Python "
-        "beside it.",
-        choices=(SAVED_MODEL, *MODULES),
+        "beside it; or hugging_face_onnx, a folder of Hugging Face with "
+        "onnx/model.onnx, for transformers.js, sentence-transformers, optimum, "
+        "fastembed and onnxruntime.",
+        choices=(SAVED_MODEL, *MODULES, HUGGING_FACE),
     )
     quantize: str | None = option(
         None,
         "int8 weights: dynamic, with ranges of activations computed at run "
         "time (OpenVINO decides whether to use them); or static, with ranges "
-        "measured on --calibration_file. Default: float32.",
+        "measured on --calibration_file. Default: float32. hugging_face_onnx: "
+        "dynamic writes onnx/model_quantized.onnx, too.",
         choices=("dynamic", "static"),
     )
     calibration_file: str | None = option(
@@ -52,7 +58,9 @@ class RuntimeConfig(kinds.ExportConfig):
         reads=True,
     )
     half: bool = option(
-        False, "Store the weights in float16: half the size, float32 products."
+        False,
+        "Store the weights in float16: half the size, float32 products. "
+        "hugging_face_onnx: in onnx/model_fp16.onnx, too.",
     )
     report: bool = option(
         True,
@@ -92,7 +100,9 @@ class RuntimeConfig(kinds.ExportConfig):
                 f"{self.format} computes in float32. Omit it, or use --half or "
                 "--quantize for smaller files."
             )
-        if self.half and self.quantize:
+        if self.format == HUGGING_FACE:
+            self._check_hugging_face()
+        elif self.half and self.quantize:
             raise ValueError(
                 f"--half and --quantize={self.quantize}: weights are float16 "
                 "or int8. Omit one of them."
@@ -111,17 +121,30 @@ class RuntimeConfig(kinds.ExportConfig):
 
     def _check_unused(self):
         names = ("quantize", "calibration_file", "half", "report_file")
+        formats = ", ".join((*MODULES, HUGGING_FACE))
         for name in names:
             if value := getattr(self, name):
                 raise ValueError(
-                    f"--{name}={value} is for --format={', '.join(MODULES)}. "
+                    f"--{name}={value} is for --format={formats}. "
                     "Add one of these, or omit the flag; a smaller SavedModel "
                     "is written with --weights_dtype=bfloat16."
                 )
 
+    def _check_hugging_face(self):
+        answers = [x.name for x in dataclasses.fields(kinds.AnswerOptions)]
+        refused = [name for name in answers if name not in _WRITTEN]
+        for name in (*refused, "calibration_file", "report_file"):
+            if (value := getattr(self, name)) is not None:
+                raise ValueError(
+                    f"--{name}={value}: files of --format={HUGGING_FACE} have "
+                    "no place for it; the library that reads them decides. "
+                    "Omit the flag."
+                )
+
     def check_installed(self):
         """Raises ValueError if a package that the format needs is missing."""
-        modules = MODULES[self.format]
+        is_onnx = self.format == HUGGING_FACE
+        modules = MODULES["onnx" if is_onnx else self.format]
         if self.quantize:
             modules += QUANTIZERS.get(self.format, ())
         missing = [m for m in modules if importlib.util.find_spec(m) is None]

@@ -1,5 +1,10 @@
-"""RuntimeConfig -> folder with a model for another runtime, and a report."""
+"""RuntimeConfig -> folder with a model for another runtime, and a report.
 
+Beside it are our tokenizer and predict.py; or, for Hugging Face's libraries,
+the files that they read.
+"""
+
+import dataclasses
 import os
 import shutil
 from collections.abc import Mapping
@@ -8,10 +13,11 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import model_card
+from bert_tf.checkpoint import contents, convert, model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
 from bert_tf.contrib.runtimes import networks, report, rows, tokenizer
-from bert_tf.contrib.runtimes.config import RuntimeConfig
+from bert_tf.contrib.runtimes.config import HUGGING_FACE, RuntimeConfig
 from bert_tf.serving import export_model, kinds, saved_model
 from bert_tf.serving.answers.kind import Kind
 from tfrecords.io import atomic_files, json_files, stored_folders
@@ -22,6 +28,7 @@ _FILES = {
     "litert": "model.tflite",
     "onnx": "model.onnx",
     "openvino": "model.xml",  # And model.bin, the weights.
+    HUGGING_FACE: "onnx/model.onnx",
 }
 METADATA = "model.json"
 REPORT = "report.json"
@@ -39,7 +46,8 @@ def export(config: RuntimeConfig) -> None:
     """Writes the folder of a run, model folder or converted checkpoint.
 
     It has the model's file, `model.json`, `vocab.txt`, `tokenizer.py`,
-    `predict.py`, the model card and, unless omitted, `report.json`.
+    `predict.py`, the model card and, unless omitted, `report.json`. One of
+    Hugging Face is that of `convert_checkpoint`, with `onnx/model.onnx`.
 
     Raises:
       ValueError: if a setting does not apply to the model, no model exists, a
@@ -59,8 +67,11 @@ def export(config: RuntimeConfig) -> None:
         config.model_dir,
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
-    with atomic_files.temporary_folder() as work:
-        _export(config, given, work)
+    if config.format == HUGGING_FACE:
+        _export_hugging_face(config, given)
+    else:
+        with atomic_files.temporary_folder() as work:
+            _export(config, given, work)
     logging.info(
         "exported %s for %s to %s",
         config.model_dir,
@@ -108,6 +119,56 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
         _convert(config, network, source, target, settings, calibration)
         if config.report:
             _report(source, target, settings, work, model.config, texts)
+        model_card.write(target, card)
+
+
+def _export_hugging_face(config: RuntimeConfig, given: Checkpoint) -> None:
+    from bert_tf.contrib.runtimes import onnx
+
+    metadata = export_model.export_metadata(given)
+    model = export_model.load_model(given, "float32")
+    kind = kinds.choose(config, metadata, model)
+    length = kinds.choose_length(config, metadata, model.config)
+    is_vector = kind.made_for == contents.SENTENCE_EMBEDDING
+    steps = None
+    if is_vector:  # Their libraries pool, by modules.json.
+        steps = kind(model, None, length, metadata, config).steps
+    written = dataclasses.replace(
+        given,
+        metadata=given.metadata | {"max_seq_length": length},
+        sentence_embedding=steps,
+    )
+    # transformers.js's names, by its `dtype`: fp32, fp16, q8.
+    files = {_FILES[HUGGING_FACE]: (None, False)}
+    if config.half:
+        files["onnx/model_fp16.onnx"] = (None, True)
+    if config.quantize:
+        files["onnx/model_quantized.onnx"] = (config.quantize, False)
+    settings = {"kind": kind.name, "max_seq_length": length}
+    settings["files"] = list(files)
+    card = export_model.make_card(
+        config, given, metadata, kind, settings, "hugging_face"
+    )
+    network = networks.make_hugging_face(model, kind)
+    with saved_model.new_export(
+        config.export_dir, config.overwrite, **_marks(HUGGING_FACE)
+    ) as target:
+        accepted = config.accept_tokenizer_differences
+        convert.write(written, "hugging_face", target, accepted)
+        if not os.path.exists(os.path.join(target, tokenizer_files.TOKENIZER)):
+            raise ValueError(
+                f"{given.path_of('vocab.txt')} gives no tokenizer.json, see "
+                "the warning above; without it transformers.js, fastembed and "
+                "others have no tokenizer. Mend it, or use --format=onnx."
+            )
+        os.mkdir(os.path.join(target, "onnx"))
+        for name, (quantize, half) in files.items():
+            path = os.path.join(target, name)
+            onnx.convert(network, path, quantize=quantize, half=half, rows=())
+            largest = report.compare_onnx(network, path, model.config)
+            logging.info("%s: largest difference %.2g", name, largest)
+            if not (quantize or half):
+                _check_difference(name, largest)
         model_card.write(target, card)
 
 
@@ -221,10 +282,15 @@ def _report(source, target, settings, work, config, texts) -> None:
     for line in report.lines(found):
         logging.info("%s", line)
     largest = np.max([*found["largest_difference"]["random"].values()])
-    if settings["weights"] == "float32" and not largest <= _MAX_DIFFERENCE:
-        raise RuntimeError(
-            f"Outputs of {settings['format']} differ by {largest} from "
-            f"TensorFlow's ({_MAX_DIFFERENCE} is allowed), so the export is "
-            "not kept."
-        )
+    if settings["weights"] == "float32":
+        _check_difference(settings["format"], largest)
     json_files.write(os.path.join(target, REPORT), found)
+
+
+def _check_difference(name: str, largest: float) -> None:
+    """Raises RuntimeError if it is too large for float32."""
+    if not largest <= _MAX_DIFFERENCE:
+        raise RuntimeError(
+            f"Outputs of {name} differ by {largest} from TensorFlow's "
+            f"({_MAX_DIFFERENCE} is allowed), so the export is not kept."
+        )

@@ -1,7 +1,10 @@
 """Answers of a model -> a network of ids and numbers, and its settings.
 
 Other runtimes have no string operations. So a network begins at token ids and
-ends at numbers; predict.py, which is copied beside it, does the rest.
+ends at numbers; predict.py, which is copied beside it, does the rest. That of a
+Hugging Face folder has the inputs and outputs of transformers.
+
+Shapes: B batch, S sequence, N choices, C classes, H hidden, V vocabulary.
 """
 
 import dataclasses
@@ -18,6 +21,13 @@ from tfrecords import schema
 _MORE_INPUTS = {
     "fill_mask": ("masked_lm_positions",),
     "pseudo_log_likelihood": ("masked_lm_positions", "masked_lm_ids"),
+}
+
+# Input of transformers' BERT -> ours.
+HUGGING_FACE = {
+    "input_ids": "input_word_ids",
+    "attention_mask": "input_mask",
+    "token_type_ids": "input_type_ids",
 }
 
 
@@ -39,6 +49,48 @@ def make(answers: Kind) -> batches.Function:
     )
     def network(*values):
         return call(answers, dict(zip(names, values, strict=True)))
+
+    return network
+
+
+def make_hugging_face(model, kind: type[Kind]) -> batches.Function:
+    """Returns the network that transformers has for a task, with its signature.
+
+    Args:
+      model: a model of ours.
+      kind: kind of the answers.
+
+    Returns:
+      A function of `HUGGING_FACE`, [B, S] or of choices [B, N, S] int64. Its
+      outputs are, by the kind's task, float32:
+
+        texts, choices   logits [B, C], [B, N]; of a score [B, 1]
+        tags             logits [B, S, C]
+        answers          start_logits, end_logits [B, S]
+        [MASK]           logits [B, S, V]
+        none (vectors)   last_hidden_state [B, S, H]
+    """
+    rank = 2 + (kind.name == "multiple_choice")
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None] * rank, tf.int64, x) for x in HUGGING_FACE
+        ],
+        autograph=False,
+    )
+    def network(*values):
+        ours = (tf.cast(x, tf.int32) for x in values)
+        batch = dict(zip(HUGGING_FACE.values(), ours, strict=True))
+        if kind.task not in (None, "pretraining"):
+            numbers = model(batch, training=False)
+            if "predictions" in numbers:
+                return {"logits": numbers["predictions"][:, tf.newaxis]}
+            return numbers
+        hidden = model.encoder(batch, training=False).sequence_output
+        if kind.task is None:
+            return {"last_hidden_state": hidden}
+        words = model.encoder.embeddings.word_embeddings.value
+        return {"logits": model.masked_lm(hidden, None, words, training=False)}
 
     return network
 

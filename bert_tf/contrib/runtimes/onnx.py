@@ -28,15 +28,13 @@ def convert(
       quantize: None, "dynamic" or "static".
       half: whether weights are float16.
       rows: inputs for calibration, [1, s] int32 each.
+
+    Batch and sequence have one name in all inputs and outputs.
     """
     import onnx
 
     model = _convert(network)
-    for value in model.graph.input:
-        is_of_masks = value.name.startswith("masked_lm_")
-        name = "masks" if is_of_masks else "tokens"
-        dims = value.type.tensor_type.shape.dim
-        dims[0].dim_param, dims[1].dim_param = "batch", name
+    _name_axes(model.graph)
     if half:
         _halve(model)
     onnx.save(model, path)
@@ -71,11 +69,33 @@ def _convert(network):
     kept = [x for x in model.graph.input if x.name not in weights]
     del model.graph.input[:]
     model.graph.input.extend(kept)
+    # The graph may still have weights that no output needs: the pooler's.
+    read = {name for node in model.graph.node for name in node.input}
     model.graph.initializer.extend(
         numpy_helper.from_array(values, name)
         for name, values in weights.items()
+        if name in read
     )
     return model
+
+
+def _name_axes(graph) -> None:
+    """Names the axes of any size; those of numbers for masks are `masks`."""
+    names = [value.name for value in graph.input]
+    ranks = [len(x.type.tensor_type.shape.dim) for x in graph.input]
+    choices = ["choices"] * (max(ranks) - 2)  # [B, N, S] of Hugging Face.
+    of_masks = [n for n in names if n.startswith("masked_lm_")]
+    outputs = [value.name for value in graph.output] if of_masks else []
+    for value in (*graph.input, *graph.output):
+        is_of_masks = value.name in (*of_masks, *outputs)
+        last = "masks" if is_of_masks else "sequence"
+        dims = value.type.tensor_type.shape.dim
+        for dim, name in zip(dims, ("batch", *choices, last), strict=False):
+            if not dim.dim_value:
+                dim.dim_param = name
+    # Who takes outputs by their place expects start_logits first.
+    if "input_ids" in names:
+        graph.output.sort(key=lambda x: x.name, reverse=True)
 
 
 def _take_weights(graph) -> dict[str, np.ndarray]:

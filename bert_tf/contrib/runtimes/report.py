@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.config import BertConfig
-from bert_tf.contrib.runtimes import label_scores, measure, rows
+from bert_tf.contrib.runtimes import label_scores, measure, networks, rows
 from tfrecords.io import json_files
 
 # Largest sequence length for which times are measured.
@@ -113,6 +113,33 @@ def _random_inputs(settings: Mapping, tokens: int, config: BertConfig):
         ),
     }
     return {name: inputs[name].astype(np.int32) for name in settings["inputs"]}
+
+
+def compare_onnx(network, path: str, config: BertConfig) -> float:
+    """Returns the largest difference of an ONNX file on random inputs.
+
+    Args:
+      network: function of `networks.make_hugging_face`, which it is made of.
+      path: the file.
+      config: config of the model, with the limits of random ids.
+    """
+    import onnxruntime
+
+    names = networks.HUGGING_FACE
+    tokens = min(config.max_position_embeddings, _MAX_TOKENS)
+    settings = {"inputs": names.values(), "vocab_size": config.vocab_size}
+    random = _random_inputs(settings, tokens, config)
+    inputs = {n: random[ours].astype(np.int64) for n, ours in names.items()}
+    session = onnxruntime.InferenceSession(
+        path, providers=["CPUExecutionProvider"]
+    )
+    if len(session.get_inputs()[0].shape) == 3:  # Choices.
+        inputs = {name: x[:, np.newaxis] for name, x in inputs.items()}
+    outputs = [x.name for x in session.get_outputs()]
+    theirs = dict(zip(outputs, session.run(outputs, inputs), strict=True))
+    ours = network(*map(tf.constant, inputs.values()))
+    ours = {name: x.numpy() for name, x in ours.items()}
+    return max(_differences([(theirs, ours)]).values())
 
 
 def _run(folder: str, work_folder: str, tokens: int) -> dict:

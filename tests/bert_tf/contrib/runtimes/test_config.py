@@ -18,6 +18,7 @@ def test_a_saved_model_is_the_default():
 
 
 LITERT, ONNX = {"format": "litert"}, {"format": "onnx"}
+HUGGING_FACE = {"format": "hugging_face_onnx"}
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,16 @@ LITERT, ONNX = {"format": "litert"}, {"format": "onnx"}
             LITERT | {"report": False, "report_file": "x"},
             "--report_file=x needs the report",
         ),
+        (
+            HUGGING_FACE | {"top_k": 3},
+            "--top_k=3: files of --format=hugging_face_onnx have no place",
+        ),
+        (HUGGING_FACE | {"layers": ("-1",)}, "--layers="),
+        (HUGGING_FACE | {"report_file": "x"}, "--report_file=x"),
+        (
+            HUGGING_FACE | {"quantize": "static", "calibration_file": "x"},
+            "--calibration_file=x",
+        ),
         ({"format": "tflite"}, "tflite"),
         (ONNX | {"quantize": "int4"}, "int4"),
     ],
@@ -71,11 +82,16 @@ def test_other_settings_of_saved_models_are_refused():
         WithMore(**paths, format="onnx", warm_up=False)
 
 
-def test_a_missing_package_is_named(monkeypatch):
+def test_a_folder_of_hugging_face_has_files_of_several_types():
+    assert make(**HUGGING_FACE, half=True, quantize="dynamic").half
+
+
+@pytest.mark.parametrize("settings", [ONNX, HUGGING_FACE])
+def test_a_missing_package_is_named(monkeypatch, settings):
     monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module", "numpy"))
     message = r"no_such_module, not installed here: pip install 'bert_tf\[exp"
     with pytest.raises(ValueError, match=message):
-        make(format="onnx").check_installed()
+        make(**settings).check_installed()
 
 
 def test_quantizing_needs_its_own_package(monkeypatch):

@@ -55,6 +55,19 @@ def test_the_source_is_never_replaced(tmp_path):
     assert (target / "model.onnx").read_text() == "old"
 
 
+def test_a_folder_without_a_fast_tokenizer_is_refused(tmp_path):
+    model = exports.make_model("classification")
+    vocab_file = tmp_path / "vocab.txt"
+    with open(exports.VOCAB_FILE, encoding="utf-8") as file:
+        entries = file.read().split()
+    vocab_file.write_text("\n".join([*entries[:-1], entries[-2]]))
+    source = tmp_path / "model"
+    exports.save_model(model, "classification", source, str(vocab_file))
+    with pytest.raises(ValueError, match="vocab.txt gives no tokenizer.json"):
+        exports.write(source, tmp_path / "out", "--format=hugging_face_onnx")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_missing_package_is_refused_first(monkeypatch, tmp_path):
     monkeypatch.setitem(config.MODULES, "onnx", ("no_such_module",))
     with pytest.raises(ValueError, match="needs no_such_module"):

@@ -63,6 +63,45 @@ def test_the_report(shipped, name):
         assert all(x > 0 for x in times.values())
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "axes"),
+    [
+        ("classification", "onnx", {"batch", "sequence"}),
+        ("fill_mask", "onnx", {"batch", "sequence", "masks"}),
+        ("question_answering", "hugging_face_onnx", {"batch", "sequence"}),
+        ("fill_mask", "hugging_face_onnx", {"batch", "sequence"}),
+        (
+            "multiple_choice",
+            "hugging_face_onnx",
+            {"batch", "choices", "sequence"},
+        ),
+    ],
+)
+def test_every_weight_is_read_and_axes_have_one_name(
+    model_of, tmp_path, monkeypatch, kind, name, axes
+):
+    need_format("onnx")
+    import onnx
+
+    from bert_tf.contrib.runtimes import onnx as onnx_files
+
+    # All are initializers, as in a larger model; the pooler's is not read.
+    monkeypatch.setattr(onnx_files, "_LEAST_HALF", 1)
+    words = f"--format={name}", "--noreport", "--half"
+    if (kind, name) == ("multiple_choice", "hugging_face_onnx"):
+        words += ("--quantize=dynamic",)
+    exports.write(model_of(kind), tmp_path / "out", *words)
+    for path in (tmp_path / "out").rglob("*.onnx"):
+        graph = onnx.load(str(path)).graph
+        read = {x for node in graph.node for x in node.input}
+        assert {x.name for x in graph.initializer} <= read, path
+        shapes = [
+            x.type.tensor_type.shape.dim for x in (*graph.input, *graph.output)
+        ]
+        assert all(shape[0].dim_param == "batch" for shape in shapes)
+        assert {x.dim_param for dims in shapes for x in dims} - {""} == axes
+
+
 def test_labels_give_a_score(model_of, tmp_path):
     need_format("onnx")
     (tmp_path / "dev.tsv").write_text(

@@ -98,6 +98,48 @@ def test_logits_of_tokens(task, kind):
         np.testing.assert_allclose(outputs[name], values, **ROUNDING)
 
 
+@pytest.mark.parametrize(
+    ("kind", "ours", "theirs"),
+    [
+        ("classification", "logits", "logits"),
+        ("multi_label", "logits", "logits"),
+        ("regression", "predictions", "logits"),
+        ("ranking", "predictions", "logits"),
+        ("tagging", "logits", "logits"),
+        ("question_answering", "start_logits", "start_logits"),
+        ("question_answering", "end_logits", "end_logits"),
+        ("multiple_choice", "logits", "logits"),
+        ("fill_mask", "masked_lm_logits", "logits"),
+        ("encoder", "sequence_output", "last_hidden_state"),
+        ("sentence_embedding", "sequence_output", "last_hidden_state"),
+    ],
+)
+def test_a_network_of_hugging_face_has_the_numbers_of_the_model(
+    kind, ours, theirs
+):
+    model = exports.make_model(exports.TASKS.get(kind, kind))
+    batch = batch_of(model.config.vocab_size, "encoder")
+    if kind == "multiple_choice":
+        batch = {name: x[None] for name, x in batch.items()}
+    network = networks.make_hugging_face(model, kinds.by_name(kind))
+    assert [(x.name, x.dtype) for x in network.input_signature] == [
+        (name, tf.int64)
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    ]
+    outputs = network(
+        *(tf.cast(batch[x], tf.int64) for x in schema.ENCODER_INPUTS)
+    )
+    everywhere = tf.tile(tf.range(TOKENS)[None], [3, 1])
+    if ours == "sequence_output":
+        expected = model.encoder(batch).sequence_output
+    else:
+        expected = model(batch | {"masked_lm_positions": everywhere})[ours]
+    if ours == "predictions":
+        expected = expected[:, None]  # One logit, [B, 1].
+    np.testing.assert_allclose(outputs[theirs], expected, **ROUNDING)
+    assert len(outputs) == 1 + (kind == "question_answering")
+
+
 def test_rows_of_choices():
     model, batch, outputs = outputs_of("multiple_choice", "multiple_choice")
     expected = model({name: x[None] for name, x in batch.items()})["logits"]
