@@ -239,7 +239,7 @@ def read(path: str) -> contents.Contents:
     )
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
-    text = tokenizer_files.read(folder, metadata.config)
+    text = tokenizer_files.read(folder, metadata.config, not is_inside)
     settings = _text_settings(modules, text, metadata.config)
     return contents.Contents(
         source=source,

@@ -38,8 +38,16 @@ _TOKENIZER = {
     "split_on_cjk?": bool,
     "split?": bool,
     "suffix_indicator?": str,
+    "oov_token?": str,
+    "special_tokens_in_strings?": bool,
 }
-_BERT_TOKENIZER = {"split": True, "suffix_indicator": "##"}
+_BERT_TOKENIZER = {
+    "split": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+    "special_tokens_in_strings": False,
+}
+_TRUNCATE = "round_robin"  # Of a pair, the longer text is cut.
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
@@ -175,8 +183,14 @@ def read(folder: str) -> Metadata:
             for name, value in _BERT_TOKENIZER.items()
             if given.get(name) not in (None, value)
         ]
-    entries = {"sequence_length?": range(1, 2**31)}
+    entries = {"sequence_length?": range(1, 2**31), "truncate?": str}
     preprocessor = _read(folder, PREPROCESSOR, entries) or {"config": {}}
+    truncate = preprocessor["config"].get("truncate")
+    if truncate not in (None, _TRUNCATE):
+        differences += [
+            f"KerasHub's preprocessor has truncate={truncate}; BERT's "
+            f"{_TRUNCATE}"
+        ]
     length = preprocessor["config"].get("sequence_length")
     # Otherwise it is no limit of the training.
     is_limit = length and length < config.max_position_embeddings
@@ -228,7 +242,7 @@ def _text_files(
         "tokenizer": tokenizer,
         "config_file": PREPROCESSOR,
         "sequence_length": max_seq_length,
-        "truncate": "round_robin",
+        "truncate": _TRUNCATE,
     }
     module = "bert_text_classifier_preprocessor"
     name = "BertTextClassifierPreprocessor"

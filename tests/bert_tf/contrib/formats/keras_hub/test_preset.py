@@ -102,10 +102,21 @@ def test_differences_by_design_are_noted(folder):
 
 
 def test_what_another_tokenizer_does_is_a_difference(folder):
-    change_json(folder, "tokenizer.json", split=False, suffix_indicator="@@")
+    change_json(
+        folder,
+        "tokenizer.json",
+        split=False,
+        suffix_indicator="@@",
+        oov_token="the",
+        special_tokens_in_strings=True,
+    )
+    change_json(folder, "preprocessor.json", truncate="waterfall")
     assert preset.read(folder).tokenizer_differences == (
         "KerasHub's tokenizer has split=False; BERT's True",
         "KerasHub's tokenizer has suffix_indicator=@@; BERT's ##",
+        "KerasHub's tokenizer has oov_token=the; BERT's [UNK]",
+        "KerasHub's tokenizer has special_tokens_in_strings=True; BERT's False",
+        "KerasHub's preprocessor has truncate=waterfall; BERT's round_robin",
     )
 
 
