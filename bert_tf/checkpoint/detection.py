@@ -126,8 +126,12 @@ def _raise_no_model(path: str) -> NoReturn:
 
     other = weight_files.describe(path)
     if os.path.isfile(path):
-        advice = other or f"{path} is a file. Give the folder of its model."
-        raise ValueError(advice.replace(os.path.basename(path), path, 1))
+        folder = os.path.dirname(path)
+        raise ValueError(
+            os.path.join(folder, other)
+            if other
+            else f"{path} is a file. Give the folder of its model."
+        )
     names = sorted(os.listdir(path))
     if "config.json" in names:
         json_files.read(os.path.join(path, "config.json"))  # Is it damaged?

@@ -58,8 +58,8 @@ _NOT_READ = {
     "*.tflite": _EXPORTED,
     "*.keras": "a model of Keras: import bert_tf, and load it with "
     "keras.models.load_model",
-    "*.weights.h5": "a file of weights of Keras: build their model, and call "
-    "its load_weights",
+    "*.weights.h5": "a file of weights of Keras: give the folder of a preset, "
+    "with its config.json, or build the model and call its load_weights",
     "*.msgpack": f"a file of Flax: {pickles.AS_SAFETENSORS}",
     "*model.pt*": f"a pickle of PyTorch: {_OF_CLASS}",
 }

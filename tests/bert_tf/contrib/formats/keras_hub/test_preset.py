@@ -120,6 +120,21 @@ def test_what_another_tokenizer_does_is_a_difference(folder):
     )
 
 
+def test_quantized_presets_are_refused_by_their_mode(folder):
+    # As keras_hub 0.32 writes it.
+    policy = {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8"}}
+    change_json(folder, "config.json", dtype={"policy_map": {"a": policy}})
+    with pytest.raises(ValueError, match=r"layers that are quantized \(int8\)"):
+        preset.read(folder)
+
+
+def test_a_model_of_keras_is_no_preset(folder):
+    values = {"class_name": "BertClassifier", "registered_name": "bert_tf>Bert"}
+    change_json(folder, "config.json", **values)
+    with pytest.raises(ValueError, match="Keras, BertClassifier, .*load_model"):
+        preset.read(folder)
+
+
 def test_the_softmax_of_a_classifier_is_noted(classifier):
     change_json(classifier, "task.json", activation="softmax")
     assert "ends in softmax" in preset.read(classifier).notes[0]
