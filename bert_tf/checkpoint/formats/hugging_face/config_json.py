@@ -208,7 +208,7 @@ def _labels(
     given, count = values.get("id2label"), values.get("num_labels")
     if given is None:
         notes, weight = [], tensors.get("classifier.weight")
-        if count is None and weight is not None:
+        if count is None and weight is not None and weight.shape:
             count = weight.shape[0]
             notes = [
                 f"{CONFIG} has neither id2label nor num_labels: {count} labels "

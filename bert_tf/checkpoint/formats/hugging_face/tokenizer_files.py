@@ -188,12 +188,13 @@ def _added(
     folder: str, settings: dict, tokenizer: dict, entries: set[str]
 ) -> Iterator[str]:
     """Yields what texts have as tokens beside words, and BERT has not."""
-    extra = settings.get("extra_special_tokens") or ()
+    extra = settings.get("extra_special_tokens")
+    extra = list(extra.values()) if isinstance(extra, dict) else extra
     listed = [
         *(tokenizer.get("added_tokens") or ()),
         *(settings.get("added_tokens_decoder") or {}).values(),
         *(settings.get("additional_special_tokens") or ()),
-        *(extra.values() if isinstance(extra, dict) else extra),
+        *(extra if isinstance(extra, list) else ()),
         *config_json.read_object(folder, _ADDED),
     ]
     names = dict.fromkeys(map(_content, listed))

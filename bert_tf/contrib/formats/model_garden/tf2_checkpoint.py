@@ -221,7 +221,7 @@ def _read_text(
     text = vocabularies.read_inferred(folder)
     # A SavedModel of TF Hub states it (official/nlp/tools/export_tfhub_lib.py).
     number = objects.follow(tf2_files.ROOT, "do_lower_case")
-    if number not in objects.keys:
+    if number not in objects.keys or objects.tensor(number).shape:
         return text, vocabularies.case_note(text["do_lower_case"])
     case = bool(np.asarray(objects.tensor(number)))
     text |= {"do_lower_case": case, "is_case_inferred": False}
