@@ -193,10 +193,10 @@ def put_settings(folder, values):
             {
                 "processing_kwargs": {
                     "text": {"max_length": 7, "truncation": True},
-                    "common": {"max_length": 6},
+                    "common": {"max_length": 11},
                 }
             },
-            6,
+            11,
         ),
     ],
 )
