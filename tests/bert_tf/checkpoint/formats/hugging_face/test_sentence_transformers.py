@@ -212,7 +212,6 @@ def test_settings_of_a_transformer_are_followed(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (SCORER, "transformer_task is 'sequence-classification', expected 'f"),
         (
             {"modality_config": {"text": {"method_output_name": "pooler_out"}}},
             "text.method_output_name is 'pooler_out', expected 'last_hidden_s",
@@ -251,14 +250,20 @@ def test_settings_of_a_transformer_are_followed(
 def test_settings_that_change_vectors_are_refused(
     tmp_path, more, message, modules
 ):
-    if more is SCORER and len(modules) == 1:
-        pytest.skip("a cross-encoder")
     folder = put(tmp_path, *modules)
     put_settings(tmp_path, SETTINGS | more)
     with pytest.raises(ValueError) as raised:
         sentence_transformers.read(folder)
     assert message in str(raised.value)
     assert str(raised.value).startswith(f"{folder}/sentence_bert_config.json")
+
+
+def test_a_cross_encoder_has_no_pooling(tmp_path):
+    folder = put(tmp_path, BERT, POOLING)
+    put_settings(tmp_path, SCORER)
+    message = "transformer_task is 'sequence-classification', expected 'feat"
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(folder)
 
 
 def test_a_default_prompt_of_a_cross_encoder_is_refused(tmp_path):
