@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import re
 import types
 from typing import NoReturn
 
@@ -10,11 +9,6 @@ from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.checkpoint.options import EXPECTED_FILES, OURS
 from tfrecords.io import json_files
 
-# Weight files of Hugging Face, single or sharded.
-_PRETRAINED = re.compile(
-    r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)"
-    r"|(model\.safetensors|pytorch_model\.bin)(\.index\.json)?"
-)
 # Imported on first use, as some need libraries that others do not.
 _MODULES = {
     OURS: "bert_tf.checkpoint.model_folders",
@@ -49,8 +43,10 @@ def is_hugging_face(path: str) -> bool:
         return True
     if _read_config(path) is not None:
         return not is_keras_hub(path)
+    from bert_tf.checkpoint.formats.hugging_face import weight_files
+
     return os.path.isdir(path) and any(
-        map(_PRETRAINED.fullmatch, os.listdir(path))
+        map(weight_files.is_weights, os.listdir(path))
     )
 
 
@@ -126,8 +122,16 @@ def _raise_no_model(path: str) -> NoReturn:
             f"{path} does not exist. Give the folder of a model; models are "
             "not downloaded by name."
         )
+    from bert_tf.checkpoint.formats.hugging_face import weight_files
+
+    other = weight_files.describe(path)
     if os.path.isfile(path):
-        raise ValueError(f"{path} is a file. Give the folder of its model.")
+        folder = os.path.dirname(path)
+        raise ValueError(
+            os.path.join(folder, other)
+            if other
+            else f"{path} is a file. Give the folder of its model."
+        )
     names = sorted(os.listdir(path))
     if "config.json" in names:
         json_files.read(os.path.join(path, "config.json"))  # Is it damaged?
@@ -141,6 +145,8 @@ def _raise_no_model(path: str) -> NoReturn:
             "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
             "that it was exported from."
         )
+    elif other:
+        advice = other
     else:
         files = (f"{EXPECTED_FILES[name]} ({name})" for name in EXPECTED_FILES)
         advice = f"Give a folder with {'; or '.join(files)}."

@@ -1,5 +1,7 @@
 """keras_hub loads presets written here, and presets it saves are read."""
 
+import json
+
 import numpy as np
 import pytest
 from checkpoint_folders import write
@@ -86,6 +88,24 @@ def test_tokenizers_give_the_same_ids(tmp_path, make_checkpoint, do_lower_case):
     for text in texts:
         mine = ours([text])[0].numpy()
         assert list(np.asarray(theirs(text))) == list(mine)
+
+
+def test_special_tokens_in_strings_are_a_difference(tmp_path, make_checkpoint):
+    import keras_hub
+
+    given = make_checkpoint(
+        "pretraining", vocabulary=VOCABULARY, do_lower_case=True
+    )
+    folder = write(given, tmp_path / "ours", "keras_hub")
+    theirs = keras_hub.models.BertTokenizer.from_preset(folder)
+    path = tmp_path / "ours" / "tokenizer.json"
+    values = json.loads(path.read_text())
+    values["config"]["special_tokens_in_strings"] = True
+    path.write_text(json.dumps(values))
+    other = keras_hub.models.BertTokenizer.from_preset(folder)
+    text = "the [MASK] cat"
+    assert list(other(text)) == [5, 4, 6] != list(theirs(text))
+    assert preset.read(folder).tokenizer_differences
 
 
 def test_keras_hub_loads_preprocessors(tmp_path, make_checkpoint):

@@ -90,6 +90,33 @@ def test_lower_case_of_a_cased_tokenizer_keeps_accents(
     assert tokenizer.rules == {"do_lower_case": True, "strip_accents": False}
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"processing_kwargs": {"text": {"max_length": 9}}},
+        {
+            "max_seq_length": 30,
+            "tokenizer_args": {"model_max_length": 11},
+            "processing_kwargs": {"common": {"padding": "max_length"}},
+            "unpad_inputs": True,
+        },
+        {
+            "max_seq_length": 30,
+            "processing_kwargs": {
+                "text": {"max_length": 9},
+                "common": {"max_length": 40, "truncation": True},
+            },
+        },
+    ],
+)
+def test_settings_of_a_transformer(library, source, tmp_path, settings):
+    theirs = library.SentenceTransformer(str(source), device="cpu")
+    theirs.save(str(tmp_path / "folder"))
+    path = tmp_path / "folder" / "sentence_bert_config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+    check(library, tmp_path / "folder")
+
+
 def test_dense_layers_and_a_folder_written_back(library, source, tmp_path):
     import torch
     from sentence_transformers import models

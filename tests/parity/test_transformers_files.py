@@ -275,3 +275,64 @@ def test_a_tokenizer_saved_by_transformers_is_read(
         assert found.vocabulary == file.read()
     assert found.rules() == {"do_lower_case": False, "strip_accents": True}
     assert not found.tokenizer_differences
+
+
+GENERIC = {"tokenizer_class": "PreTrainedTokenizerFast"}
+LEFT = {
+    "direction": "Left",
+    "max_length": 9,
+    "strategy": "LongestFirst",
+    "stride": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokenizer", "is_different"),
+    [
+        ({}, {}, False),
+        ({"pad_token": "[MASK]"}, {}, False),
+        ({"truncation_side": "left"}, {}, True),
+        ({"cls_token": "[MASK]"}, {}, True),
+        ({"additional_special_tokens": ["able"]}, {}, True),
+        ({"model_input_names": ["input_ids"]}, {}, True),
+        # Version 5 makes the tokenizer of BERT's classes anew.
+        (GENERIC, {"model": {"unk_token": "[MASK]"}}, True),
+        (GENERIC, {"model": {"max_input_chars_per_word": 3}}, True),
+        (GENERIC, {"post_processor": None}, True),
+        (GENERIC, {"truncation": LEFT}, True),
+    ],
+)
+def test_settings_that_change_ids_are_differences(
+    tmp_path, make_checkpoint, settings, tokenizer, is_different
+):
+    entries = [*vocab.SPECIAL_TOKENS, "able", "##t", "a", "##b"]
+    given = make_checkpoint(
+        "pretraining", vocabulary=vocab.to_bytes(entries), do_lower_case=True
+    )
+    folder = write(given, tmp_path / "ours", "hugging_face")
+
+    def ids():
+        theirs = transformers.AutoTokenizer.from_pretrained(folder)
+        found = theirs(
+            "a ablet zz a a", "a able", truncation=True, max_length=9
+        )
+        return found["input_ids"], found.get("token_type_ids")
+
+    assert not pretrained.read(folder).tokenizer_differences
+    inputs = {"model_input_names": ["input_ids", "token_type_ids"]}
+    files = {
+        "tokenizer_config.json": inputs | settings,
+        "tokenizer.json": tokenizer,
+    }
+    wanted = ids()
+    for name, changes in files.items():
+        with open(os.path.join(folder, name)) as file:
+            values = json.load(file)
+        for key, value in changes.items():
+            is_part = isinstance(values.get(key), dict) and value is not None
+            values[key] = values[key] | value if is_part else value
+        with open(os.path.join(folder, name), "w") as file:
+            json.dump(values, file)
+    assert (ids() != wanted) == is_different
+    found = pretrained.read(folder).tokenizer_differences
+    assert bool(found) == is_different, found

@@ -8,6 +8,8 @@ import os
 
 from tfrecords.text import vocab
 
+VOCABULARY = "vocab.txt"
+
 
 def read(path: str) -> bytes | None:
     """Returns the content of vocab.txt, or None if the file is missing."""
@@ -29,8 +31,16 @@ def count_entries(vocabulary: bytes | None) -> int:
 
 
 def read_inferred(folder: str) -> dict[str, object]:
-    """Returns the fields of Contents in vocab.txt, with the case inferred."""
-    vocabulary = read(os.path.join(folder, "vocab.txt"))
+    """Returns the fields of Contents in vocab.txt, with the case inferred.
+
+    For the folder `variables` of a SavedModel, it is that of its `assets`.
+    """
+    path = os.path.join(folder, VOCABULARY)
+    above = os.path.join(folder, os.pardir)
+    is_inside = os.path.isfile(os.path.join(above, "saved_model.pb"))
+    if is_inside and not os.path.isfile(path):
+        path = os.path.join(above, "assets", VOCABULARY)
+    vocabulary = read(path)
     do_lower_case = vocab.infer_lower_case(vocabulary)
     return {
         "vocabulary": vocabulary,

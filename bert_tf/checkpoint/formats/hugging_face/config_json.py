@@ -4,8 +4,10 @@ Settings that our BERT does not support are refused by name.
 """
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
+
+import numpy as np
 
 from bert_tf import config as bert_config
 from bert_tf.checkpoint import contents
@@ -57,7 +59,6 @@ _SUPPORTED = {
     "position_embedding_type": "absolute",
     "layer_norm_eps": _LAYER_NORM_EPSILON,
     "pruned_heads": {},
-    "quantization_config": None,
 }
 
 
@@ -122,6 +123,16 @@ def read_values(folder: str) -> dict:
 
 def _refuse(values: dict, path: str) -> None:
     """Raises ValueError for settings that our BERT does not support."""
+    if (quantized := values.get("quantization_config")) is not None:
+        method = quantized
+        if isinstance(quantized, dict):
+            method = quantized.get("quant_method", quantized)
+        raise ValueError(
+            f"{path}: quantization_config is of {quoted(method)}; quantized "
+            "weights are not read. Load the model with transformers, and write "
+            "its dequantize() with save_pretrained, or give the folder that it "
+            "was made from."
+        )
     for key, ours in _SUPPORTED.items():
         value = values.get(key)
         if value is not None and value != ours:
@@ -184,25 +195,37 @@ def _architecture(values: dict, names: Collection[str], path: str) -> str:
     return "BertForQuestionAnswering" if is_for_spans else "BertModel"
 
 
-def _labels(values: dict, path: str) -> tuple[str, ...]:
-    """Returns the class names in order; like transformers, 2 by default."""
+def _labels(
+    values: dict, tensors: Mapping[str, np.ndarray], path: str
+) -> tuple[tuple[str, ...], list[str]]:
+    """Returns the class names in order, and a note if the file has none.
+
+    Like transformers, they are then LABEL_0, LABEL_1 and so on; but as many as
+    the weights have, where transformers takes 2.
+    """
     forms = {"num_labels?": range(1, 10**6 + 1), "id2label?": dict}
     json_files.check(values, forms, path)
-    given = values.get("id2label")
+    given, count = values.get("id2label"), values.get("num_labels")
     if given is None:
-        count = values.get("num_labels") or 2
-        return tuple(f"LABEL_{i}" for i in range(count))
+        notes, weight = [], tensors.get("classifier.weight")
+        if count is None and weight is not None and weight.shape:
+            count = weight.shape[0]
+            notes = [
+                f"{CONFIG} has neither id2label nor num_labels: {count} labels "
+                "without names, by classifier.weight"
+            ]
+        return tuple(f"LABEL_{i}" for i in range(count or 2)), notes
     ids = [str(i) for i in range(len(given))]
     if not ids or set(given) != set(ids):
         raise ValueError(
             f"{path}: id2label={quoted(given)} should name every class once, "
             "with ids counting from 0."
         )
-    return tuple(str(given[i]) for i in ids)
+    return tuple(str(given[i]) for i in ids), []
 
 
 def _task_of(
-    architecture: str, values: dict, path: str
+    architecture: str, values: dict, tensors: Mapping, path: str
 ) -> tuple[str, tuple[str, ...], list[str]]:
     """Returns the task, its labels, and notes on differences in our model.
 
@@ -212,7 +235,8 @@ def _task_of(
     task, _ = ARCHITECTURES[architecture]
     if task not in contents.WITH_LABELS:
         return task, (), []
-    labels, problem = _labels(values, path), values.get("problem_type")
+    labels, notes = _labels(values, tensors, path)
+    problem = values.get("problem_type")
     if len(labels) == 1 and task == "tagging":
         raise ValueError(
             f"{path}: one class, {labels[0]!r}; a tagging model needs at least "
@@ -221,33 +245,35 @@ def _task_of(
     if len(labels) == 1:
         note = f"one logit, with problem_type {problem!r}: read as a regression"
         is_score = problem in (None, "regression")
-        return "regression", (), [] if is_score else [note]
+        return "regression", (), notes if is_score else [*notes, note]
     if task == "tagging":
-        return task, labels, []
+        return task, labels, notes
     if problem == "regression":
         raise ValueError(
             f"{path}: problem_type='regression' with {len(labels)} labels; our "
             "regression has one score. This model cannot be read."
         )
     is_multi_label = problem == _MULTI_LABEL
-    return "multi_label" if is_multi_label else task, labels, []
+    return "multi_label" if is_multi_label else task, labels, notes
 
 
-def parse(values: dict, names: Collection[str], path: str) -> Metadata:
+def parse(
+    values: dict, tensors: Mapping[str, np.ndarray], path: str
+) -> Metadata:
     """Returns the fields of Contents in a config.json.
 
     Args:
       values: from `read_values`.
-      names: names of the folder's tensors, to infer the task if it is not in
-        `values`.
+      tensors: of the folder, to infer the task and the number of labels if
+        they are not in `values`.
       path: path of the file, for messages.
 
     Raises:
       ValueError: if a setting is not supported. The message names path and key.
     """
     _refuse(values, path)
-    architecture = _architecture(values, names, path)
-    task, labels, notes = _task_of(architecture, values, path)
+    architecture = _architecture(values, tensors, path)
+    task, labels, notes = _task_of(architecture, values, tensors, path)
     sizes = {
         name: values[name]
         for name in bert_config.BertConfig.__dataclass_fields__

@@ -5,6 +5,7 @@ written. So are folders of sentence-transformers, with their modules.
 """
 
 import os
+import re
 from collections.abc import Collection, Mapping
 
 import numpy as np
@@ -67,6 +68,12 @@ _ENCODER = ("embeddings.", "encoder.")
 _WORDS = "embeddings.word_embeddings.weight"
 # Constants (position ids 0, 1, 2 ...) that older versions saved too.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+# Modules of torch.compile, FSDP and activation checkpointing around others.
+_WRAPPERS = re.compile(
+    r"\b(_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\."
+)
+# Modules of PEFT in a model whose adapter is not merged.
+_ADAPTER = re.compile(r"\.(lora_\w+|base_layer|modules_to_save)\.")
 # Weight files that the sidecar belongs to.
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
@@ -111,38 +118,54 @@ def _tensors(
     folder: str,
 ) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """Returns tensors in float32; notes on a prefix; these and on dtypes."""
-    tensors, notes = _unwrapped(weight_files.read(folder))
+    tensors, notes = _unwrapped(weight_files.read(folder), folder)
     tensors, changes = weight_files.with_float32(tensors)
     return tensors, notes, [*notes, *map(contents.Detail, changes)]
 
 
 def _unwrapped(
-    tensors: Mapping[str, np.ndarray],
+    tensors: Mapping[str, np.ndarray], path: str
 ) -> tuple[dict[str, np.ndarray], list[str]]:
     """Removes the prefix of a module that wraps the model.
 
-      module.bert.embeddings...  DataParallel
-      model.bert.embeddings...   a module with an attribute `model`
+      module.bert.embeddings...     DataParallel
+      model.bert.embeddings...      a module with an attribute `model`
+      bert._orig_mod.embeddings...  torch.compile, anywhere in a name
 
     Returns:
       Tensors by the names without a prefix that all have, and notes that say
       so, or that not all have it.
+
+    Raises:
+      ValueError: if the model has the modules of an adapter.
     """
+    for name in tensors:
+        if _ADAPTER.search(name):
+            raise ValueError(
+                f"{path}: {name} is of an adapter of PEFT inside the model. "
+                "Load it with peft, and write the result of its "
+                "merge_and_unload() with save_pretrained."
+            )
+    wrappers = {x for name in tensors for x in _WRAPPERS.findall(name)}
+    tensors = {_WRAPPERS.sub("", n): x for n, x in tensors.items()}
+    notes = [
+        f"names have the part {wrapper!r} of a module that wraps another, "
+        "which is ignored"
+        for wrapper in sorted(wrappers)
+    ]
     prefixes = [n.partition(_WORDS)[0] for n in tensors if n.endswith(_WORDS)]
     prefix = min(prefixes, default="").removesuffix("bert.")
     others = [name for name in tensors if not name.startswith(prefix)]
     if not prefix:
-        return dict(tensors), []
+        return tensors, notes
     if others:
-        note = (
+        notes += [
             f"names have the prefix {prefix!r}, which is not ignored since "
             f"others lack it: {some(others)}"
-        )
-        return dict(tensors), [note]
-    unwrapped = {n.removeprefix(prefix): x for n, x in tensors.items()}
-    return unwrapped, [
-        f"all names have the prefix {prefix!r}, which is ignored"
-    ]
+        ]
+        return tensors, notes
+    notes += [f"all names have the prefix {prefix!r}, which is ignored"]
+    return {n.removeprefix(prefix): x for n, x in tensors.items()}, notes
 
 
 def _check_ties(
@@ -239,7 +262,7 @@ def read(path: str) -> contents.Contents:
     )
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
-    text = tokenizer_files.read(folder, metadata.config)
+    text = tokenizer_files.read(folder, metadata.config, not is_inside)
     settings = _text_settings(modules, text, metadata.config)
     return contents.Contents(
         source=source,

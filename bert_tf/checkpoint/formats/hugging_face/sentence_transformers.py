@@ -6,7 +6,7 @@ sentence-transformers 6.2, sentence_transformer/modules and base/modules.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,44 @@ _ACTIVATIONS = {
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _TYPE = "sentence_transformers.models."
-_MIN_LENGTH = 3  # [CLS], a token, [SEP].
+_LENGTH = range(3, 2**31)  # [CLS], a token, [SEP].
+# Settings of a Transformer that limit a text, the one that counts first.
+_LENGTHS = (
+    "processing_kwargs.common.max_length",
+    "processing_kwargs.text.max_length",
+    "processor_kwargs.model_max_length",
+    "max_seq_length",
+)
+# Others -> the values that change no output; () for any value.
+_HARMLESS = {
+    "do_lower_case": (),  # Followed, as are the lengths.
+    "modality_config.text.method": ("forward",),
+    "unpad_inputs": (),
+    "processing_kwargs.text.add_special_tokens": (True,),
+    "processing_kwargs.text.padding": (True, "longest", "max_length"),
+    "processing_kwargs.text.truncation": (True, "longest_first"),
+    "processor_kwargs.use_fast": (),
+    "model_kwargs.attn_implementation": (),
+    "model_kwargs.dtype": (),  # Weights are read as float32.
+    "model_kwargs.torch_dtype": (),
+    **dict.fromkeys(_LENGTHS, ()),
+}
+# Prefixes of those of other inputs than texts.
+_OTHER_INPUTS = tuple(
+    f"processing_kwargs.{name}."
+    for name in ("audio", "chat_template", "image", "video")
+)
+# Of a Transformer before a Pooling, and of one with a head of its own.
+_ENCODER = {
+    "transformer_task": ("feature-extraction",),
+    "modality_config.text.method_output_name": ("last_hidden_state",),
+    "module_output_name": ("token_embeddings",),
+}
+_CROSS_ENCODER = {
+    "transformer_task": ("sequence-classification",),
+    "modality_config.text.method_output_name": ("logits",),
+    "module_output_name": ("scores",),
+}
 _VECTOR = "sentence_embedding"  # Input and output of the modules.
 _DENSE = {
     "in_features": range(1, 2**31),
@@ -122,36 +159,97 @@ def read(path: str) -> Modules:
         return Modules(path)
     modules = _listed(path)
     module_types = [module_type for module_type, _ in modules]
-    # With a head of its own: a cross-encoder.
-    if module_types == ["Transformer"]:
-        return Modules(modules[0][1])
-    if module_types[:2] != ["Transformer", "Pooling"]:
+    is_alone = module_types == ["Transformer"]
+    if not is_alone and module_types[:2] != ["Transformer", "Pooling"]:
         raise ValueError(
             f"{file} lists {', '.join(module_types) or 'nothing'}; the first "
-            "two should be a Transformer (the BERT) and a Pooling. Give the "
-            "folder of a model that starts with them."
+            "two should be a Transformer (the BERT) and a Pooling. "
+            f"{_advice(path)}"
         )
     folder = modules[0][1]
     steps = [
         _step(module_type, inside, file) for module_type, inside in modules[2:]
     ]
-    settings = config_json.read_object(
-        folder,
-        _TRANSFORMER_FILE,
-        {"max_seq_length?": range(_MIN_LENGTH, 2**31), "do_lower_case?": bool},
-    )
+    settings = _read_transformer(folder, path, is_alone)
     texts = _read_texts(path)
+    if is_alone:
+        _refuse_default_prompt(texts, path)
+        return Modules(folder, None, *settings)
     return Modules(
         folder,
         SentenceEmbedding(
             _read_pooling(modules[1][1]),
             tuple(step for step in steps if step),
         ),
-        settings.get("max_seq_length"),
-        bool(settings.get("do_lower_case")),
+        *settings,
         texts,
         _note(texts),
     )
+
+
+def _advice(path: str) -> str:
+    """Returns how the BERT of a folder is read without its modules."""
+    inside = [path, *(os.path.join(path, x) for x in sorted(os.listdir(path)))]
+    berts = [
+        folder
+        for folder in inside
+        if "model_type" in config_json.read_object(folder, config_json.CONFIG)
+    ]
+    if path in berts:
+        return f"To read the BERT alone, copy its folder without {MODULES}."
+    if berts:
+        return f"To read a BERT alone, give its folder: {', '.join(berts)}."
+    return "Give the folder of a model that starts with them."
+
+
+def _flat(values: Mapping, outer: str = "") -> Iterator[tuple[str, object]]:
+    """Yields key.of.nested.objects, value for all values but null."""
+    for key, value in values.items():
+        # Names before version 5.3.
+        key = key.removesuffix("_args") + "_kwargs" * key.endswith("_args")
+        key = "processor_kwargs" if key == "tokenizer_kwargs" else key
+        if isinstance(value, dict):
+            yield from _flat(value, f"{outer}{key}.")
+        elif value is not None:
+            yield outer + key, value
+
+
+def _read_transformer(
+    folder: str, path: str, is_alone: bool
+) -> tuple[int | None, bool]:
+    """Returns the tokens of a text, and whether it is lower-cased first."""
+    file = os.path.join(folder, _TRANSFORMER_FILE)
+    given = dict(_flat(config_json.read_object(folder, _TRANSFORMER_FILE)))
+    task = given.get("transformer_task")
+    is_scorer = is_alone and task == "sequence-classification"
+    harmless = _HARMLESS | (_CROSS_ENCODER if is_scorer else _ENCODER)
+    for key, value in given.items():
+        # Settings of other inputs than texts.
+        if key.startswith(_OTHER_INPUTS):
+            continue
+        values = harmless.get(key.replace(".common.", ".text."))
+        if values is None or (values and value not in values):
+            expected = f", expected {quoted(values[0])}" if values else ""
+            raise ValueError(
+                f"{file}: {key} is {quoted(value)}{expected}; this is not "
+                "supported, and without it outputs would be others than those "
+                f"of sentence-transformers. {_advice(path)}"
+            )
+    followed = {f"{key}?": _LENGTH for key in _LENGTHS}
+    json_files.check(given, followed | {"do_lower_case?": bool}, file)
+    lengths = [given[key] for key in _LENGTHS if key in given]
+    return next(iter(lengths), None), given.get("do_lower_case", False)
+
+
+def _refuse_default_prompt(texts: Mapping, path: str) -> None:
+    """Raises ValueError if a text is put before queries of a cross-encoder."""
+    name = texts.get(contents.DEFAULT_PROMPT)
+    if texts.get(contents.PROMPTS, {}).get(name):
+        raise ValueError(
+            f"{os.path.join(path, _TEXTS_FILE)}: {contents.DEFAULT_PROMPT} is "
+            f"{quoted(name)}; a text before those of a model without a Pooling "
+            "is not supported. Remove it, and put the text before yours."
+        )
 
 
 def _read_config(folder: str, entries: dict) -> tuple[str, dict]:
@@ -208,8 +306,8 @@ def _step(module_type: str, folder: str, file: str) -> Dense | Normalize | None:
     raise ValueError(
         f"{file} lists a module {module_type}{what}, which is not supported: "
         "without it the vectors would be others. Supported after a Pooling "
-        "are Dense, Normalize and Dropout of the sentence embedding. To read "
-        f"the BERT alone, copy its folder without {MODULES}."
+        "are Dense, Normalize and Dropout of the sentence embedding. "
+        f"{_advice(os.path.dirname(file))}"
     )
 
 

@@ -5,6 +5,7 @@ They are `vocab.txt`, `tokenizer.json` (of the `tokenizers` library) and
 """
 
 import os
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
@@ -19,6 +20,9 @@ TOKENIZER = "tokenizer.json"
 SETTINGS = "tokenizer_config.json"
 WRITES = (VOCABULARY, TOKENIZER, SETTINGS)
 _ADDED = "added_tokens.json"
+_NAMES = "special_tokens_map.json"
+# Names of special tokens in the settings -> BERT's.
+_SPECIAL = {f"{x.strip('[]').lower()}_token": x for x in vocab.SPECIAL_TOKENS}
 # These classes use tokenizer.json unchanged; those of BERT build a new
 # tokenizer from `SETTINGS` (seen in transformers 5.23).
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -43,6 +47,8 @@ _SETTINGS = {
     "added_tokens_decoder?": dict,
     "additional_special_tokens?": [object],
     "model_max_length?": float,
+    "never_split?": [object],
+    "model_input_names?": [object],
 }
 _TOKENIZER = {
     "model": dict,
@@ -54,8 +60,14 @@ _TOKENIZER = {
         "clean_text?": bool,
     },
     "pre_tokenizer?": {"type?": str},
+    "post_processor?": dict,
+    "truncation?": dict,
+    "padding?": dict,
     "added_tokens?": [{"content": str}],
 }
+# Characters of a word, of which longer ones are [UNK]: 100 is the value of all
+# classes of transformers, 200 that of BERT, and of the files written here.
+_WORD_LIMITS = (None, 100, vocab.MAX_CHARS_PER_WORD)
 
 
 class Metadata(NamedTuple):
@@ -173,48 +185,139 @@ def _rules(
 
 
 def _added(
-    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
-) -> list[str]:
-    """Returns the tokens added to the vocabulary."""
+    folder: str, settings: dict, tokenizer: dict, entries: set[str]
+) -> Iterator[str]:
+    """Yields what texts have as tokens beside words, and BERT has not."""
+    extra = settings.get("extra_special_tokens")
+    extra = list(extra.values()) if isinstance(extra, dict) else extra
     listed = [
         *(tokenizer.get("added_tokens") or ()),
         *(settings.get("added_tokens_decoder") or {}).values(),
         *(settings.get("additional_special_tokens") or ()),
+        *(extra if isinstance(extra, list) else ()),
         *config_json.read_object(folder, _ADDED),
     ]
-    names = [x.get("content") if isinstance(x, dict) else x for x in listed]
-    lines = vocabulary.decode("utf-8", "replace").split("\n")
-    entries = {line.removesuffix("\r") for line in lines}
-    return [x for x in dict.fromkeys(map(str, names)) if x not in entries]
+    names = dict.fromkeys(map(_content, listed))
+    others = [x for x in names if x not in vocab.SPECIAL_TOKENS]
+    if added := [x for x in others if x not in entries]:
+        yield f"tokens are added to the vocabulary: {', '.join(added)}"
+    if whole := [x for x in others if x in entries]:
+        yield (
+            "texts are split at these entries of the vocabulary, which BERT "
+            f"finds only as words: {', '.join(whole)}"
+        )
+
+
+def _content(token: object) -> str:
+    return str(token.get("content") if isinstance(token, dict) else token)
+
+
+def _pieces(*pieces: tuple[str, int]) -> list[dict]:
+    """Returns a part of a TemplateProcessing, of tokens and their type ids."""
+    return [
+        {
+            "Sequence" if name in ("A", "B") else "SpecialToken": {
+                "id": name,
+                "type_id": type_id,
+            }
+        }
+        for name, type_id in pieces
+    ]
+
+
+def _is_bert_template(tokenizer: dict) -> bool:
+    """Returns whether ids and type ids are those of [CLS] A [SEP] B [SEP]."""
+    given = tokenizer.get("post_processor") or {}
+    ids = {x: tokenizer["model"]["vocab"].get(x) for x in ("[CLS]", "[SEP]")}
+    if given.get("type") == "BertProcessing":
+        named = {"[CLS]": given.get("cls"), "[SEP]": given.get("sep")}
+        return named == {x: [x, i] for x, i in ids.items()}
+    first = ("[CLS]", 0), ("A", 0), ("[SEP]", 0)
+    special = given.get("special_tokens")
+    return (
+        given.get("single") == _pieces(*first)
+        and given.get("pair") == _pieces(*first, ("B", 1), ("[SEP]", 1))
+        and isinstance(special, dict)
+        and all(
+            special.get(x) == {"id": x, "ids": [i], "tokens": [x]}
+            for x, i in ids.items()
+        )
+    )
+
+
+def _tokenizer_differences(tokenizer: dict) -> Iterator[str]:
+    """Yields settings of tokenizer.json that are not BERT's.
+
+    Those of its words are read by all classes of transformers 4, and of 5 by
+    `_GENERIC_CLASSES` (measured with 4.49, 4.57 and 5.24).
+    """
+    for part, expected in _PARTS.items():
+        own = (tokenizer.get(part) or {}).get("type")
+        if own != expected:
+            yield f"{TOKENIZER} has the {part} {own}; BERT's is {expected}"
+    if _normalizer(tokenizer).get("clean_text") is False:
+        yield f"clean_text is false in {TOKENIZER}; BERT drops controls"
+    if not _is_bert_template(tokenizer):
+        own = (tokenizer.get("post_processor") or {}).get("type")
+        yield (
+            f"{TOKENIZER} has a post_processor ({own}) that does not make "
+            "BERT's [CLS] A [SEP] B [SEP] with the type ids 0 and 1"
+        )
+    unknown = tokenizer["model"].get("unk_token", "[UNK]")
+    if unknown != "[UNK]":
+        yield f"unk_token is {unknown} in {TOKENIZER}; BERT's is [UNK]"
+    limit = tokenizer["model"].get("max_input_chars_per_word")
+    if limit not in _WORD_LIMITS:
+        yield (
+            f"max_input_chars_per_word is {limit} in {TOKENIZER}; BERT's is "
+            f"{vocab.MAX_CHARS_PER_WORD}"
+        )
 
 
 def _differences(
-    folder: str, settings: dict, tokenizer: dict, vocabulary: bytes
-) -> tuple[str, ...]:
-    """Returns settings in the files that our tokenizer does not follow."""
-    found = []
-    for part, expected in _PARTS.items():
-        own = (tokenizer.get(part) or {}).get("type")
-        if tokenizer and own != expected:
-            found.append(
-                f"{TOKENIZER} has the {part} {own}; BERT's is {expected}"
-            )
-    if _normalizer(tokenizer).get("clean_text") is False:
-        found.append(f"clean_text is false in {TOKENIZER}; BERT drops controls")
+    folder: str,
+    settings: dict,
+    tokenizer: dict,
+    vocabulary: bytes,
+    has_pairs: bool,
+) -> Iterator[str]:
+    """Yields settings in the files that our tokenizer does not follow."""
+    if tokenizer:
+        yield from _tokenizer_differences(tokenizer)
     if settings.get("do_basic_tokenize") is False:
-        found.append(
+        yield (
             f"do_basic_tokenize is false in {SETTINGS}; BERT splits punctuation"
         )
+    if words := settings.get("never_split"):
+        yield f"never_split is {quoted(words)} in {SETTINGS}; BERT splits all"
+    names = settings | config_json.read_object(folder, _NAMES)
+    for key, ours in _SPECIAL.items():
+        own = names.get(key)
+        # Padding changes no output, whatever its token.
+        if own is not None and key != "pad_token" and _content(own) != ours:
+            yield f"{key} is {_content(own)}; BERT's is {ours}"
+    for key in ("truncation", "padding"):
+        side = (tokenizer.get(key) or {}).get("direction")
+        if str(settings.get(f"{key}_side") or side).lower() == "left":
+            yield f"{key} is at the left; BERT's is at the right"
+    inputs = settings.get("model_input_names")
+    if has_pairs and inputs and "token_type_ids" not in inputs:
+        yield f"model_input_names in {SETTINGS} lacks token_type_ids"
     name = settings.get("tokenizer_class")
     if name not in (None, *_CLASSES):
-        found.append(f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}")
-    if added := _added(folder, settings, tokenizer, vocabulary):
-        found.append(f"tokens are added to the vocabulary: {', '.join(added)}")
-    return tuple(found)
+        yield f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}"
+    yield from _added(folder, settings, tokenizer, set(_lines(vocabulary)))
 
 
-def read(folder: str, config: bert_config.BertConfig) -> Metadata:
+def read(
+    folder: str, config: bert_config.BertConfig, has_pairs: bool = True
+) -> Metadata:
     """Reads the tokenizer files.
+
+    Args:
+      folder: the folder.
+      config: of its model.
+      has_pairs: whether the model may read two texts.
 
     Raises:
       ValueError: if a file is not for WordPiece, contradicts another file, or
@@ -229,7 +332,9 @@ def read(folder: str, config: bert_config.BertConfig) -> Metadata:
     rules, notes = _rules(settings, _normalizer(tokenizer))
     differences: tuple[str, ...] = ()
     if vocabulary is not None:
-        differences = _differences(folder, settings, tokenizer, vocabulary)
+        differences = tuple(
+            _differences(folder, settings, tokenizer, vocabulary, has_pairs)
+        )
     count = vocabularies.count_entries(vocabulary)
     if count > config.vocab_size:
         raise ValueError(
@@ -271,11 +376,7 @@ def write(
     }
     # transformers has defaults; transformers.js and fastembed pad with no
     # other token than the one named here.
-    settings |= {
-        f"{token.strip('[]').lower()}_token": token
-        for token in vocab.SPECIAL_TOKENS
-        if token in entries
-    }
+    settings |= {k: token for k, token in _SPECIAL.items() if token in entries}
     json_files.write(os.path.join(folder, SETTINGS), settings | rules)
     if "do_lower_case" in rules:
         path = os.path.join(folder, TOKENIZER)

@@ -1,12 +1,14 @@
 """Weight files of a Hugging Face folder <-> tensors by their names.
 
 Like transformers, `read` uses the first of these that exists:
-`model.safetensors`, its shards, `pytorch_model.bin`, its shards, `tf_model.h5`.
+`model.safetensors`, its shards, `pytorch_model.bin`, its shards, `tf_model.h5`,
+its shards.
 A .bin is a pickle; it is opened only with torch's restricted reader, so none of
 its code is run. Tensors of the TF classes of transformers 4, in .h5 or
 .safetensors, get the names and shapes of the PyTorch classes.
 """
 
+import fnmatch
 import functools
 import os
 import re
@@ -24,9 +26,43 @@ from tfrecords.options import quoted, some
 SAFETENSORS = "model.safetensors"
 TORCH = "pytorch_model.bin"
 TF = "tf_model.h5"
-_SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
-# Weights of other frameworks, which cannot be read.
-_NOT_READ = ("flax_model.msgpack", "model.onnx", "model.gguf")
+# Weight files, single or sharded.
+_SHARD = re.compile(
+    r"(?:model|pytorch_model|tf_model)-\d+-of-\d+\.(safetensors|bin|h5)"
+)
+_SINGLE = {"safetensors": SAFETENSORS, "bin": TORCH, "h5": TF}
+_ADAPTER = "adapter_config.json"
+_OF_CLASS = (
+    "load it in the class that it was saved from, and write its BERT with "
+    "save_pretrained"
+)
+_EXPORTED = "an exported network: give the folder that it was made from"
+# Names of what cannot be read -> what it is, and what to do.
+_NOT_READ = {
+    _ADAPTER: "an adapter of PEFT, not a model: load it with peft, and write "
+    "the result of its merge_and_unload() with save_pretrained",
+    "zero_to_fp32.py": "part of a checkpoint of DeepSpeed: run `python "
+    "zero_to_fp32.py . merged --safe_serialization` in this folder, and copy "
+    "the files in merged beside config.json",
+    "*.distcp": "a checkpoint of torch.distributed: run `python -m "
+    "torch.distributed.checkpoint.format_utils dcp_to_torch . "
+    f"{TORCH}` in this folder",
+    "pytorch_model_fsdp_*": "a checkpoint of FSDP: `accelerate merge-weights` "
+    "makes model.safetensors of it",
+    "*.ckpt": f"a checkpoint of PyTorch Lightning: {_OF_CLASS}",
+    "*.gguf": "a file of llama.cpp: give the folder that it was made from",
+    "*.onnx": _EXPORTED,
+    "onnx": "a folder of exported networks: give the folder that they were "
+    "made from",
+    "openvino_model.*": _EXPORTED,
+    "*.tflite": _EXPORTED,
+    "*.keras": "a model of Keras: import bert_tf, and load it with "
+    "keras.models.load_model",
+    "*.weights.h5": "a file of weights of Keras: give the folder of a preset, "
+    "with its config.json, or build the model and call its load_weights",
+    "*.msgpack": f"a file of Flax: {pickles.AS_SAFETENSORS}",
+    "*model.pt*": f"a pickle of PyTorch: {_OF_CLASS}",
+}
 # Last part of a weight's name in TF classes -> in PyTorch classes.
 _TF_WEIGHTS = {
     "kernel": "weight",
@@ -39,32 +75,55 @@ _LFS_POINTER = b"version https://git-lfs"
 _Tensor = np.ndarray | tensor_files.StoredTensor
 
 
+def is_weights(name: str) -> bool:
+    """Returns whether a file's name is that of weights, a shard or an index."""
+    name = name.removesuffix(".index.json")
+    return name in _SINGLE.values() or bool(_SHARD.fullmatch(name))
+
+
+def describe(path: str) -> str | None:
+    """Returns which file cannot be read, what it is, and what to do.
+
+    Args:
+      path: a file, or a folder with it.
+    """
+    names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+    names = names or [os.path.basename(path)]
+    if os.path.isdir(os.path.join(path, TORCH)):
+        return (
+            f"{TORCH} is a folder, as zero_to_fp32.py of DeepSpeed makes it: "
+            "move the files in it one folder up."
+        )
+    for pattern, text in _NOT_READ.items():
+        for name in fnmatch.filter(names, pattern):
+            return f"{name} is {text}."
+    return None
+
+
 def _find(folder: str) -> str:
     """Returns the path of the weights, or of the index of their shards."""
-    for name in (SAFETENSORS, TORCH):
+    names = sorted(os.listdir(folder))
+    # transformers would add the adapter to weights beside it.
+    if _ADAPTER in names:
+        raise ValueError(f"{folder}: {describe(folder)}")
+    for name in _SINGLE.values():
         for file in (name, f"{name}.index.json"):
             path = os.path.join(folder, file)
             if os.path.isfile(path):
                 return path
-    names = sorted(os.listdir(folder))
-    if TF in names:
-        return os.path.join(folder, TF)
     for name in names:
         if shard := _SHARD.fullmatch(name):
-            index = SAFETENSORS if shard[2] == "safetensors" else TORCH
             raise ValueError(
-                f"{folder} has the shard {name} but no {index}.index.json, "
-                "which lists the shards. Copy it too."
+                f"{folder} has the shard {name} but no "
+                f"{_SINGLE[shard[1]]}.index.json, which lists the shards. Copy "
+                "it too."
             )
-    others = [name for name in _NOT_READ if name in names]
+    advice = describe(folder) or (
+        f"It contains {', '.join(names) or 'no files'}. Copy the weights too."
+    )
     raise ValueError(
-        f"{folder} has neither {SAFETENSORS} nor {TORCH}, nor their shards; "
-        + (
-            f"{', '.join(others)} cannot be read: {pickles.AS_SAFETENSORS}."
-            if others
-            else f"it contains {', '.join(names) or 'no files'}. Copy the "
-            "weights too."
-        )
+        f"{folder} has neither {SAFETENSORS} nor {TORCH}, nor their shards. "
+        f"{advice}"
     )
 
 
@@ -103,9 +162,10 @@ def _read_file(path: str) -> dict[str, _Tensor]:
     if path.endswith(".bin"):
         return pickles.read(path)
     if path.endswith(".h5"):
-        # Paths are <layer>/<model>/<name of the weight>.
+        # Paths are <layer>/<model>/<name of the weight>, in shards the name.
+        is_shard = bool(_SHARD.fullmatch(os.path.basename(path)))
         return {
-            name.split("/", 2)[-1]: tensor
+            name if is_shard else name.split("/", 2)[-1]: tensor
             for name, tensor in h5_files.read(path).items()
         }
     return tensor_files.stored(tensor_files.TensorFile(path))
@@ -149,7 +209,12 @@ def read(folder: str) -> dict[str, _Tensor]:
     tensors: dict[str, _Tensor] = {}
     for shard, names in _shards(path).items():
         of_shard = _read_file(shard)
-        lost = sorted(set(names) - set(of_shard))
+        # TF classes list <model>/<name of the weight>.
+        lost = sorted(
+            name
+            for name in names
+            if not {name, name.partition("/")[2]} & of_shard.keys()
+        )
         if lost:
             raise ValueError(
                 f"{shard} lacks tensors that {os.path.basename(path)} lists "

@@ -4,7 +4,9 @@ They are serialized Keras objects, as keras_hub 0.32 writes them. Only BERT's
 classes are read.
 """
 
+import json
 import os
+import re
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
@@ -38,8 +40,17 @@ _TOKENIZER = {
     "split_on_cjk?": bool,
     "split?": bool,
     "suffix_indicator?": str,
+    "oov_token?": str,
+    "special_tokens_in_strings?": bool,
 }
-_BERT_TOKENIZER = {"split": True, "suffix_indicator": "##"}
+_BERT_TOKENIZER = {
+    "split": True,
+    "suffix_indicator": "##",
+    "oov_token": "[UNK]",
+    "special_tokens_in_strings": False,
+}
+_MODE = re.compile('"mode": "(.*?)"')  # Of a QuantizedDTypePolicy.
+_TRUNCATE = "round_robin"  # Of a pair, the longer text is cut.
 _MASKS = 20  # The original's max_predictions_per_seq.
 
 
@@ -76,12 +87,24 @@ def _read_config(folder: str) -> bert_config.BertConfig:
     values = _read(folder, CONFIG)
     if values is None:
         raise ValueError(f"{path} is missing. Copy every file of the preset.")
-    if (name := values.get("class_name")) != _BACKBONE:
+    name = values.get("class_name")
+    if not str(values.get("registered_name")).startswith("keras_hub>"):
+        raise ValueError(
+            f"{path} is of a model of Keras, {name}, which is no preset of "
+            "KerasHub: import bert_tf, and load its folder with "
+            "keras.models.load_model."
+        )
+    if name != _BACKBONE:
         raise ValueError(
             f"{path} has the class {name}, which is not BERT. Only presets of "
             f"a {_BACKBONE} can be read."
         )
     given = values["config"]
+    if mode := _MODE.search(json.dumps(given.get("dtype"))):
+        raise ValueError(
+            f"{path}: dtype has layers that are quantized ({mode[1]}), whose "
+            "weights are not read. Give the preset from before quantize()."
+        )
     missing = sorted(set(_SIZES) - set(given))
     if missing:
         raise ValueError(f"{path} lacks {', '.join(missing)} in its config.")
@@ -175,8 +198,14 @@ def read(folder: str) -> Metadata:
             for name, value in _BERT_TOKENIZER.items()
             if given.get(name) not in (None, value)
         ]
-    entries = {"sequence_length?": range(1, 2**31)}
+    entries = {"sequence_length?": range(1, 2**31), "truncate?": str}
     preprocessor = _read(folder, PREPROCESSOR, entries) or {"config": {}}
+    truncate = preprocessor["config"].get("truncate")
+    if truncate not in (None, _TRUNCATE):
+        differences += [
+            f"KerasHub's preprocessor has truncate={truncate}; BERT's "
+            f"{_TRUNCATE}"
+        ]
     length = preprocessor["config"].get("sequence_length")
     # Otherwise it is no limit of the training.
     is_limit = length and length < config.max_position_embeddings
@@ -228,7 +257,7 @@ def _text_files(
         "tokenizer": tokenizer,
         "config_file": PREPROCESSOR,
         "sequence_length": max_seq_length,
-        "truncate": "round_robin",
+        "truncate": _TRUNCATE,
     }
     module = "bert_text_classifier_preprocessor"
     name = "BertTextClassifierPreprocessor"

@@ -23,7 +23,7 @@ from bert_tf.contrib.formats.model_garden import object_graph, tf2_files
 
 WRITES = tf_files.WRITES
 
-_BOOKKEEPING = re.compile("(save_counter|global_step)/")
+_BOOKKEEPING = re.compile("(save_counter|global_step|do_lower_case)/")
 # Heads of BertClassifier, BertTokenClassifier and BertSpanLabeler.
 _FINE_TUNED_HEAD = re.compile(
     r".*layer_with_weights-\d+/((dense|out_proj|layer_with_weights-\d+)/)?"
@@ -200,8 +200,7 @@ def read(path: str) -> contents.Contents:
             "head of a classifier or span labeler, which is not read; only "
             "the encoder is read, with the task pretraining"
         ]
-    text = vocabularies.read_inferred(folder)
-    case_note = vocabularies.case_note(text["do_lower_case"])
+    text, case_note = _read_text(objects, folder)
     return contents.Contents(
         source=source,
         config=config,
@@ -213,6 +212,20 @@ def read(path: str) -> contents.Contents:
         notes=(*notes, contents.Detail(case_note)),
         **text,
     )
+
+
+def _read_text(
+    objects: tf2_files.Objects, folder: str
+) -> tuple[dict[str, object], str]:
+    """Returns the fields of Contents on text, and a note on the case."""
+    text = vocabularies.read_inferred(folder)
+    # A SavedModel of TF Hub states it (official/nlp/tools/export_tfhub_lib.py).
+    number = objects.follow(tf2_files.ROOT, "do_lower_case")
+    if number not in objects.keys or objects.tensor(number).shape:
+        return text, vocabularies.case_note(text["do_lower_case"])
+    case = bool(np.asarray(objects.tensor(number)))
+    text |= {"do_lower_case": case, "is_case_inferred": False}
+    return text, f"do_lower_case={case} is a variable of the SavedModel"
 
 
 def write(checkpoint: contents.Contents, folder: str) -> None:

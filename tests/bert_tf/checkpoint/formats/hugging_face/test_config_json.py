@@ -1,5 +1,6 @@
 import json
 
+import numpy as np
 import pytest
 
 from bert_tf.checkpoint.formats import renaming
@@ -17,7 +18,8 @@ MULTI_LABEL = "multi_label_classification"
 
 
 def parse(names=(), **values):
-    return config_json.parse(SIZES | values, names, "bert/config.json")
+    tensors = dict.fromkeys(names)
+    return config_json.parse(SIZES | values, tensors, "bert/config.json")
 
 
 def of(architecture, **values):
@@ -76,7 +78,12 @@ def test_a_file_without_a_json_object_is_refused(tmp_path, text):
             "layer_norm_eps=1e-05; bert_tf supports only 1e-12",
         ),
         ("pruned_heads", {"0": [1]}, "pruned_heads="),
-        ("quantization_config", {"bits": 8}, "quantization_config="),
+        ("quantization_config", {"bits": 8}, r"of \{'bits': 8\}; quantized"),
+        (
+            "quantization_config",
+            {"quant_method": "gptq"},
+            r"quantization_config is of 'gptq'.* its dequantize\(\)",
+        ),
         (
             "hidden_act",
             "silu",
@@ -111,7 +118,7 @@ def test_activations_are_renamed_and_gelu_is_noted(theirs, ours):
 
 
 def test_missing_settings_have_the_defaults_of_transformers():
-    found = config_json.parse({"model_type": "bert"}, (), "config.json").config
+    found = config_json.parse({"model_type": "bert"}, {}, "config.json").config
     assert (found.vocab_size, found.hidden_size) == (30522, 768)
     assert (found.hidden_act, found.type_vocab_size) == ("gelu_erf", 2)
 
@@ -163,6 +170,27 @@ def test_one_label_is_a_regression():
 def test_classes_that_are_not_exclusive_are_several_labels():
     found = classifier(problem_type=MULTI_LABEL)
     assert (found.task, len(found.labels)) == ("multi_label", 2)
+
+
+@pytest.mark.parametrize(
+    ("count", "task", "labels"),
+    [
+        (3, "classification", ("LABEL_0", "LABEL_1", "LABEL_2")),
+        (1, "regression", ()),
+    ],
+)
+def test_labels_that_the_config_lacks_are_counted_by_the_weights(
+    count, task, labels
+):
+    values = SIZES | {"architectures": ["BertForSequenceClassification"]}
+    weights = {"classifier.weight": np.zeros((count, 4), np.float32)}
+    found = config_json.parse(values, weights, "config.json")
+    assert (found.task, found.labels) == (task, labels)
+    assert f"neither id2label nor num_labels: {count} l" in found.notes[-1]
+    # What the file says counts, and is compared with the weights later.
+    values["num_labels"] = 4
+    found = config_json.parse(values, weights, "config.json")
+    assert len(found.labels) == 4 and "id2label" not in str(found.notes)
 
 
 @pytest.mark.parametrize(

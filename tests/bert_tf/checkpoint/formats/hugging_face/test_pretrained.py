@@ -188,7 +188,7 @@ def test_parts_that_the_class_lacks_are_read_too(folder):
     assert_same_bits(pretrained.read(folder).tensors, before.tensors)
 
 
-@pytest.mark.parametrize("prefix", ["module.", "model.", "_orig_mod.module."])
+@pytest.mark.parametrize("prefix", ["module.", "model."])
 @pytest.mark.parametrize("own", ["bert.", ""])
 def test_a_prefix_of_all_names_is_ignored_with_a_note(folder, prefix, own):
     expected = pretrained.read(folder).tensors
@@ -203,6 +203,41 @@ def test_a_prefix_of_all_names_is_ignored_with_a_note(folder, prefix, own):
         f"all names have the prefix {prefix!r}, which is ignored"
     )
     assert_same_bits(found.tensors, expected)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "_orig_mod.module."),
+        ("bert.", "bert._orig_mod."),
+        (
+            "encoder.",
+            "encoder._fsdp_wrapped_module._checkpoint_wrapped_module.",
+        ),
+    ],
+)
+def test_wrappers_inside_names_are_ignored_with_notes(folder, before, after):
+    expected = pretrained.read(folder).tensors
+    change_tensors(
+        folder,
+        lambda tensors: {
+            n.replace(before, after, 1): t for n, t in tensors.items()
+        },
+    )
+    found = pretrained.read(folder)
+    wrapper = after.split(".")[-2 if before else 0]
+    assert f"names have the part {wrapper!r} of a module" in str(found.notes)
+    assert_same_bits(found.tensors, expected)
+
+
+@pytest.mark.parametrize(
+    "name", ["query.base_layer.weight", "query.lora_A.default.weight"]
+)
+def test_an_adapter_that_is_not_merged_is_refused(folder, name):
+    name = f"bert.encoder.layer.0.attention.self.{name}"
+    change_tensors(folder, lambda x: x | {name: np.ones(2, np.float32)})
+    assert f"{name} is of an adapter of PEFT" in refusal(folder)
+    assert "merge_and_unload()" in refusal(folder)
 
 
 def test_a_prefix_that_not_all_names_have_is_named(folder):

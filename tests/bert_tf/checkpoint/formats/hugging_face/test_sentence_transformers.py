@@ -147,6 +147,149 @@ def test_a_transformer_alone_has_no_vectors_of_its_own(tmp_path):
     assert sentence_transformers.read(folder).embedding is None
 
 
+# As version 6.2 writes it.
+SETTINGS = {
+    "transformer_task": "feature-extraction",
+    "modality_config": {
+        "text": {"method": "forward", "method_output_name": "last_hidden_state"}
+    },
+    "module_output_name": "token_embeddings",
+}
+SCORER = {
+    "transformer_task": "sequence-classification",
+    "modality_config": {
+        "text": {"method": "forward", "method_output_name": "logits"}
+    },
+    "module_output_name": "scores",
+}
+
+
+def put_settings(folder, values):
+    (folder / "sentence_bert_config.json").write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("more", "length"),
+    [
+        ({"unpad_inputs": False, "query_length": None}, None),
+        ({"max_seq_length": 9, "tokenizer_args": {"use_fast": True}}, 9),
+        (
+            {"max_seq_length": 9, "tokenizer_args": {"model_max_length": 8}},
+            8,
+        ),
+        (
+            {
+                "max_seq_length": 9,
+                "processor_kwargs": {"model_max_length": 8},
+                "processing_kwargs": {
+                    "text": {"max_length": 7, "padding": "max_length"},
+                    "image": {"do_resize": False},
+                },
+                "model_args": {"torch_dtype": "float16"},
+            },
+            7,
+        ),
+        (
+            {
+                "processing_kwargs": {
+                    "text": {"max_length": 7, "truncation": True},
+                    "common": {"max_length": 11},
+                }
+            },
+            11,
+        ),
+    ],
+)
+@pytest.mark.parametrize("modules", [(BERT,), (BERT, POOLING)])
+def test_settings_of_a_transformer_are_followed(
+    tmp_path, more, length, modules
+):
+    folder = put(tmp_path, *modules)
+    put_settings(tmp_path, (SCORER if len(modules) == 1 else SETTINGS) | more)
+    assert sentence_transformers.read(folder).max_seq_length == length
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (
+            {"modality_config": {"text": {"method_output_name": "pooler_out"}}},
+            "text.method_output_name is 'pooler_out', expected 'last_hidden_s",
+        ),
+        ({"transformer_task": "fill-mask"}, "'fill-mask', expected 'feature-e"),
+        (
+            {"modality_config": {"message": {"method": "forward"}}},
+            "modality_config.message.method is 'forward'; this is not supp",
+        ),
+        (
+            {"processing_kwargs": {"text": {"add_special_tokens": False}}},
+            "processing_kwargs.text.add_special_tokens is False, expected Tru",
+        ),
+        (
+            {"processing_kwargs": {"common": {"truncation": False}}},
+            "processing_kwargs.common.truncation is False, expected True; thi",
+        ),
+        ({"query_length": 4}, "query_length is 4; this is not supported"),
+        (
+            {"config_args": {"hidden_act": "relu"}},
+            "config_kwargs.hidden_act is",
+        ),
+        (
+            {"tokenizer_args": {"do_lower_case": True}},
+            "processor_kwargs.do_low",
+        ),
+        ({"max_seq_length": 2}, "max_seq_length is 2; it should be an integer"),
+        (
+            {"processing_kwargs": {"text": {"max_length": 0}}},
+            "processing_kwargs.text.max_length is 0; it should be an integer",
+        ),
+        ({"do_lower_case": 1}, "do_lower_case is 1; it should be true or fal"),
+    ],
+)
+@pytest.mark.parametrize("modules", [(BERT,), (BERT, POOLING)])
+def test_settings_that_change_vectors_are_refused(
+    tmp_path, more, message, modules
+):
+    folder = put(tmp_path, *modules)
+    put_settings(tmp_path, SETTINGS | more)
+    with pytest.raises(ValueError) as raised:
+        sentence_transformers.read(folder)
+    assert message in str(raised.value)
+    assert str(raised.value).startswith(f"{folder}/sentence_bert_config.json")
+
+
+def test_a_cross_encoder_has_no_pooling(tmp_path):
+    folder = put(tmp_path, BERT, POOLING)
+    put_settings(tmp_path, SCORER)
+    message = "transformer_task is 'sequence-classification', expected 'feat"
+    with pytest.raises(ValueError, match=message):
+        sentence_transformers.read(folder)
+
+
+def test_a_default_prompt_of_a_cross_encoder_is_refused(tmp_path):
+    folder = put(tmp_path, BERT)
+    put_settings(tmp_path, SCORER)
+    (tmp_path / TEXTS).write_text(json.dumps(PROMPTS))
+    with pytest.raises(ValueError, match="default_prompt_name is 'query'; a"):
+        sentence_transformers.read(folder)
+
+
+def test_a_refusal_says_how_to_read_the_bert_alone(tmp_path):
+    config = '{"model_type": "bert"}'
+    folder = put(
+        tmp_path / "sparse", BERT, module("SpladePooling", "1_Pooling")
+    )
+    (tmp_path / "sparse" / "config.json").write_text(config)
+    with pytest.raises(ValueError, match=r"copy its folder without modules.js"):
+        sentence_transformers.read(folder)
+    folder = put(tmp_path / "router", module("Router", ""))
+    inside = tmp_path / "router" / "query_0_Transformer"
+    inside.mkdir()
+    (inside / "config.json").write_text(config)
+    with pytest.raises(ValueError, match=f"give its folder: {inside}\\."):
+        sentence_transformers.read(folder)
+
+
 @pytest.mark.parametrize(
     ("values", "prompts", "note"),
     [

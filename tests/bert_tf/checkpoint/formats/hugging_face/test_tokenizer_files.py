@@ -11,6 +11,29 @@ CONTENT = vocab.to_bytes(ENTRIES)
 CONFIG = bert_config.BertConfig(vocab_size=len(ENTRIES))
 
 
+def template(single, pair, cls_id=2):
+    """A TemplateProcessing, of names with their type ids."""
+
+    def pieces(text):
+        for piece in text.split():
+            name, type_id = piece.split(":")
+            kind = "Sequence" if name in "AB" else "SpecialToken"
+            yield {kind: {"id": name, "type_id": int(type_id)}}
+
+    ids = {"[CLS]": cls_id, "[SEP]": 3}
+    return {
+        "type": "TemplateProcessing",
+        "single": list(pieces(single)),
+        "pair": list(pieces(pair)),
+        "special_tokens": {
+            x: {"id": x, "ids": [i], "tokens": [x]} for x, i in ids.items()
+        },
+    }
+
+
+SINGLE, PAIR = "[CLS]:0 A:0 [SEP]:0", "[CLS]:0 A:0 [SEP]:0 B:1 [SEP]:1"
+
+
 def tokenizer(entries=ENTRIES, model=None, **normalizer):
     ids = {entry: i for i, entry in enumerate(entries)}
     return {
@@ -24,6 +47,7 @@ def tokenizer(entries=ENTRIES, model=None, **normalizer):
         "normalizer": {"type": "BertNormalizer", "lowercase": True}
         | normalizer,
         "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "post_processor": template(SINGLE, PAIR),
         "added_tokens": [{"id": 0, "content": "[PAD]", "special": True}],
     }
 
@@ -202,13 +226,65 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
         (
             {
                 "tokenizer": TOKENIZER | {"added_tokens": [{"content": "<e>"}]},
-                "added_tokens": {"<e>": 7, "the": 5},
+                "added_tokens": {"<e>": 7},
                 "tokenizer_config": {
-                    "additional_special_tokens": ["<f>", {"content": "the"}],
+                    "additional_special_tokens": ["<f>", "[SEP]"],
                     "added_tokens_decoder": {"8": {"content": "<g>"}},
+                    "extra_special_tokens": {"image_token": "<h>"},
                 },
             },
-            "tokens are added to the vocabulary: <e>, <g>, <f>",
+            "tokens are added to the vocabulary: <e>, <g>, <f>, <h>",
+        ),
+        (
+            {
+                "added_tokens": {"##s": 6},
+                "tokenizer_config": {"extra_special_tokens": ["the"]},
+            },
+            "split at these entries of the vocabulary, which BERT finds only "
+            "as words: the, ##s",
+        ),
+        (
+            {"tokenizer_config": {"never_split": ["don't"]}},
+            'never_split is ["don\'t"] in tokenizer_config.json',
+        ),
+        *(
+            (
+                {"tokenizer": TOKENIZER | {"post_processor": processor}},
+                "a post_processor (",
+            )
+            for processor in (
+                None,
+                {"type": "BertProcessing", "sep": ["[SEP]", 2]},
+                {"type": "TemplateProcessing", "special_tokens": []},
+                template("[CLS]:0 A:0", PAIR),
+                template(SINGLE, PAIR.replace("1", "0")),
+                template(SINGLE, PAIR, cls_id=5),
+            )
+        ),
+        (
+            {"tokenizer": tokenizer(model={"unk_token": "the"})},
+            "unk_token is the in tokenizer.json; BERT's is [UNK]",
+        ),
+        (
+            {"tokenizer": tokenizer(model={"max_input_chars_per_word": 50})},
+            "max_input_chars_per_word is 50 in tokenizer.json; BERT's is 200",
+        ),
+        *(
+            ({name: {"sep_token": token}}, "sep_token is </s>; BERT's is [SEP]")
+            for name in ("tokenizer_config", "special_tokens_map")
+            for token in ("</s>", {"content": "</s>"})
+        ),
+        (
+            {"tokenizer_config": {"truncation_side": "left"}},
+            "truncation is at the left; BERT's is at the right",
+        ),
+        (
+            {"tokenizer": TOKENIZER | {"padding": {"direction": "Left"}}},
+            "padding is at the left; BERT's is at the right",
+        ),
+        (
+            {"tokenizer_config": {"model_input_names": ["input_ids"]}},
+            "model_input_names in tokenizer_config.json lacks token_type_ids",
         ),
     ],
 )
@@ -218,3 +294,28 @@ def test_what_another_tokenizer_does_is_a_difference(tmp_path, files, message):
     (tmp_path / "vocab.txt").unlink()
     if "tokenizer" not in files:  # Without a vocabulary, there is no text.
         assert not put(tmp_path).differences
+
+
+def test_settings_that_give_the_same_ids_are_no_difference(tmp_path):
+    limit = {"max_input_chars_per_word": 100, "unk_token": "[UNK]"}
+    bert = {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    found = put(
+        tmp_path,
+        tokenizer=tokenizer(model=limit)
+        | {"post_processor": bert, "truncation": {"direction": "Left"}},
+        tokenizer_config={
+            "never_split": None,
+            "cls_token": {"content": "[CLS]"},
+            "sep_token": None,
+            "pad_token": "<pad>",
+            "truncation_side": "right",
+        },
+    )
+    assert not found.differences
+
+
+def test_type_ids_count_only_for_pairs(tmp_path):
+    names = {"model_input_names": ["input_ids", "attention_mask"]}
+    assert put(tmp_path, CONTENT, tokenizer_config=names).differences
+    read = tokenizer_files.read(str(tmp_path), CONFIG, has_pairs=False)
+    assert not read.differences

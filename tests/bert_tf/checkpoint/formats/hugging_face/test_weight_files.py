@@ -108,10 +108,50 @@ def test_a_git_lfs_pointer_is_refused(tmp_path):
 
 def test_weights_of_other_frameworks_are_named(tmp_path):
     assert not detection.is_hugging_face(str(tmp_path))
-    with pytest.raises(ValueError, match="it contains no files. Copy the"):
+    with pytest.raises(ValueError, match="It contains no files. Copy the"):
         weight_files.read(str(tmp_path))
-    (tmp_path / "model.onnx").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"model\.onnx cannot be read: save"):
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("adapter_config.json", "an adapter of PEFT.*merge_and_unload"),
+        ("zero_to_fp32.py", "a checkpoint of DeepSpeed: run `python zero_to"),
+        ("__0_0.distcp", "torch.distributed: run .* dcp_to_torch . pytorch_mo"),
+        ("pytorch_model_fsdp_0", "FSDP: `accelerate merge-weights` makes"),
+        ("last.ckpt", "PyTorch Lightning: load it in the class"),
+        ("bert-q8_0.gguf", "a file of llama.cpp: give the folder that"),
+        ("model.onnx", "an exported network: give the folder that"),
+        ("onnx", "a folder of exported networks"),
+        ("openvino_model.xml", "an exported network"),
+        ("flax_model.msgpack", "a file of Flax: save the model as safetensors"),
+        ("model.keras", "Keras: import bert_tf, and load it with keras.models"),
+        ("all.weights.h5", "a file of weights of Keras.* load_weights"),
+        ("model.pt", "a pickle of PyTorch: load it in the class"),
+    ],
+)
+def test_what_cannot_be_read_is_named(tmp_path, name, message):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / name).write_bytes(b"")
+    with pytest.raises(ValueError, match=f"{name} is .*{message}"):
+        weight_files.read(str(tmp_path))
+    # Without a config.json, and given itself.
+    (tmp_path / "config.json").unlink()
+    for path in (tmp_path, tmp_path / name):
+        with pytest.raises(ValueError, match=f"{name} is .*{message}"):
+            detection.detect(str(path))
+
+
+def test_an_adapter_is_not_left_out_of_the_weights_beside_it(tmp_path):
+    weight_files.write(TENSORS, str(tmp_path))
+    (tmp_path / "adapter_config.json").write_text("{}")
+    with pytest.raises(ValueError, match="merge_and_unload"):
+        weight_files.read(str(tmp_path))
+
+
+def test_a_folder_of_deepspeed_is_named(tmp_path):
+    (tmp_path / "pytorch_model.bin").mkdir()
+    with pytest.raises(ValueError, match="pytorch_model.bin is a folder, as z"):
         weight_files.read(str(tmp_path))
 
 
@@ -134,7 +174,18 @@ TF_NAMES = {
 }
 
 
-@pytest.mark.parametrize("file", ["tf_model.h5", "model.safetensors", "shards"])
+SHARDED = "-00001-of-00001."
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "tf_model.h5",
+        "model.safetensors",
+        "model-00001-of-00001.safetensors",
+        "tf_model-00001-of-00001.h5",
+    ],
+)
 def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
     tmp_path, file
 ):
@@ -142,18 +193,20 @@ def test_weights_of_a_tf_class_get_the_names_of_the_pytorch_class(
         name: np.arange(i, i + 6, dtype=np.float32).reshape(2, 3)
         for i, name in enumerate(TF_NAMES)
     }
-    if file == "tf_model.h5":
+    is_shard = SHARDED in file
+    if file.endswith(".h5"):
         with h5py.File(tmp_path / file, "w") as content:
             content.create_group("top_level_model_weights")
             for name, tensor in tensors.items():
-                content[f"{name.split('/')[0]}/tf_bert_model/{name}"] = tensor
+                path = f"{name.split('/')[0]}/tf_bert_model/{name}"
+                content[name if is_shard else path] = tensor
     else:
-        shard = "model-00001-of-00001.safetensors"
-        path = tmp_path / (shard if file == "shards" else file)
-        safetensors_numpy.save_file(tensors, path, {"format": "tf"})
-        if file == "shards":
-            index = {"weight_map": dict.fromkeys(tensors, shard)}
-            (tmp_path / INDEX).write_text(json.dumps(index))
+        safetensors_numpy.save_file(tensors, tmp_path / file, {"format": "tf"})
+    if is_shard:
+        # The index has the model's name before each.
+        listed = {f"tf_bert_model_1/{name}": file for name in tensors}
+        index = file.replace(SHARDED, ".") + ".index.json"
+        (tmp_path / index).write_text(json.dumps({"weight_map": listed}))
     found = weight_files.read(str(tmp_path))
     assert set(found) == set(TF_NAMES.values())
     for name, tensor in tensors.items():

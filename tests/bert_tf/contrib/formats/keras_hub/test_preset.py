@@ -102,11 +102,37 @@ def test_differences_by_design_are_noted(folder):
 
 
 def test_what_another_tokenizer_does_is_a_difference(folder):
-    change_json(folder, "tokenizer.json", split=False, suffix_indicator="@@")
+    change_json(
+        folder,
+        "tokenizer.json",
+        split=False,
+        suffix_indicator="@@",
+        oov_token="the",
+        special_tokens_in_strings=True,
+    )
+    change_json(folder, "preprocessor.json", truncate="waterfall")
     assert preset.read(folder).tokenizer_differences == (
         "KerasHub's tokenizer has split=False; BERT's True",
         "KerasHub's tokenizer has suffix_indicator=@@; BERT's ##",
+        "KerasHub's tokenizer has oov_token=the; BERT's [UNK]",
+        "KerasHub's tokenizer has special_tokens_in_strings=True; BERT's False",
+        "KerasHub's preprocessor has truncate=waterfall; BERT's round_robin",
     )
+
+
+def test_quantized_presets_are_refused_by_their_mode(folder):
+    # As keras_hub 0.32 writes it.
+    policy = {"class_name": "QuantizedDTypePolicy", "config": {"mode": "int8"}}
+    change_json(folder, "config.json", dtype={"policy_map": {"a": policy}})
+    with pytest.raises(ValueError, match=r"layers that are quantized \(int8\)"):
+        preset.read(folder)
+
+
+def test_a_model_of_keras_is_no_preset(folder):
+    values = {"class_name": "BertClassifier", "registered_name": "bert_tf>Bert"}
+    change_json(folder, "config.json", **values)
+    with pytest.raises(ValueError, match="Keras, BertClassifier, .*load_model"):
+        preset.read(folder)
 
 
 def test_the_softmax_of_a_classifier_is_noted(classifier):

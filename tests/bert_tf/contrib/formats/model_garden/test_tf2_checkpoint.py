@@ -48,6 +48,32 @@ def assert_is_the_encoder_of(found, given):
     )
 
 
+@pytest.mark.parametrize("is_hub", [True, False])
+def test_text_of_a_saved_model_is_that_of_its_assets(tmp_path, theirs, is_hub):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "vocab.txt").write_bytes(b"[PAD]\nthe\n")
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    roots = {"encoder": theirs.encoder}
+    if is_hub:
+        roots["do_lower_case"] = tf.Variable(False)
+    found = saved(tmp_path / "variables", **roots)
+    assert found.vocabulary == b"[PAD]\nthe\n"
+    assert (found.do_lower_case, found.is_case_inferred) == (
+        not is_hub,
+        not is_hub,
+    )
+    assert ("a variable of the SavedModel" in found.notes[-1]) == is_hub
+    assert not found.unused
+    # A file in the folder itself counts first; another folder has no assets.
+    (tmp_path / "variables" / "vocab.txt").write_bytes(b"[PAD]\n")
+    again = tf2_checkpoint.read(str(tmp_path / "variables"))
+    assert again.vocabulary == b"[PAD]\n"
+    (tmp_path / "variables" / "vocab.txt").unlink()
+    (tmp_path / "saved_model.pb").unlink()
+    again = tf2_checkpoint.read(str(tmp_path / "variables"))
+    assert again.vocabulary is None
+
+
 def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
     for name, tensor in pretrainer.tensors.items():
         pretrainer.tensors[name] = tensor.astype(np.float16)
