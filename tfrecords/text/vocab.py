@@ -27,14 +27,15 @@ _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 MAX_CHARS_PER_WORD = 200
 # What splits text into words, besides the vocabulary: keys of model.json and of
 # manifests, arguments of BertTokenizer, and flags.
-RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+SPLIT = "split_special_tokens"
+RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", SPLIT)
 
 
 def rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
     """Returns the `RULES` among some entries.
 
     Those that are None are left out, and so are the original's values:
-    `strip_accents` as `do_lower_case`, and `tokenize_chinese_chars`.
+    `strip_accents` as `do_lower_case`, and True of the others.
 
     Args:
       entries: those of a model.json, for example. An unknown `do_lower_case`
@@ -58,7 +59,8 @@ def all_rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
 
 
 def _originals(do_lower_case: bool) -> dict[str, bool]:
-    return {"strip_accents": do_lower_case, "tokenize_chinese_chars": True}
+    originals = dict.fromkeys(RULES[1:], True)
+    return originals | {"strip_accents": do_lower_case}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,7 +80,19 @@ class RuleOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions(RuleOptions):
+class TokenizerOptions(RuleOptions):
+    """All rules but the case, whose default varies."""
+
+    split_special_tokens: bool | None = option(
+        None,
+        "Split [SEP], [MASK] and other special tokens in a text as any text; "
+        "false: they are these tokens, so that a text can forge a separator. "
+        "Default: the model's setting if there is one, otherwise true.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions(TokenizerOptions):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(

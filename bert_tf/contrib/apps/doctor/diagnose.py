@@ -221,7 +221,8 @@ def check_checkpoint(
                 f"were made with {made_with[name]}. Make the records again "
                 f"with --{name}={str(value).lower()}."
             )
-            severity = WARNING if checkpoint.is_case_inferred else ERROR
+            is_free = checkpoint.is_case_inferred or name == vocab.SPLIT
+            severity = WARNING if is_free else ERROR
             diagnostics.append(Diagnostic(severity, "case", text))
             break  # Another case has other accents, too.
     return diagnostics

@@ -36,6 +36,7 @@ _TOKENIZER = {
     "lowercase?": bool,
     "strip_accents?": bool,
     "split_on_cjk?": bool,
+    "special_tokens_in_strings?": bool,
     "split?": bool,
     "suffix_indicator?": str,
 }
@@ -163,6 +164,8 @@ def read(folder: str) -> Metadata:
                 "do_lower_case": bool(given.get("lowercase")),
                 "strip_accents": bool(given.get("strip_accents")),
                 "tokenize_chinese_chars": given.get("split_on_cjk"),
+                # [UNK] in a text is split there even so.
+                vocab.SPLIT: not given.get("special_tokens_in_strings"),
             }
         )
         if "strip_accents" in rules:
@@ -223,6 +226,8 @@ def _text_files(
     }
     if "tokenize_chinese_chars" in rules:
         tokenizer["split_on_cjk"] = rules["tokenize_chinese_chars"]
+    if vocab.SPLIT in rules:
+        tokenizer["special_tokens_in_strings"] = not rules[vocab.SPLIT]
     tokenizer = _layer("bert_tokenizer", "BertTokenizer", tokenizer, "int32")
     values = {
         "tokenizer": tokenizer,

@@ -99,6 +99,8 @@ def test_differences_by_design_are_noted(folder):
     found = preset.read(folder)
     assert "strip_accents=False" in found.notes[1]
     assert found.rules() == {"do_lower_case": True, "strip_accents": False}
+    change_json(folder, "tokenizer.json", special_tokens_in_strings=True)
+    assert preset.read(folder).rules()["split_special_tokens"] is False
 
 
 def test_what_another_tokenizer_does_is_a_difference(folder):
