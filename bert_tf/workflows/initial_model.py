@@ -176,7 +176,7 @@ def choose_rules(
     """Returns `vocab.rules_of` what flags, records and model agree on.
 
     Args:
-      flags: `vocab.RULES`, each None unless given.
+      flags: `vocab.RULES` that are flags, each None unless given.
       records: rules of existing records, as in their manifest; {} if unknown.
       model: model on disk, if any.
 
@@ -190,7 +190,7 @@ def choose_rules(
     rules = {"do_lower_case": True}
     for name in vocab.RULES:
         known = [
-            (getattr(flags, name), f"--{name}=", "omit the flag"),
+            (getattr(flags, name, None), f"--{name}=", "omit the flag"),
             (
                 records.get(name),
                 f"the records were made with {name}=",
@@ -208,7 +208,7 @@ def choose_rules(
         value = rules[name] = known[0][0]
         why = "was only inferred from the vocabulary"
         is_free = model and model.is_case_inferred
-        if name == vocab.SPLIT:  # A training may choose it anew.
+        if name == vocab.SPLIT:  # A training follows its records.
             why, is_free = f"is {own.get(name)}", True
         if is_free and own.get(name) not in (None, value):
             logging.warning(

@@ -32,8 +32,7 @@ HEADINGS = {
     ),
     "Vocabulary and length": (
         *("vocab_file", "do_lower_case", "strip_accents"),
-        *("tokenize_chinese_chars", "split_special_tokens"),
-        *("vocab_size", "max_characters"),
+        *("tokenize_chinese_chars", "vocab_size", "max_characters"),
         *("max_seq_length", "max_query_length", "doc_stride"),
         "bucket_lengths",
     ),

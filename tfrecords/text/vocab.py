@@ -26,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
 # What splits text into words, besides the vocabulary: keys of model.json and of
-# manifests, arguments of BertTokenizer, and flags.
+# manifests, arguments of BertTokenizer, and flags; the last is no flag.
 SPLIT = "split_special_tokens"
 RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", SPLIT)
 
@@ -80,19 +80,7 @@ class RuleOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenizerOptions(RuleOptions):
-    """All rules but the case, whose default varies."""
-
-    split_special_tokens: bool | None = option(
-        None,
-        "Split [SEP], [MASK] and other special tokens in a text as any text; "
-        "false: they are these tokens, so that a text can forge a separator. "
-        "Default: the model's setting if there is one, otherwise true.",
-    )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions(TokenizerOptions):
+class VocabularyOptions(RuleOptions):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(
