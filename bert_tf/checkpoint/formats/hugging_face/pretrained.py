@@ -399,8 +399,8 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             tokenizer_files.SETTINGS,
         )
     rules = checkpoint.rules()
-    # Without it, transformers does not split them, nor is the embedding's read
-    # so.
+    # Without the key they are kept by transformers, and by `_text_settings` if
+    # there is an embedding.
     if checkpoint.sentence_embedding or vocab.SPLIT in checkpoint.metadata:
         rules[vocab.SPLIT] = checkpoint.metadata.get(vocab.SPLIT, True)
     tokenizer_files.write(
