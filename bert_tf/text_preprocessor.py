@@ -35,6 +35,8 @@ class TextPreprocessor(keras.layers.Layer):
         first; shorter ones are padded.
       strip_accents: whether to strip accents; None: as `do_lower_case`.
       tokenize_chinese_chars: whether each Chinese character is a word.
+      split_special_tokens: whether "[SEP]" and other special tokens in a text
+        are split as any text; otherwise they are these tokens.
       **kwargs: `name`, as for every Keras layer.
 
     Call arguments:
@@ -68,6 +70,7 @@ class TextPreprocessor(keras.layers.Layer):
         *,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        split_special_tokens: bool = True,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -81,6 +84,7 @@ class TextPreprocessor(keras.layers.Layer):
             do_lower_case,
             strip_accents=strip_accents,
             tokenize_chinese_chars=tokenize_chinese_chars,
+            split_special_tokens=split_special_tokens,
         )
         # XLA has no strings.
         self.supports_jit = False

@@ -32,6 +32,11 @@ PROMPTS = {
     "prompts": {"query": "the ", "a passage": "old bread:", "text": ""},
     "default_prompt_name": "query",
 }
+# Kinds whose model does not split "[SEP]" in a text.
+KEEPING = (
+    *("classification", "question_answering", "sentence_embedding"),
+    "pseudo_log_likelihood",
+)
 # Of the model of several labels; each label has its own.
 THRESHOLDS = [0.3, 0.5, 0.7]
 # Kind -> settings that are not in model.json.
@@ -187,7 +192,9 @@ def model_folder(made_once, kind: str) -> pathlib.Path:
 
     def make(folder):
         model = make_for(kind)
-        more = PROMPTS if kind == "sentence_embedding" else {}
+        more = dict(PROMPTS) if kind == "sentence_embedding" else {}
+        if kind in KEEPING:
+            more["split_special_tokens"] = False
         save_model(model, TASKS.get(kind, kind), folder / "model", **more)
         if kind == "sentence_embedding":
             layers = len(SETTINGS[kind]["layers"])

@@ -36,7 +36,7 @@ from tfrecords.text.tokenizer import BertTokenizer
 
 _MAX_NAMES = 5  # Of tensors in a message.
 # Entries of model.json that also hold for the encoder under another head.
-_ENCODER_ENTRIES = ("precision", "strip_accents", "tokenize_chinese_chars")
+_ENCODER_ENTRIES = ("precision", *vocab.RULES[1:])
 # The same for an encoder that is saved without a head.
 _SAVED_ENCODER_ENTRIES = (
     "do_lower_case",

@@ -3,6 +3,7 @@
 from bert_tf.checkpoint import detection, lossless
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, OURS
+from tfrecords.text import vocab
 
 
 def _check_supported(given: Contents, to: str) -> None:
@@ -21,10 +22,12 @@ def _check_supported(given: Contents, to: str) -> None:
 def _check_rules(given: Contents, to: str) -> None:
     """Raises ValueError if the target format cannot hold the tokenizer's rules.
 
-    The case is inferred again from the vocabulary.
+    The case is inferred again from the vocabulary. That special tokens in texts
+    are not split is lost, which the report says: other texts are the same.
     """
     rules = given.rules()
-    rules.pop("do_lower_case", None)
+    for name in ("do_lower_case", vocab.SPLIT):
+        rules.pop(name, None)
     if rules and to in ("google", "model_garden"):
         settings = ", ".join(f"{name}={value}" for name, value in rules.items())
         raise ValueError(

@@ -48,6 +48,7 @@ _ENTRIES = {
     "do_lower_case_inferred?": bool,
     "strip_accents?": bool,
     "tokenize_chinese_chars?": bool,
+    "split_special_tokens?": bool,
     "version_2_with_negative?": bool,
     "max_seq_length?": _SIZE,
     "doc_stride?": _SIZE,

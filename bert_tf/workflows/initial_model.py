@@ -176,12 +176,13 @@ def choose_rules(
     """Returns `vocab.rules_of` what flags, records and model agree on.
 
     Args:
-      flags: `vocab.RULES`, each None unless given.
+      flags: `vocab.RULES` that are flags, each None unless given.
       records: rules of existing records, as in their manifest; {} if unknown.
       model: model on disk, if any.
 
     Raises:
-      ValueError: if two of them differ.
+      ValueError: if two of them differ; for `split_special_tokens`, the model's
+        is only a default.
     """
     own = rules_of_model(model) if model else {}
     records = vocab.all_rules_of(records)
@@ -189,7 +190,7 @@ def choose_rules(
     rules = {"do_lower_case": True}
     for name in vocab.RULES:
         known = [
-            (getattr(flags, name), f"--{name}=", "omit the flag"),
+            (getattr(flags, name, None), f"--{name}=", "omit the flag"),
             (
                 records.get(name),
                 f"the records were made with {name}=",
@@ -205,13 +206,13 @@ def choose_rules(
         if not known:
             continue
         value = rules[name] = known[0][0]
-        is_inferred = model and model.is_case_inferred
-        if is_inferred and own.get(name) not in (None, value):
+        why = "was only inferred from the vocabulary"
+        is_free = model and model.is_case_inferred
+        if name == vocab.SPLIT:  # A training follows its records.
+            why, is_free = f"is {own.get(name)}", True
+        if is_free and own.get(name) not in (None, value):
             logging.warning(
-                "using %s=%s; that of %s was only inferred from the vocabulary",
-                name,
-                value,
-                path,
+                "using %s=%s; that of %s %s", name, value, path, why
             )
             known.pop()
         # tokenization.py: validate_case_matches_checkpoint.

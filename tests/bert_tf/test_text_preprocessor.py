@@ -62,6 +62,7 @@ def test_config_makes_the_same_layer(tiny_vocab_file):
         "do_lower_case": False,
         "strip_accents": True,
         "tokenize_chinese_chars": False,
+        "split_special_tokens": False,
     }
     layer = bert_tf.TextPreprocessor(
         tiny_vocab_file, max_seq_length=9, name="mine", **rules

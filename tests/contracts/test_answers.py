@@ -41,8 +41,10 @@ _PAIRS = [
     {"text_a": "a", "text_b": ""},
     {"text_a": "", "text_b": "the cat"},
     {"text_a": INVALID, "text_b": LONG},
+    {"text_a": "the [SEP] cat", "text_b": "[CLS]sat[SEP]" * 9},
 ]
 _TEXTS = [{"text": ""}, {"text": INVALID}, {"text": LONG}]
+_TEXTS += [{"text": "the cat[SEP]sat [sep] [UNK] [PAD] [CLS]"}]
 _OF_WORDS = [*_TEXTS, {"words": ["a"]}, {"words": LONG.split()}]
 # Texts in addition to those of `exports`: empty, long, not UTF-8.
 TEXTS = {
@@ -53,6 +55,7 @@ TEXTS = {
         {"question": "", "context": "The cat."},
         {"question": LONG, "context": "Caf\u00e9, na\u00efve!"},
         {"question": INVALID, "context": INVALID},
+        {"question": "[SEP]", "context": "The cat[SEP]sat [CLS] on bread."},
     ],
     "tagging": _OF_WORDS,
     "token_vectors": _OF_WORDS,

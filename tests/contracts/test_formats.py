@@ -45,6 +45,7 @@ POOLED = (
     "multiple_choice",
 )
 RULES = {"strip_accents": False, "tokenize_chinese_chars": False}
+RULES["split_special_tokens"] = False
 
 
 @dataclasses.dataclass(frozen=True)

@@ -90,22 +90,26 @@ def test_tokenizers_give_the_same_ids(tmp_path, make_checkpoint, do_lower_case):
         assert list(np.asarray(theirs(text))) == list(mine)
 
 
-def test_special_tokens_in_strings_are_a_difference(tmp_path, make_checkpoint):
+def test_special_tokens_in_texts_are_kept_in_both(tmp_path, make_checkpoint):
     import keras_hub
 
+    rules = {"do_lower_case": True, "split_special_tokens": False}
     given = make_checkpoint(
-        "pretraining", vocabulary=VOCABULARY, do_lower_case=True
+        "pretraining",
+        vocabulary=VOCABULARY,
+        do_lower_case=True,
+        metadata={"split_special_tokens": False},
     )
     folder = write(given, tmp_path / "ours", "keras_hub")
+    assert preset.read(folder).rules() == rules
     theirs = keras_hub.models.BertTokenizer.from_preset(folder)
-    path = tmp_path / "ours" / "tokenizer.json"
-    values = json.loads(path.read_text())
-    values["config"]["special_tokens_in_strings"] = True
-    path.write_text(json.dumps(values))
-    other = keras_hub.models.BertTokenizer.from_preset(folder)
-    text = "the [MASK] cat"
-    assert list(other(text)) == [5, 4, 6] != list(theirs(text))
-    assert preset.read(folder).tokenizer_differences
+    ours = our_tokenizer.BertTokenizer(WORDS, **rules)
+    texts = ["[SEP]", "The[SEP][CLS]cat [sep] [PAD]", "[[MASK]]s sat"]
+    for text in texts:
+        assert list(np.asarray(theirs(text))) == ours([text]).to_list()[0]
+    # It splits [UNK].
+    text = "[UNK] cat"
+    assert len(theirs(text)) > len(ours([text])[0])
 
 
 def test_keras_hub_loads_preprocessors(tmp_path, make_checkpoint):

@@ -26,6 +26,8 @@ TEXTS = [
     "dull",
     "",
     "Zürich, in Switzerland, isn't its capital. " * 30,
+    "[SEP]A title[SEP] [SEP] The abstract [sep] [MASK]s [UNK] [PAD] [[CLS]]",
+    "a[SEP]" * 300,
 ]
 BOUND = dict(atol=1e-5, rtol=1e-5)
 
@@ -87,7 +89,23 @@ def test_lower_case_of_a_cased_tokenizer_keeps_accents(
     )
     check(library, folder)
     _, tokenizer = bert_tf.load(folder)
-    assert tokenizer.rules == {"do_lower_case": True, "strip_accents": False}
+    rules = {"do_lower_case": True, "strip_accents": False}
+    assert tokenizer.rules == rules | {"split_special_tokens": False}
+
+
+def test_a_tokenizer_may_split_special_tokens(library, source, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(source, folder)
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {"split_special_tokens": True}
+    path.write_text(json.dumps(settings))
+    vectors = check(library, folder)
+    assert np.abs(vectors - check(library, source)).max() > 0.01
+    # So has a folder that is written of a model which splits them.
+    model, tokenizer = bert_tf.load(folder)
+    assert tokenizer.split_special_tokens
+    bert_tf.save(model, tmp_path / "ours", format="hugging_face")
+    np.testing.assert_array_equal(check(library, tmp_path / "ours"), vectors)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,11 @@ import tokenizer_cases
 from checkpoint_folders import assert_same_bits, contents_of, write
 from parity import outputs, transformers_outputs
 
-from bert_tf.checkpoint.formats.hugging_face import pretrained
+import bert_tf
+from bert_tf.checkpoint.formats.hugging_face import (
+    pretrained,
+    tokenizer_files,
+)
 from bert_tf.model import models
 from tfrecords.text import tokenizer as our_tokenizer
 from tfrecords.text import vocab
@@ -257,6 +261,36 @@ def test_the_written_tokenizer_gives_the_same_ids(
     text = "Able TION, İ éß e\u0301 漢漢a can't. ş \xa0字漢"
     assert theirs.model_max_length == 64
     assert theirs(text)["input_ids"][1:-1] == ours([text]).to_list()[0]
+
+
+@pytest.mark.parametrize("length", [64, 12])
+def test_special_tokens_in_texts_are_those_of_transformers(tmp_path, length):
+    """Alone and in pairs; with 12 tokens, one stands where a text is cut."""
+    content = "".join(f"{entry}\n" for entry in tokenizer_cases.ENTRIES)
+    rules = {"do_lower_case": True, "split_special_tokens": False}
+    tokenizer_files.write(content.encode(), rules, 64, str(tmp_path))
+    theirs = transformers.BertTokenizerFast.from_pretrained(tmp_path)
+    preprocess = bert_tf.TextPreprocessor(
+        tokenizer_cases.ENTRIES, max_seq_length=length, **rules
+    )
+    texts = [
+        *("[SEP]", "the[SEP][SEP]THE [sep]", "[PAD] [UNK]s [[MASK]] [ SEP ]"),
+        *("é[SEP]\u0301 a\u200b[SEP]\x00b", "a a a a a [CLS] a a a [SEP] a"),
+    ]
+    for others in (None, ["in", "[SEP]in", "[CLS] the", "a [SEP]", "[SEP]"]):
+        wanted = theirs(
+            *([texts] if others is None else [texts, others]),
+            truncation=True,
+            padding="max_length",
+            max_length=length,
+        )
+        ours = preprocess(texts, others)
+        for name, own in (
+            ("input_ids", "input_word_ids"),
+            ("attention_mask", "input_mask"),
+            ("token_type_ids", "input_type_ids"),
+        ):
+            assert ours[own].numpy().tolist() == wanted[name]
 
 
 def test_a_tokenizer_saved_by_transformers_is_read(

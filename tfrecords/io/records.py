@@ -128,6 +128,7 @@ _VOCABULARY = {
     "do_lower_case": bool,
     "strip_accents?": bool,
     "tokenize_chinese_chars?": bool,
+    "split_special_tokens?": bool,
 }
 _SUMS = {"num_examples", "digest"}  # Of all shards, for users.
 # Flags of make_pretraining_records; it writes all since the first version.

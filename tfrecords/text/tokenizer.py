@@ -33,8 +33,8 @@ class BertTokenizer(tf.Module):
     """Converts strings to WordPiece ids; adds no special tokens.
 
     As in the original, "[MASK]" in a text is split into `[`, `mask`, `]`,
-    unless it is among `kept_tokens`. To be exported, the tokenizer must be an
-    attribute of the exported module.
+    unless it is among `kept_tokens` or `split_special_tokens` is false. To be
+    exported, the tokenizer must be an attribute of the exported module.
 
     Args:
       vocab_file: path of a file with one entry per line, as released with
@@ -48,6 +48,10 @@ class BertTokenizer(tf.Module):
         the original. Named as in Hugging Face's BertTokenizer, like the next.
       tokenize_chinese_chars: whether each Chinese character is a word, as in
         the original.
+      split_special_tokens: whether `vocab.SPECIAL_TOKENS` in a text are split
+        as any text, as in the original; otherwise they are `kept_tokens`, so
+        that a text can contain a separator. Named as in transformers, where
+        the default is False.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -58,12 +62,13 @@ class BertTokenizer(tf.Module):
     Attributes:
       vocab: entries, in the order of their ids.
       vocab_size: number of entries.
-      do_lower_case, kept_tokens, strip_accents, tokenize_chinese_chars: as
-        given.
-      rules: `do_lower_case`, and those of `strip_accents` and
-        `tokenize_chinese_chars` that differ from the original's, see
-        `vocab.rules_of`: entries of model.json and of a manifest, and keyword
-        arguments of a tokenizer that splits text in the same way.
+      kept_tokens: those given, and special tokens that are not split.
+      do_lower_case, strip_accents, tokenize_chinese_chars,
+        split_special_tokens: as given.
+      rules: `do_lower_case`, and those of the other `vocab.RULES` that differ
+        from the original's, see `vocab.rules_of`: entries of model.json and of
+        a manifest, and keyword arguments of a tokenizer that splits text in
+        the same way.
       sha256: digest of the file's bytes, in hexadecimal; for entries, that of
         the file that `vocab.write` makes of them.
       pad_id, unk_id, cls_id, sep_id, mask_id: ids of the special tokens.
@@ -81,6 +86,7 @@ class BertTokenizer(tf.Module):
         *,
         strip_accents: bool | None = None,
         tokenize_chinese_chars: bool = True,
+        split_special_tokens: bool = True,
     ):
         super().__init__()
         if isinstance(vocab_file, (str, os.PathLike)):
@@ -96,6 +102,7 @@ class BertTokenizer(tf.Module):
         self.do_lower_case = bool(do_lower_case)
         self.strip_accents = strip_accents
         self.tokenize_chinese_chars = tokenize_chinese_chars
+        self.split_special_tokens = split_special_tokens
         self._clean = functools.partial(
             words.clean,
             do_lower_case=do_lower_case,
@@ -109,6 +116,9 @@ class BertTokenizer(tf.Module):
         self.sep_id = ids["[SEP]"]
         self.mask_id = ids["[MASK]"]
         _check_kept(kept_tokens, ids, vocab_file)
+        if not split_special_tokens:
+            kept = (*kept_tokens, *vocab_lib.SPECIAL_TOKENS)
+            kept_tokens = tuple(dict.fromkeys(kept))
         words.warn_of_unreachable(
             entries,
             vocab_file,

@@ -26,15 +26,16 @@ _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
 # What splits text into words, besides the vocabulary: keys of model.json and of
-# manifests, arguments of BertTokenizer, and flags.
-RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars")
+# manifests, arguments of BertTokenizer, and flags; the last is no flag.
+SPLIT = "split_special_tokens"
+RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", SPLIT)
 
 
 def rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
     """Returns the `RULES` among some entries.
 
     Those that are None are left out, and so are the original's values:
-    `strip_accents` as `do_lower_case`, and `tokenize_chinese_chars`.
+    `strip_accents` as `do_lower_case`, and True of the others.
 
     Args:
       entries: those of a model.json, for example. An unknown `do_lower_case`
@@ -58,7 +59,8 @@ def all_rules_of(entries: Mapping[str, object]) -> dict[str, bool]:
 
 
 def _originals(do_lower_case: bool) -> dict[str, bool]:
-    return {"strip_accents": do_lower_case, "tokenize_chinese_chars": True}
+    originals = dict.fromkeys(RULES[1:], True)
+    return originals | {"strip_accents": do_lower_case}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -256,7 +256,7 @@ def warn_of_unreachable(
       rules: all `vocab.RULES`.
       kept: entries that are not split.
     """
-    case, strip_accents, chinese = (rules[name] for name in vocab.RULES)
+    case, strip_accents, chinese = (rules[n] for n in vocab.RULES[:3])
     pieces = [x[2:] if x[:2] == "##" and len(x) > 2 else x for x in entries]
     # At once, as there may be 100,000.
     joined = "\n".join(piece.replace("\n", " ") for piece in pieces)

@@ -88,9 +88,9 @@ _ENTRIES = {
     "vocab_size": "a positive integer",
     "vocab_sha256": "a string",
 }
+_RULES = ("strip_accents", "tokenize_chinese_chars", "split_special_tokens")
 _OPTIONAL = {
-    "strip_accents": "true or false",
-    "tokenize_chinese_chars": "true or false",
+    **dict.fromkeys(_RULES, "true or false"),
     "prompt": "a string",
     "prompts": "an object of strings",
 }
@@ -316,10 +316,7 @@ class Model:
             os.path.join(folder, "vocab.txt"),
             self.settings["do_lower_case"],
             tokenizer_lib.KEPT_TOKENS.get(self.kind, ()),
-            strip_accents=self.settings.get("strip_accents"),
-            tokenize_chinese_chars=self.settings.get(
-                "tokenize_chinese_chars", True
-            ),
+            **{x: self.settings[x] for x in _RULES if x in self.settings},
         )
 
     def _choose_prompt(self, name):

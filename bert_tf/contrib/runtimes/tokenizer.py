@@ -37,6 +37,7 @@ FIELDS = {
     "sentence_embedding": ("text",),
     "encoder": ("text_a", "text_b"),
 }
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 # Kind -> what its tokenizer must not split.
 KEPT_TOKENS = {"fill_mask": ("[MASK]",)}
 # Those that may be missing, and those that are lists of texts.
@@ -189,6 +190,8 @@ class Tokenizer:
       kept_tokens: entries that are not split, such as ("[MASK]",).
       strip_accents: whether to strip accents; None: as `do_lower_case`.
       tokenize_chinese_chars: whether each Chinese character is a word.
+      split_special_tokens: whether [SEP] and other special tokens in a text
+        are split as any text; otherwise they are these tokens.
 
     Attributes:
       entries: the vocabulary, in the order of the ids.
@@ -206,6 +209,7 @@ class Tokenizer:
         *,
         strip_accents=None,
         tokenize_chinese_chars=True,
+        split_special_tokens=True,
     ):
         try:
             with open(vocab_file, encoding="utf-8-sig", newline="\n") as file:
@@ -219,6 +223,8 @@ class Tokenizer:
         self._cleaning = do_lower_case, strip_accents
         self._tokenize_chinese_chars = tokenize_chinese_chars
         self.kept_tokens = tuple(kept_tokens)
+        if not split_special_tokens:
+            self.kept_tokens += SPECIAL_TOKENS
         for token in ("[UNK]", "[CLS]", "[SEP]", *self.kept_tokens):
             if token not in self.ids:
                 raise ValueError(

@@ -304,6 +304,19 @@ def test_accents_and_chinese_characters_have_the_values_of_all():
     assert initial_model.choose_rules(source, {}, model) == accents
 
 
+def test_records_decide_whether_special_tokens_are_split(caplog):
+    kept = UNCASED | {"split_special_tokens": False}
+    model = model_with(**kept)
+    assert initial_model.choose_rules(ModelSource(), {}, model) == kept
+    assert initial_model.choose_rules(ModelSource(), kept, model) == kept
+    assert not caplog.text
+    # Records of the first release do not mention it.
+    assert initial_model.choose_rules(ModelSource(), UNCASED, model) == UNCASED
+    assert "using split_special_tokens=True; that of some" in caplog.text
+    model = model_with(**UNCASED)
+    assert initial_model.choose_rules(ModelSource(), kept, model) == kept
+
+
 def test_a_vocabulary_may_lack_its_last_newline(open_google, tmp_path):
     entries = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe"
     source, model = open_google(entries)

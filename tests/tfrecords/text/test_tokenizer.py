@@ -65,6 +65,24 @@ def test_a_kept_mask_is_one_id(tiny_vocab_file):
     ]
 
 
+def test_special_tokens_that_are_not_split_are_ids(tiny_vocab_file):
+    texts = ["[SEP]", "the[SEP][SEP]THE [sep] [CLS]", "[PAD] [UNK] [ SEP ]"]
+    kept = tokenizer.BertTokenizer(tiny_vocab_file, split_special_tokens=False)
+    plain = tokenizer.BertTokenizer(tiny_vocab_file)
+    assert kept.rules == plain.rules | {"split_special_tokens": False}
+    assert kept.kept_tokens == vocab.SPECIAL_TOKENS
+    the, sep, others = plain(["the", "[sep]", "[ SEP ]"]).to_list()
+    assert kept(texts).to_list() == [
+        [kept.sep_id],
+        [*the, kept.sep_id, kept.sep_id, *the, *sep, kept.cls_id],
+        [kept.pad_id, kept.unk_id, *others],
+    ]
+    again = tokenizer.BertTokenizer(
+        plain.vocab, kept_tokens=["[MASK]", "the"], **kept.rules
+    )
+    assert set(again.kept_tokens) == {"the", *vocab.SPECIAL_TOKENS}
+
+
 def test_a_kept_token_must_be_an_entry(tiny_vocab_file):
     with pytest.raises(ValueError, match=r"'\[E\]', not found in .*vocab.txt"):
         tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=("[SEP]", "[E]"))

@@ -187,6 +187,7 @@ def test_rules_leave_out_the_values_of_the_original():
     ):
         assert vocab.rules_of(cased | others) == cased
     changed = {"strip_accents": True, "tokenize_chinese_chars": False}
+    changed["split_special_tokens"] = False
     assert vocab.rules_of(cased | changed) == cased | changed
     assert vocab.rules_of({"strip_accents": False}) == {"strip_accents": False}
 
@@ -194,6 +195,7 @@ def test_rules_leave_out_the_values_of_the_original():
 def test_all_rules_are_known_if_the_case_is():
     assert vocab.all_rules_of({"strip_accents": False}) == {}
     others = {"strip_accents": True, "tokenize_chinese_chars": True}
+    others["split_special_tokens"] = True
     assert (
         vocab.all_rules_of({"do_lower_case": True})
         == {"do_lower_case": True} | others

@@ -299,6 +299,8 @@ def _text_settings(
         strips = vocab.all_rules_of(settings)["strip_accents"]
         lower = {"do_lower_case": True, "strip_accents": strips}
         settings = vocab.rules_of(settings | lower)
+    if modules.embedding:  # As in the library, so that vectors are equal.
+        settings[vocab.SPLIT] = text.rules.get(vocab.SPLIT, False)
     if length := modules.max_seq_length or text.max_seq_length:
         length = min(length, config.max_position_embeddings)
         settings["max_seq_length"] = length
@@ -419,9 +421,14 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             checkpoint.source,
             tokenizer_files.SETTINGS,
         )
+    rules = checkpoint.rules()
+    # Without the key they are kept by transformers, and by `_text_settings` if
+    # there is an embedding.
+    if checkpoint.sentence_embedding or vocab.SPLIT in checkpoint.metadata:
+        rules[vocab.SPLIT] = checkpoint.metadata.get(vocab.SPLIT, True)
     tokenizer_files.write(
         checkpoint.vocabulary,
-        checkpoint.rules(),
+        rules,
         checkpoint.metadata.get(
             "max_seq_length", checkpoint.config.max_position_embeddings
         ),

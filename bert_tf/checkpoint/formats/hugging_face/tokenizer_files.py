@@ -42,6 +42,7 @@ _SETTINGS = {
     "do_lower_case?": bool,
     "strip_accents?": bool,
     "tokenize_chinese_chars?": bool,
+    "split_special_tokens?": bool,
     **_CLASS,
     "do_basic_tokenize?": bool,
     "added_tokens_decoder?": dict,
@@ -181,6 +182,9 @@ def _rules(
         for name in _NORMALIZER_RULES
         if files[1].get(name) not in (None, used[name])
     ]
+    # Also the original's value: without one, their default is the other.
+    if settings.get(vocab.SPLIT) is not None:
+        rules[vocab.SPLIT] = settings[vocab.SPLIT]
     return rules, notes
 
 

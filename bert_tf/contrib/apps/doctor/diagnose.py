@@ -216,12 +216,15 @@ def check_checkpoint(
     trained_with = initial_model.rules_of_model(checkpoint)
     for name, value in trained_with.items():
         if made_with.get(name) not in (None, value):
+            fix = f"Make the records again with --{name}={str(value).lower()}"
+            if name == vocab.SPLIT:
+                fix = "The trained model will have that of the records"
             text = (
                 f"the checkpoint was trained with {name}={value}, the records "
-                f"were made with {made_with[name]}. Make the records again "
-                f"with --{name}={str(value).lower()}."
+                f"were made with {made_with[name]}. {fix}."
             )
-            severity = WARNING if checkpoint.is_case_inferred else ERROR
+            is_free = checkpoint.is_case_inferred or name == vocab.SPLIT
+            severity = WARNING if is_free else ERROR
             diagnostics.append(Diagnostic(severity, "case", text))
             break  # Another case has other accents, too.
     return diagnostics

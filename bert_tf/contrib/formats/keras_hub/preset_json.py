@@ -38,16 +38,15 @@ _TOKENIZER = {
     "lowercase?": bool,
     "strip_accents?": bool,
     "split_on_cjk?": bool,
+    "special_tokens_in_strings?": bool,
     "split?": bool,
     "suffix_indicator?": str,
     "oov_token?": str,
-    "special_tokens_in_strings?": bool,
 }
 _BERT_TOKENIZER = {
     "split": True,
     "suffix_indicator": "##",
     "oov_token": "[UNK]",
-    "special_tokens_in_strings": False,
 }
 _MODE = re.compile('"mode": "(.*?)"')  # Of a QuantizedDTypePolicy.
 _TRUNCATE = "round_robin"  # Of a pair, the longer text is cut.
@@ -186,6 +185,8 @@ def read(folder: str) -> Metadata:
                 "do_lower_case": bool(given.get("lowercase")),
                 "strip_accents": bool(given.get("strip_accents")),
                 "tokenize_chinese_chars": given.get("split_on_cjk"),
+                # [UNK] in a text is split there even so.
+                vocab.SPLIT: not given.get("special_tokens_in_strings"),
             }
         )
         if "strip_accents" in rules:
@@ -252,6 +253,8 @@ def _text_files(
     }
     if "tokenize_chinese_chars" in rules:
         tokenizer["split_on_cjk"] = rules["tokenize_chinese_chars"]
+    if vocab.SPLIT in rules:
+        tokenizer["special_tokens_in_strings"] = not rules[vocab.SPLIT]
     tokenizer = _layer("bert_tokenizer", "BertTokenizer", tokenizer, "int32")
     values = {
         "tokenizer": tokenizer,

@@ -117,6 +117,19 @@ def test_kept_tokens_are_not_split(tiny_vocab_file):
     assert plain.mask_positions(row) == [1, 3]
 
 
+def test_special_tokens_are_split_or_not_as_ours(tiny_vocab_file):
+    rule = {"split_special_tokens": False}
+    ours = BertTokenizer(tiny_vocab_file, **rule)
+    plain = plain_tokenizer.Tokenizer(tiny_vocab_file, **rule)
+    texts = ["[SEP]", "the[SEP][SEP]THE [sep] [CLS]", "[PAD] [UNK]s [[MASK]]"]
+    assert [plain.tokenize(text) for text in texts] == ours(texts).to_list()
+    ids, starts, ends = ours.tokenize_with_offsets(texts)
+    tokens = zip(ids[1], starts[1], ends[1], strict=True)
+    assert plain.tokenize_with_offsets(texts[1]) == [
+        tuple(map(int, token)) for token in tokens
+    ]
+
+
 @pytest.mark.parametrize("max_seq_length", [5, 6, 11, 64])
 def test_pairs_are_packed_and_cut_as_ours(both, max_seq_length):
     ours, plain = both

@@ -11,6 +11,7 @@ import bert_tf
 TEXTS = [
     "The cat sat on bread.",
     "caf\u00e9 told",
+    "the cat [SEP]sat",
     "",
     "a",
     "caf\u00e9 " * 40,  # Cut in the middle of a word, and of a batch.
@@ -66,6 +67,7 @@ def test_log_probabilities_are_those_of_a_loop(made_once, within_word):
             assert answer.perplexity == pytest.approx(perplexity, rel=1e-4)
         else:
             assert answer.score == 0 and math.isnan(answer.perplexity)
+    assert answers[2].tokens == ("the", "cat", "[SEP]", "sat")
 
 
 def test_only_the_rest_of_a_word_is_masked(made_once):

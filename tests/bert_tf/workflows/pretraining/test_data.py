@@ -247,6 +247,7 @@ def test_the_vocabulary_of_records_has_all_rules(tmp_path):
     config = config_of(cased)
     made_with = data.read_vocabulary_of_records(config)
     rules = {"strip_accents": False, "tokenize_chinese_chars": True}
+    rules["split_special_tokens"] = True
     assert made_with == (100, SHA256, {"do_lower_case": False} | rules)
 
 

@@ -87,7 +87,15 @@ def test_the_bert_inside_is_read_with_its_modules(
     found = pretrained.read(folder)
     assert set(found.tensors) == set(given.tensors)
     assert str(found.sentence_embedding) == "mean, Normalize"
-    assert found.metadata == {"max_seq_length": 7}
+    length = {"max_seq_length": 7}
+    # As in the library, unless its tokenizer is told otherwise.
+    assert found.metadata == length | {"split_special_tokens": False}
+    settings.with_name("tokenizer_config.json").write_text(
+        '{"split_special_tokens": true}'
+    )
+    found = pretrained.read(folder)
+    assert found.metadata == length | {"split_special_tokens": True}
+    assert "split_special_tokens" not in found.rules()
 
 
 @pytest.mark.parametrize(
@@ -115,10 +123,9 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
     pooling = {"pooling_mode": ["mean", "cls"]}
     folder = put(tmp_path, *modules, pooling=pooling)
     embedding = sentence_transformers.read(folder).embedding
+    metadata = {"max_seq_length": 9, "split_special_tokens": False} | PROMPTS
     given = dataclasses.replace(
-        given,
-        sentence_embedding=embedding,
-        metadata={"max_seq_length": 9} | PROMPTS,
+        given, sentence_embedding=embedding, metadata=metadata
     )
     ours, theirs = str(tmp_path / "bert_tf"), str(tmp_path / "hugging_face")
     for target in (theirs, ours):
@@ -126,7 +133,7 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
         with atomic_files.atomic_folder(target) as aside:
             convert.write(given, name, aside)
         again = detection.format_module(name).read(target)
-        assert again.metadata == {"max_seq_length": 9} | PROMPTS
+        assert again.metadata == metadata
         assert again.sentence_embedding.settings() == embedding.settings()
         checkpoint_folders.assert_same_bits(
             again.sentence_embedding.tensors(), embedding.tensors()
@@ -138,7 +145,10 @@ def test_a_folder_is_written_back_with_its_modules(tmp_path, make_checkpoint):
         ours, "google", str(tmp_path / "google"), **words
     )
     lost = "not kept by this format: "
-    for what in ("sentence embedding: mean+cls, Dense, Norma", "prompts {'que"):
+    for what in (
+        *("sentence embedding: mean+cls, Dense, Norma", "prompts {'que"),
+        "split_special_tokens False",
+    ):
         assert [line for line in report if line.startswith(lost + what)]
 
 

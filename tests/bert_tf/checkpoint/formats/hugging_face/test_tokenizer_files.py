@@ -89,6 +89,7 @@ def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
     [
         *(UNCASED, CASED, {}, {"strip_accents": False}),
         CASED | {"strip_accents": True, "tokenize_chinese_chars": False},
+        *(UNCASED | {"split_special_tokens": x} for x in (True, False)),
     ],
 )
 def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path, rules):

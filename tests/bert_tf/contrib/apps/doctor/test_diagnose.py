@@ -126,3 +126,6 @@ def test_another_case_is_an_error_unless_it_was_inferred(given):
     assert check(inferred, do_lower_case=False)[1][0] == "warning"
     _, (_, _, text) = check(given, do_lower_case=True, strip_accents=False)
     assert text.endswith("with --strip_accents=true.")
+    kept = {"do_lower_case": True, "split_special_tokens": False}
+    _, (severity, _, text) = check(given, **kept)
+    assert severity == "warning" and text.endswith("have that of the records.")
