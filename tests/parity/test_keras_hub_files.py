@@ -1,6 +1,5 @@
 """keras_hub loads presets written here, and presets it saves are read."""
 
-import json
 
 import numpy as np
 import pytest
