@@ -167,6 +167,18 @@ def through_a_file(model, folder):
     return keras.models.load_model(folder / "model.keras")
 
 
+def through_a_folder(model, folder):
+    model.save(folder / "model", zipped=False)
+    return keras.models.load_model(folder / "model")
+
+
+def through_weights(model, folder):
+    again = type(model).from_config(model.get_config())
+    model.save_weights(folder / "model.weights.h5")
+    again.load_weights(folder / "model.weights.h5")
+    return again
+
+
 def clone(model, _):
     again = keras.models.clone_model(model)
     again.set_weights(model.get_weights())
@@ -175,6 +187,8 @@ def clone(model, _):
 
 COPIES = {
     "a .keras file": through_a_file,
+    "a folder of Keras": through_a_folder,
+    "a .weights.h5 file": through_weights,
     "copy.deepcopy": lambda model, _: copy.deepcopy(model),
     "pickle": lambda model, _: pickle.loads(pickle.dumps(model)),
     "clone_model": clone,
