@@ -114,6 +114,11 @@ class _ExperimentClass:
 
 def _register(keras) -> None:
     """Adds the classes to those that Keras knows, unless they are there."""
+    if (backend := keras.config.backend()) != "tensorflow":
+        raise ImportError(
+            f"Keras's backend is {backend}; bert_tf needs tensorflow. Set "
+            "KERAS_BACKEND=tensorflow, or the backend in ~/.keras/keras.json."
+        )
     known = keras.saving.get_custom_objects()
     for name in _EXPERIMENT_CLASSES:
         known.setdefault(f"bert_tf>{name}", _ExperimentClass(name))

@@ -148,6 +148,11 @@ def _check_length(max_seq_length) -> int:
 
 def _strings(text, name: str) -> tf.Tensor:
     """Returns a vector of strings, [B]."""
+    if isinstance(text, (tf.RaggedTensor, tf.SparseTensor)):
+        raise ValueError(
+            f"{name} is a {type(text).__name__}; TextPreprocessor expects a "
+            "vector of strings [B], one for each row."
+        )
     text = tf.convert_to_tensor(text)
     if text.dtype != tf.string:
         raise ValueError(

@@ -24,7 +24,7 @@ _NOTES = r"^(I[0-9]{4} [0-9:.]+ |WARNING: All log messages before absl::Init)"
 def check():
     """Checks that Python, TensorFlow, TensorFlow Text and protobuf fit.
 
-    Without it their imports fail with undefined symbols, or later. Reads their
+    Without it their imports fail with other reasons, or later. Reads their
     metadata only, in 20 ms.
 
     Raises:
@@ -41,6 +41,13 @@ def check():
         raise ImportError(
             "TensorFlow Text needs its docstrings, which PYTHONOPTIMIZE=2 and "
             "python -OO remove. Unset it, or use PYTHONOPTIMIZE=1."
+        )
+    # TensorFlow's own condition; the import of TensorFlow Text fails with it.
+    is_legacy = os.environ.get("TF_USE_LEGACY_KERAS") in ("1", "true", "True")
+    if is_legacy and not version("tf-keras"):
+        raise ImportError(
+            "TF_USE_LEGACY_KERAS asks TensorFlow for tf_keras, which is not "
+            "installed. Unset it: bert_tf uses Keras 3."
         )
     tensorflow = version("tensorflow")
     # TensorFlow of another name, such as tensorflow-tpu, is not checked.

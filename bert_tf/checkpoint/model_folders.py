@@ -18,7 +18,7 @@ from absl import logging
 from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import EXPERIMENTS, BertConfig
-from bert_tf.model import lora, models, sentence_embedding
+from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
 from tfrecords.text import vocab
@@ -68,16 +68,12 @@ _ENTRIES = {
 
 
 def weight_names(model: keras.Model) -> dict[str, keras.Variable]:
-    """Returns path -> weight; paths omit the leading name of the model.
+    """Returns path in the model -> weight.
 
     Adapters are left out: files have ordinary weights, see `merged_weights`.
     """
-    own = f"{model.name}/"
-    return {
-        weight.path.removeprefix(own): weight
-        for weight in model.weights
-        if not lora.is_factor(weight)
-    }
+    weights = [w for w in model.weights if not lora.is_factor(w)]
+    return encoder.by_path(model, weights)
 
 
 def merged_weights(model: keras.Model) -> dict:

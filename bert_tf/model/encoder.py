@@ -2,6 +2,7 @@
 
 import base64
 import functools
+import re
 import types
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -109,6 +110,18 @@ def _parts(layer, prefix=""):
             yield from _parts(part, f"{prefix}{part.name}/")
 
 
+def by_path(model: keras.Model, weights) -> dict[str, keras.Variable]:
+    """Returns the name in files -> weight: its path in the model.
+
+    Keras's own path has the name of a BertEncoder before it, but not that of
+    other models, see `ConfiguredModel`; and that of a `keras.name_scope`.
+    """
+    scope = f"{model.path}/"
+    if not isinstance(model, BertEncoder):
+        scope = scope.removesuffix(f"{model.name}/")
+    return {weight.path.removeprefix(scope): weight for weight in weights}
+
+
 def _owners(model) -> dict[str, "ConfiguredModel"]:
     """Returns the models of which `bert_tf.save` can write each alone."""
     encoder = getattr(model, "encoder", None)
@@ -152,21 +165,20 @@ def _set_loaded(model, values: Mapping) -> None:
     model.drawn = types.MappingProxyType(
         {
             name: weight.numpy()
-            for weight in model.weights
-            if (name := weight.path.removeprefix(f"{model.name}/"))
-            in model.untrained
-            or name.endswith(POSITIONS)
+            for name, weight in by_path(model, model.weights).items()
+            if name in model.untrained or name.endswith(POSITIONS)
         }
     )
 
 
-def _complete(inputs) -> dict[str, tf.Tensor]:
+def _complete(inputs, shape: tf.TensorShape) -> dict[str, tf.Tensor]:
     """Returns the inputs of the encoder, with segment A if types are omitted.
 
     There is no default for `input_mask`: a guess would attend to padding.
 
     Raises:
-      ValueError: if inputs are missing, or have names of other libraries.
+      ValueError: if inputs are missing, or have names of other libraries; or
+        if ids, mask or types have not the shape, of numbers.
     """
     ours = (
         "a dict of input_word_ids, input_mask (1 for tokens, 0 for padding) "
@@ -190,10 +202,75 @@ def _complete(inputs) -> dict[str, tf.Tensor]:
             f"The input has {', '.join(map(str, inputs)) or 'no entries'}. "
             f"Give {ours}.{advice}"
         )
+    _check_forms(inputs, shape)
     if "input_type_ids" in inputs:
         return inputs
     ids = inputs["input_word_ids"]
     return dict(inputs) | {"input_type_ids": keras.ops.zeros_like(ids)}
+
+
+def _check_policy(policy: keras.DTypePolicy) -> None:
+    """Raises ValueError for a policy that the layers do not follow."""
+    is_map = isinstance(policy, keras.dtype_policies.DTypePolicyMap)
+    dtypes = ("float32", "bfloat16", "float16")
+    if (
+        is_map
+        or policy.quantization_mode
+        or policy.compute_dtype not in dtypes
+        or policy.variable_dtype not in dtypes
+    ):
+        raise ValueError(
+            f"dtype={policy.name!r}; a BERT has one policy for all layers: "
+            "float32, mixed_bfloat16, mixed_float16, bfloat16 or float16."
+        )
+
+
+def _check_forms(inputs: Mapping, shape: tf.TensorShape) -> None:
+    """Raises ValueError if ids, mask or types are no numbers of that shape.
+
+    Others broadcast without a word: a mask [S] of one example to all.
+    """
+    for name in schema.ENCODER_INPUTS:
+        if name not in inputs:
+            continue
+        x = inputs[name]
+        given = type(x).__name__
+        if isinstance(x, (tf.RaggedTensor, tf.SparseTensor)):
+            raise ValueError(
+                f"{name} is a {given}; expected rows of one length, padded "
+                "with 0 where input_mask is 0: those of segments.pack or "
+                "bert_tf.TextPreprocessor."
+            )
+        dtype = str(getattr(x, "dtype", given))
+        if not re.search("int|float|bool", dtype):
+            raise ValueError(
+                f"{name} has type {dtype}; expected an array or a tensor of "
+                'integers: np.array(rows, "int32").'
+            )
+        if not shape.is_compatible_with(x.shape):
+            expected = "[B, S]" if shape.rank == 2 else "[B, choices, S]"
+            raise ValueError(
+                f"{name} has shape {list(x.shape)}; expected {expected}, the "
+                "same for input_word_ids, input_mask and input_type_ids."
+            )
+        shape = tf.TensorShape(x.shape)
+
+
+def _whole(name: str, x) -> tf.Tensor:
+    """Returns int32 of numbers of another type; fails if they are no integers.
+
+    In a `tf.function` it fails with TensorFlow's InvalidArgumentError.
+    """
+    message = f"{name} should be integers, but has fractions, or is not finite."
+    if isinstance(x, keras.KerasTensor):
+        return keras.ops.cast(x, "int32")
+    x = tf.convert_to_tensor(x)
+    if x.dtype.is_floating:
+        is_whole = tf.reduce_all(tf.equal(x, tf.round(x)))
+        if not tf.is_symbolic_tensor(x) and not is_whole:
+            raise ValueError(message)
+        tf.debugging.Assert(is_whole, [message])
+    return tf.cast(x, "int32")
 
 
 def flatten(
@@ -223,10 +300,15 @@ def flatten(
 class ConfiguredModel(keras.Model):
     """Keras model with a BertConfig, which is saved in `.keras` files.
 
-    Constructors build all weights; no call is needed to create them. The config
-    also has the `trainable` of every layer and weight that differs from that of
-    its owner, so that frozen parts stay frozen; and what `bert_tf.load` has
-    set, so that an untrained head stays one in a copy.
+    Constructors build all weights; no call is needed to create them. They build
+    each part before `build`, in which Keras puts the name of the model before
+    paths. That is automatic, such as "bert_classifier_1": Keras's Orbax
+    checkpoints and `set_state_tree`, which match paths, would find the encoder
+    in the next model, but no head, and leave it random without a word.
+
+    The config also has the `trainable` of every layer and weight that differs
+    from that of its owner, so that frozen parts stay frozen; and what
+    `bert_tf.load` has set, so that an untrained head stays one in a copy.
 
     Args:
       config: BertConfig, or a dict from `BertConfig.to_dict`.
@@ -250,6 +332,7 @@ class ConfiguredModel(keras.Model):
         if isinstance(config, dict):
             config = bert_config.BertConfig.from_dict(config)
         self.config = config
+        _check_policy(self.dtype_policy)
 
     def __call__(self, inputs, *args, **kwargs):
         """Calls the model, as in Keras; ids may be whole numbers of type float.
@@ -259,14 +342,16 @@ class ConfiguredModel(keras.Model):
         them to the dtype of the model: bfloat16 has no integers above 256.
 
         Raises:
-          ValueError: if inputs of the encoder are missing, or have the names
-            of other libraries.
+          ValueError: if inputs of the encoder are missing, ragged, sparse, of
+            another shape, or have fractions or the names of other libraries.
         """
+        shape = self.input_shapes()["input_word_ids"]
+        inputs = _complete(inputs, tf.TensorShape(shape))
         inputs = {
-            name: keras.ops.cast(x, "int32")
-            if name in _INTEGERS and "float" in str(x.dtype)
+            name: _whole(name, x)
+            if name in _INTEGERS and x.dtype not in ("int32", "int64")
             else x
-            for name, x in _complete(inputs).items()
+            for name, x in inputs.items()
         }
         return super().__call__(inputs, *args, **kwargs)
 
@@ -301,8 +386,71 @@ class ConfiguredModel(keras.Model):
                 part.trainable = flags.get(name, owner.trainable)
         return model
 
+    def build(self, inputs_shape=None):
+        """Does nothing: the constructor has built all layers."""
+
     def build_from_config(self, config):
         """Does nothing: the constructor has already built the model."""
+
+    def input_shapes(self) -> dict[str, tuple]:
+        """Returns name -> shape of the inputs of `export`; None is any size."""
+        return dict.fromkeys(schema.ENCODER_INPUTS, (None, None))  # [B, S]
+
+    def export(
+        self,
+        filepath,
+        format="tf_saved_model",
+        verbose=None,
+        input_signature=None,
+        **kwargs,
+    ):
+        """Exports the network, as in Keras, also one that was never called.
+
+        The input is a dict of int32, by default of any batch size and length.
+        The output is that of `call`; of a BertEncoder a dict of
+        `sequence_output`, `pooled_output` and the hidden states before the
+        last layer, `hidden_state_0` and so on.
+
+        Args:
+          filepath: as in Keras.
+          format: "tf_saved_model", "litert", "onnx" or "openvino".
+          verbose: as in Keras.
+          input_signature: list of one dict, name -> `keras.InputSpec`.
+          **kwargs: as in Keras.
+
+        Raises:
+          ValueError: if `input_signature` has another form, or Keras does not
+            export the model.
+        """
+        signature = input_signature or [
+            {
+                name: keras.InputSpec("int32", shape)
+                for name, shape in self.input_shapes().items()
+            }
+        ]
+        if len(signature) != 1 or not isinstance(signature[0], Mapping):
+            raise ValueError(
+                f"input_signature={signature!r}; expected a list of one dict, "
+                "name of an input -> keras.InputSpec."
+            )
+        # A functional model knows its inputs, and a signature has no tuples.
+        specs = {
+            name: keras.InputSpec(x.dtype, x.shape, name=name)
+            for name, x in signature[0].items()
+        }
+        inputs = {
+            name: keras.Input(batch_shape=x.shape, dtype=x.dtype, name=name)
+            for name, x in specs.items()
+        }
+        outputs = self(inputs)
+        if isinstance(outputs, EncoderOutputs):
+            *earlier, last = outputs.hidden_states
+            outputs = {
+                "sequence_output": last,
+                "pooled_output": outputs.pooled_output,
+            } | {f"hidden_state_{i}": x for i, x in enumerate(earlier)}
+        network = keras.Model(inputs, outputs)
+        network.export(filepath, format, verbose, [specs], **kwargs)
 
     def quantize(self, *args, **kwargs):
         """Raises ValueError: Keras cannot quantize the layers of BERT."""

@@ -228,12 +228,12 @@ def unmerged(model: keras.Model) -> dict[str, keras.Variable]:
     Together with the other weights they restore a model exactly: W cannot be
     computed from the merged kernel.
     """
-    own = f"{model.name}/"
-    return {
-        weight.path.removeprefix(own): weight
+    weights = [
+        weight
         for part in adapted(model)
         for weight in (frozen_kernel(part), *_factors(part))
-    }
+    ]
+    return encoder_lib.by_path(model, weights)
 
 
 def reset(model: keras.Model) -> None:
@@ -261,17 +261,11 @@ def counts(model: keras.Model) -> tuple[int, int]:
     )
 
 
-def _by_name(encoder, weights) -> dict[str, keras.Variable]:
-    """Returns weights by their path in the encoder."""
-    start = len(encoder.embeddings.path) - len("embeddings")
-    return {weight.path[start:]: weight for weight in weights}
-
-
 def _base_sha256(encoder) -> str:
     """Returns the sha256 of the weights that adapters keep as they are."""
     sha256 = hashlib.sha256()
     weights = [w for w in encoder.weights if not is_factor(w)]
-    for name, weight in sorted(_by_name(encoder, weights).items()):
+    for name, weight in sorted(encoder_lib.by_path(encoder, weights).items()):
         if not name.startswith("pooler/"):
             array = np.ascontiguousarray(weight.numpy())
             sha256.update(f"{name} {array.dtype} {array.shape}\n".encode())
@@ -297,7 +291,7 @@ def save(encoder: keras.Model, path: str) -> None:
             f"{path} cannot be written: the encoder has no adapters. Call "
             "enable_lora first."
         )
-    trained = _by_name(encoder, encoder.trainable_weights)
+    trained = encoder_lib.by_path(encoder, encoder.trainable_weights)
     content = safetensors_numpy.save(
         {name: weight.numpy() for name, weight in trained.items()},
         {
@@ -334,7 +328,7 @@ def load(encoder: keras.Model, path: str) -> None:
         )
     if not encoder.lora:
         enable(encoder, settings.rank, settings.alpha, settings.targets)
-    variables = _by_name(encoder, encoder.trainable_weights)
+    variables = encoder_lib.by_path(encoder, encoder.trainable_weights)
     shapes = {name: tuple(x.shape) for name, x in variables.items()}
     found = {name: tensor.shape for name, tensor in tensors.items()}
     if shapes != found:

@@ -52,12 +52,15 @@ class BertPretrainer(encoder.ConfiguredModel):
         self.next_sentence = heads.NextSentenceHead(
             config, name="next_sentence", dtype=policy
         )
+        self.masked_lm.build((None, None, config.hidden_size))
+        self.next_sentence.build((None, config.hidden_size))
         self.build()
 
-    def build(self, batch_shape=None):
-        size = self.config.hidden_size
-        self.masked_lm.build((None, None, size))
-        self.next_sentence.build((None, size))
+    def input_shapes(self):
+        """Returns name -> shape of the inputs; see the base class."""
+        positions = {"masked_lm_positions": (None, None)}  # [B, P]
+        is_causal = self.config.is_causal
+        return super().input_shapes() | ({} if is_causal else positions)
 
     def call(
         self, batch, training=None, dropout_key=None, encoder_outputs=None
@@ -151,15 +154,13 @@ class _FineTunedModel(encoder.ConfiguredModel):
         config, policy = self.config, self.dtype_policy
         self.encoder = encoder.BertEncoder(config, name="encoder", dtype=policy)
 
-    def add_head(self, layer, name: str, *sizes: int):
-        """Adds the head, a layer of `heads`, and builds it."""
+    def add_head(self, layer, name: str, *sizes: int, width: int = 0):
+        """Adds the head, a layer of `heads`, and builds it for [..., width]."""
         self.head = layer(
             self.config, *sizes, name=name, dtype=self.dtype_policy
         )
+        self.head.build((None, width or self.config.hidden_size))
         self.build()
-
-    def build(self, batch_shape=None):
-        self.head.build((None, self.config.hidden_size))
 
     def head_inputs(self, batch, encoder_outputs=None, **kwargs):
         """Returns the head's inputs: tokens [B, S, H], text [B, H]."""
@@ -454,6 +455,10 @@ class BertMultipleChoice(_FineTunedModel):
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         self.add_head(heads.ClassificationHead, "multiple_choice", 1)
+
+    def input_shapes(self):
+        """Returns name -> shape of the inputs; see the base class."""
+        return dict.fromkeys(super().input_shapes(), (None,) * 3)  # [B, N, S]
 
     def call(self, batch, training=None, dropout_key=None):
         rows, dropout_key, choices = encoder.flatten(batch, dropout_key)

@@ -104,7 +104,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
             dtype="float32",
         )
         self.embed.build((None, None, self.config.hidden_size))
-        self.built = True
+        self.build()
 
     @classmethod
     def of(
@@ -126,6 +126,10 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
                 if step.bias is not None:
                     layer.bias.assign(step.bias)
         return model
+
+    def input_shapes(self):
+        """Returns name -> shape of the inputs; see the base class."""
+        return dict.fromkeys(super().input_shapes(), (None,) * 3)  # [B, T, S]
 
     def get_config(self):
         """Returns the dict for `from_config`."""

@@ -32,10 +32,8 @@ class _WithBiLSTM:
             self.config.bilstm_units, name="bilstm", dtype=self.dtype_policy
         )
         self.bilstm.build((None, None, self.config.hidden_size))
-        super().add_head(layer, name, *sizes)
-
-    def build(self, batch_shape=None):
-        self.head.build((None, 2 * self.config.bilstm_units))
+        width = 2 * self.config.bilstm_units
+        super().add_head(layer, name, *sizes, width=width)
 
     def head_inputs(self, batch, encoder_outputs=None, **kwargs):
         """Returns the head's inputs: tokens [B, S, 2 U], text [B, 2 U]."""

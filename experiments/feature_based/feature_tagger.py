@@ -146,13 +146,6 @@ class FeatureTagger(encoder.ConfiguredModel):
         self.tagging = heads.TaggingHead(
             self.config, num_classes, name="tagging"
         )
-        self.build()
-
-    def __call__(self, *args, **kwargs):
-        """Calls the model, as in Keras: its inputs are no token ids."""
-        return keras.Model.__call__(self, *args, **kwargs)
-
-    def build(self, batch_shape=None):
         if self.weighted_sum:
             self.weighted_sum.build()
         width = self.width
@@ -160,6 +153,11 @@ class FeatureTagger(encoder.ConfiguredModel):
             layer.build((None, None, width))
             width = 2 * self.lstm_units
         self.tagging.build((None, None, width))
+        self.build()
+
+    def __call__(self, *args, **kwargs):
+        """Calls the model, as in Keras: its inputs are no token ids."""
+        return keras.Model.__call__(self, *args, **kwargs)
 
     def call(self, batch, training=None, dropout_key=None):
         features = batch["word_features"]

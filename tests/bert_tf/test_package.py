@@ -102,3 +102,9 @@ print("keras" in sys.modules, "BertEncoder" in dir(bert_tf))
 print(bert_tf.BertConfig.__name__, hasattr(bert_tf, "BertCar"))
 """
     assert run(code).split() == ["False", "True", "BertConfig", "False"]
+
+
+def test_other_backends_of_keras_are_refused(monkeypatch):
+    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
+    with pytest.raises(ImportError, match="backend is jax; .*KERAS_BACKEND"):
+        bert_tf._register(keras)

@@ -193,6 +193,14 @@ def test_symbolic_inputs_are_checked(preprocess, shape, dtype, message):
         preprocess(keras.Input(shape, dtype=dtype))
 
 
+@pytest.mark.parametrize("name", ["RaggedTensor", "SparseTensor"])
+def test_texts_in_no_vector_are_refused(preprocess, name):
+    texts = tf.ragged.constant([["a", "b"], ["c"]])
+    texts = texts if name == "RaggedTensor" else texts.to_sparse()
+    with pytest.raises(ValueError, match=f"text_a is a {name}; .* vector"):
+        preprocess(texts)
+
+
 def test_numbers_of_texts_must_agree(preprocess):
     with pytest.raises(tf.errors.InvalidArgumentError, match="same number"):
         preprocess(["a"], ["b", "c"])

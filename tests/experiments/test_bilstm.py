@@ -32,7 +32,7 @@ def test_the_layer_matches_the_reference_on_rows_with_padding():
     for weight in layer.weights:
         weight.assign(rng.normal(0.1, 0.5, weight.shape))
     weights = {
-        f"bilstm/{name}": weight.numpy().astype(np.float64)
+        name: weight.numpy().astype(np.float64)
         for name, weight in model_folders.weight_names(layer).items()
     }
     states, last = layer(HIDDEN, MASK)

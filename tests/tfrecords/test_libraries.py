@@ -203,3 +203,15 @@ def test_a_module_that_is_missing_stays_missing(tmp_path):
     )
     last = done.stderr.splitlines()[-1]
     assert last == "ModuleNotFoundError: No module named 'tensorflow'"
+
+
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_legacy_keras_is_refused_by_the_name_of_its_variable(
+    monkeypatch, value
+):
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", value)
+    installed(monkeypatch, FITTING | {"tf-keras": "2.21.0"})
+    libraries.check()
+    installed(monkeypatch, FITTING)
+    with pytest.raises(ImportError, match="TF_USE_LEGACY_KERAS asks"):
+        libraries.check()

@@ -248,6 +248,64 @@ def test_other_inputs_are_refused_by_name(tiny_config, name, inputs, message):
         model(keras.tree.map_structure(lambda _: np.ones((1, 4)), inputs))
 
 
+RAGGED = tf.ragged.constant([[2, 7, 8, 3], [2, 3]])
+IDS = np.array([[2, 7, 8, 3], [2, 3, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"input_word_ids": RAGGED}, "input_word_ids is a RaggedTensor.*pack"),
+        ({"input_mask": tf.ones_like(RAGGED)}, "input_mask is a Ragged"),
+        ({"input_word_ids": tf.sparse.from_dense(IDS)}, "is a SparseTensor"),
+        ({"input_word_ids": IDS.tolist()}, "has type list; .*np.array"),
+        ({"input_word_ids": IDS.astype(str)}, "has type <U"),
+        ({"input_word_ids": IDS.astype(object)}, "has type object"),
+        ({"input_word_ids": IDS[0]}, r"shape \[4\]; expected \[B, S\]"),
+        # They were broadcast.
+        ({"input_mask": np.ones(4)}, r"input_mask has shape \[4\]"),
+        ({"input_type_ids": IDS[:1]}, r"input_type_ids has shape \[1, 4\]"),
+        # They were rounded to 0.
+        ({"input_mask": 0.5 * (IDS > 0)}, "input_mask .* has fractions"),
+        ({"input_word_ids": np.where(IDS, IDS, np.nan)}, "is not finite"),
+    ],
+)
+def test_inputs_of_another_form_are_refused(tiny_config, wrong, message):
+    inputs = {"input_word_ids": IDS, "input_mask": 1 * (IDS > 0)} | wrong
+    with pytest.raises(ValueError, match=message):
+        bert_tf.BertEncoder(tiny_config)(inputs)
+
+
+def test_forms_are_checked_by_models_and_in_graphs(tiny_config):
+    mask = 1 * (IDS > 0)
+    model = bert_tf.BertRegressor(tiny_config)
+    expected = model({"input_word_ids": IDS, "input_mask": mask})
+    small = {"input_word_ids": IDS.astype("uint8"), "input_mask": mask > 0}
+    np.testing.assert_array_equal(*model(small).values(), *expected.values())
+    model.compile("sgd")
+    for ids, error, message in (
+        (RAGGED, ValueError, "is a RaggedTensor"),
+        (IDS + 0.5, tf.errors.InvalidArgumentError, "has fractions"),
+    ):
+        inputs = {"input_word_ids": ids, "input_mask": mask}
+        with pytest.raises(error, match=message):
+            model.fit(inputs, np.zeros(2), verbose=0)
+    with pytest.raises(ValueError, match=r"expected \[B, choices, S\]"):
+        bert_tf.BertMultipleChoice(tiny_config)(small)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["float64", "int8_from_float32", "float8_from_mixed_bfloat16"]
+)
+@pytest.mark.parametrize("name", ["BertEncoder", "BertRegressor"])
+def test_policies_that_layers_do_not_follow_are_refused(
+    tiny_config, name, dtype
+):
+    for policy in (dtype, keras.dtype_policies.DTypePolicyMap("float32")):
+        with pytest.raises(ValueError, match="one policy for all layers"):
+            getattr(bert_tf, name)(tiny_config, dtype=policy)
+
+
 def test_works_in_a_functional_model_and_fit(
     tiny_config, make_batch, functional, tmp_path, capsys
 ):

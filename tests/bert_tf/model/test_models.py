@@ -13,7 +13,8 @@ import pytest
 import tensorflow as tf
 
 import bert_tf
-from bert_tf.model import dropout, fused
+from bert_tf.checkpoint import model_folders
+from bert_tf.model import dropout, fused, models
 from tfrecords import schema
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -345,3 +346,69 @@ def test_quantize_of_a_larger_model_leaves_bert_as_it_is(
     assert model.predict(inputs, verbose=0).shape == (4, 2)
     for weight, value in zip(encoder.weights, before, strict=True):
         np.testing.assert_array_equal(weight, value)
+
+
+@pytest.mark.parametrize("task", models.TASK_MODELS)
+def test_paths_lead_to_all_weights_of_another_model(tiny_config, task):
+    first, second = (models.for_task(task, tiny_config, 3) for _ in range(2))
+    for model in (first, second):
+        model.compile("sgd")
+    second.set_state_tree(first.get_state_tree())
+    for found, expected in zip(second.weights, first.weights, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["encoder", "classification", None])
+def test_names_in_files_are_without_names_around_the_model(tiny_config, name):
+    expected = [*model_folders.weight_names(model_of(tiny_config))]
+    own = [*model_folders.weight_names(bert_tf.BertEncoder(tiny_config))]
+    with keras.name_scope("outer"):
+        model = model_of(tiny_config, name=name)
+        encoder = bert_tf.BertEncoder(tiny_config, name=name)
+    assert [*model_folders.weight_names(model)] == expected
+    assert [*model_folders.weight_names(encoder)] == own
+    names = model_folders.weight_names(model.encoder)
+    assert [*names] == own and expected[-1] == "classification/dense/bias"
+
+
+def exported(model, batch, tmp_path, **kwargs):
+    """Returns expected and found outputs by name; from a SavedModel."""
+    model.export(tmp_path / "exported", verbose=False, **kwargs)
+    loaded = tf.saved_model.load(tmp_path / "exported")
+    found = loaded.serve({n: tf.constant(x) for n, x in batch.items()})
+    return model(batch), found
+
+
+@pytest.mark.parametrize("task", [*models.TASK_MODELS, "causal"])
+def test_export_needs_no_call(tiny_config, batch, tmp_path, task):
+    config = tiny_config
+    if task == "causal":
+        config, task = (
+            dataclasses.replace(config, is_causal=True),
+            "pretraining",
+        )
+    model = models.for_task(task, config, 3)
+    batch = {n: batch[n] for n in model.input_shapes()}
+    if task == "multiple_choice":
+        batch = {n: x.reshape(2, 2, -1) for n, x in batch.items()}
+    expected, found = exported(model, batch, tmp_path)
+    assert found.keys() == expected.keys()
+    for name, x in expected.items():
+        np.testing.assert_allclose(found[name], x, atol=1e-6)
+
+
+def test_an_encoder_is_exported_with_all_hidden_states(
+    tiny_config, inputs, tmp_path
+):
+    model = bert_tf.BertEncoder(tiny_config)
+    specs = {n: keras.InputSpec("int32", (None, 12)) for n in inputs}
+    for signature in (specs, [specs, specs]):
+        with pytest.raises(ValueError, match="a list of one dict"):
+            model.export(tmp_path / "x", input_signature=signature)
+    expected, found = exported(model, inputs, tmp_path, input_signature=[specs])
+    names = ("hidden_state_0", "hidden_state_1", "sequence_output")
+    for name, x in zip(names, expected.hidden_states, strict=True):
+        np.testing.assert_allclose(found.pop(name), x, atol=1e-6)
+    [(name, pooled)] = found.items()
+    assert name == "pooled_output"
+    np.testing.assert_allclose(pooled, expected.pooled_output, atol=1e-6)

@@ -433,7 +433,11 @@ def make_fake_run(folder):
         to_json_file=lambda path: json_files.write(path, {})
     )
     model = types.SimpleNamespace(
-        name="a", config=config, weights=weights, _flatten_layers=list
+        name="own",
+        path="own",
+        config=config,
+        weights=weights,
+        _flatten_layers=list,
     )
     slots = {f"m/a/{i}": FakeVariable("") for i in range(3)}
     step = FakeVariable("")
