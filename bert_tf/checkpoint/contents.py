@@ -32,6 +32,12 @@ POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 PROMPTS = "prompts"
 DEFAULT_PROMPT = "default_prompt_name"
 SIMILARITY = "similarity_fn_name"  # How their vectors are compared.
+# In model.json: the activation that makes a score from the logit of a
+# regression, one of `sentence_embedding.ACTIVATIONS`; by default none.
+SCORE_ACTIVATION = "score_activation"
+# In model.json: JSON file of the source -> its keys that nothing here reads,
+# which a conversion to the same format writes again.
+SOURCE_SETTINGS = "source_settings"
 _OPTIMIZER_NAMES = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -167,6 +173,10 @@ class Contents:
     def missing(self) -> list[str]:
         """Returns the names of the weights missing in the source."""
         return [name for name in self.shapes() if name not in self.tensors]
+
+    def source_settings(self, file: str) -> dict[str, object]:
+        """Returns the keys of a file of the source that nothing here reads."""
+        return self.metadata.get(SOURCE_SETTINGS, {}).get(file, {})
 
     def model_json(self) -> dict[str, object]:
         """Returns the content of model.json."""

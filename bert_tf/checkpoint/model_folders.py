@@ -58,6 +58,8 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "ranking_loss?": str,
+    f"{contents.SCORE_ACTIVATION}?": str,
+    f"{contents.SOURCE_SETTINGS}?": dict,
     f"{contents.SIMILARITY}?": str,
     "labels?": [str],
     "tag_scheme?": str,
@@ -162,6 +164,13 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"{path}: score_range {quoted(bounds)} should be two numbers, and "
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
+        )
+    activation = values.get(contents.SCORE_ACTIVATION)
+    if activation not in (None, *sentence_embedding.ACTIVATIONS):
+        raise ValueError(
+            f"{path}: {contents.SCORE_ACTIVATION} is {quoted(activation)}; it "
+            f"should be {', '.join(sentence_embedding.ACTIVATIONS)}. Correct "
+            "it."
         )
     return {name: x for name, x in values.items() if x is not None}
 

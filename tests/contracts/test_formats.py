@@ -465,7 +465,7 @@ def test_an_activation_is_kept_or_refused(
         given.save(target, form)
         assert Checkpoint.open(target).config == config
         return
-    message = f"hidden_act={hidden_act}.* pass --hidden_act=gelu"
+    message = f"hidden_act={hidden_act}.* open it with hidden_act=gelu"
     with pytest.raises(ValueError, match=message):
         given.save(target, form)
     assert not os.listdir(tmp_path)

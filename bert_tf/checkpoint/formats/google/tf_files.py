@@ -222,7 +222,7 @@ def to_theirs(
         raise ValueError(
             f"{checkpoint.source} has hidden_act=gelu_erf, which {target} does "
             "not support: its gelu is the tanh approximation. To use that, "
-            "with slightly different outputs, pass --hidden_act=gelu."
+            "with slightly different outputs, open it with hidden_act=gelu."
         )
     theirs = renaming.to_theirs(
         renaming.with_slots(table, slots),

@@ -67,6 +67,8 @@ _ENCODER = ("embeddings.", "encoder.")
 _WORDS = "embeddings.word_embeddings.weight"
 # Constants (position ids 0, 1, 2 ...) that older versions saved too.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
+# Tasks of a BertForSequenceClassification, which a CrossEncoder scores with.
+_SCORED = ("classification", "multi_label", "regression")
 # Weight files that the sidecar belongs to.
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
@@ -241,6 +243,24 @@ def read(path: str) -> contents.Contents:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config)
     settings = _text_settings(modules, text, metadata.config)
+    activation, score_notes = None, []
+    if metadata.task in _SCORED and not is_inside:
+        activation, score_notes = sentence_transformers.read_scores(
+            path, folder, values, len(metadata.labels) or 1
+        )
+    found = {
+        config_json.CONFIG: config_json.others(
+            *(values, metadata, _scores(metadata.task, {}))
+        ),
+        tokenizer_files.SETTINGS: text.settings,
+        **modules.settings,
+    }
+    source_settings = {file: keys for file, keys in found.items() if keys}
+    if source_settings:
+        settings[contents.SOURCE_SETTINGS] = source_settings
+    # A regression of ours is linear without saying so.
+    if activation and (source_settings or activation != "linear"):
+        settings[contents.SCORE_ACTIVATION] = activation
     return contents.Contents(
         source=source,
         config=metadata.config,
@@ -257,12 +277,19 @@ def read(path: str) -> contents.Contents:
         notes=(
             *modules.notes,
             *metadata.notes,
+            *score_notes,
             *text.notes,
             *changes,
             *extra.notes,
         ),
         tokenizer_differences=text.differences,
     )
+
+
+def _scores(task: str, metadata: Mapping) -> dict[str, object]:
+    """Returns the keys of config.json on the score of a regression."""
+    is_score = task == "regression"
+    return sentence_transformers.scores_of(metadata) if is_score else {}
 
 
 def _text_settings(
@@ -368,8 +395,10 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
             ", ".join(others),
             " and ".join(sidecar.WRITES),
         )
+    more = _scores(checkpoint.task, checkpoint.metadata)
     config_json.write(
-        checkpoint.config, checkpoint.task, checkpoint.labels, name, folder
+        *(checkpoint.config, checkpoint.task, checkpoint.labels, name, folder),
+        checkpoint.source_settings(config_json.CONFIG) | more,
     )
     _write_text(checkpoint, folder)
     if checkpoint.sentence_embedding:
@@ -403,4 +432,5 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             "max_seq_length", checkpoint.config.max_position_embeddings
         ),
         folder,
+        checkpoint.source_settings(tokenizer_files.SETTINGS),
     )

@@ -6,7 +6,7 @@ sentence-transformers 6.2, sentence_transformer/modules and base/modules.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -45,16 +45,29 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+_IDENTITY = "torch.nn.modules.linear.Identity"
+_SIGMOID = "torch.nn.modules.activation.Sigmoid"
 # Class of torch.nn -> Keras's activation.
 _ACTIVATIONS = {
-    "torch.nn.modules.linear.Identity": "linear",
+    _IDENTITY: "linear",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
     "torch.nn.modules.activation.GELU": "gelu",
-    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    _SIGMOID: "sigmoid",
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _TYPE = "sentence_transformers.models."
+# Keys of the activation of a cross-encoder's score: in config_sentence_
+# transformers.json, which CrossEncoder 6 reads beside modules.json alone, and
+# in `_SCORES` of config.json, from version 4 on; in config.json, before.
+_ACTIVATION = "activation_fn"
+_SCORES = "sentence_transformers"
+_OLD_ACTIVATION = "sbert_ce_default_activation_function"
+_CROSS_ENCODER = {
+    f"{_ACTIVATION}?": str,
+    f"{_SCORES}?": {f"{_ACTIVATION}?": str},
+    f"{_OLD_ACTIVATION}?": str,
+}
 _MIN_LENGTH = 3  # [CLS], a token, [SEP].
 _VECTOR = "sentence_embedding"  # Input and output of the modules.
 _DENSE = {
@@ -78,6 +91,7 @@ class Modules(NamedTuple):
       texts: the entries of model.json on texts put before a text, and on how
         vectors are compared.
       notes: for the user: which of them is.
+      settings: file -> its other keys, for `write`.
     """
 
     folder: str
@@ -86,6 +100,7 @@ class Modules(NamedTuple):
     do_lower_case: bool = False
     texts: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping] = {}
 
 
 def _listed(path: str) -> list[tuple[str, str]]:
@@ -151,7 +166,106 @@ def read(path: str) -> Modules:
         bool(settings.get("do_lower_case")),
         texts,
         _note(texts),
+        {
+            _TRANSFORMER_FILE: _without(
+                settings, ("max_seq_length", "do_lower_case")
+            ),
+            # Versions are of the libraries that wrote it.
+            _TEXTS_FILE: _without(
+                config_json.read_object(path, _TEXTS_FILE),
+                ("__version__", *texts),
+            ),
+        },
     )
+
+
+def _without(values: Mapping, names: Collection[str]) -> dict[str, object]:
+    return {name: x for name, x in values.items() if name not in names}
+
+
+def read_scores(
+    path: str, folder: str, values: Mapping, num_labels: int
+) -> tuple[str | None, list[str]]:
+    """Returns how the score of a cross-encoder follows from its logit.
+
+    As cross_encoder/model.py: get_default_activation_fn.
+
+    Args:
+      path: the folder.
+      folder: that of the BERT, which may be inside of it.
+      values: its config.json.
+      num_labels: number of logits.
+
+    Returns:
+      One of `sentence_embedding.ACTIVATIONS`, and notes. None if there are
+      several logits, or nothing says that the model is of a CrossEncoder.
+
+    Raises:
+      ValueError: if the library would give other scores than we can.
+    """
+    file, given = os.path.join(folder, config_json.CONFIG), {}
+    if os.path.lexists(os.path.join(path, MODULES)):
+        given = config_json.read_object(path, _TEXTS_FILE, _CROSS_ENCODER)
+        _check_no_prompt(given, os.path.join(path, _TEXTS_FILE))
+    json_files.check(values, _CROSS_ENCODER, file)
+    own = values.get(_SCORES)
+    if given.get(_ACTIVATION):
+        file, name = os.path.join(path, _TEXTS_FILE), given[_ACTIVATION]
+    elif own and _ACTIVATION in own:
+        name = own[_ACTIVATION]
+    else:
+        name = values.get(_OLD_ACTIVATION)
+    is_known = name or own or _OLD_ACTIVATION in values
+    if not is_known and given.get("model_type") != "CrossEncoder":
+        note = (
+            "one logit, which is the score here; a CrossEncoder of "
+            "sentence-transformers would return its sigmoid"
+        )
+        return None, [contents.Detail(note)] if num_labels == 1 else []
+    # It runs no code of others by default.
+    if name is None or not name.startswith("torch."):
+        name = _IDENTITY if num_labels > 1 else _SIGMOID
+    if num_labels > 1:
+        note = f"CrossEncoder returns {name} of the logits, and here they are"
+        note += " those of classes"
+        return None, [] if name == _IDENTITY else [note]
+    if name not in _ACTIVATIONS:
+        raise ValueError(
+            f"{file}: the score's activation {quoted(name)} is not supported; "
+            f"supported are {', '.join(_ACTIVATIONS)}. To read logits, remove "
+            "it."
+        )
+    note = f"the score is {name} of the logit, as CrossEncoder returns it"
+    return _ACTIVATIONS[name], [contents.Detail(note)]
+
+
+def _check_no_prompt(values: Mapping, file: str) -> None:
+    """Raises ValueError if a cross-encoder puts a prompt before each query."""
+    contents.check_prompts(values, file)
+    name = values.get(contents.DEFAULT_PROMPT)
+    if name is not None and values[contents.PROMPTS][name]:
+        raise ValueError(
+            f"{file}: {contents.DEFAULT_PROMPT}={quoted(name)} puts "
+            f"{quoted(values[contents.PROMPTS][name])} before the first text "
+            "of each pair, which is not supported for scores. Remove the "
+            "entry, and put the prompt before your queries."
+        )
+
+
+def scores_of(metadata: Mapping) -> dict[str, object]:
+    """Returns the key of config.json by which CrossEncoder gives our score.
+
+    Without it, CrossEncoder returns the sigmoid of the logit: the probability
+    that a passage is relevant, after a binary ranking loss. It is not added to
+    the config.json of others, either.
+    """
+    activation = metadata.get(contents.SCORE_ACTIVATION)
+    is_foreign = contents.SOURCE_SETTINGS in metadata
+    is_logit = is_foreign or metadata.get("ranking_loss") == "binary"
+    if activation is None and is_logit:
+        return {}
+    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    return {_SCORES: {_ACTIVATION: names[activation or "linear"]}}
 
 
 def _read_config(folder: str, entries: dict) -> tuple[str, dict]:
@@ -291,6 +405,7 @@ def write(
       config: of the BERT.
       folder: its folder, from `atomic_folder`.
     """
+    kept = metadata.get(contents.SOURCE_SETTINGS, {})
     listed = [("", "Transformer"), (_POOLING, "Pooling")]
     modes = list(embedding.pooling)
     values = {key: mode in modes for key, mode in _FLAGS.items()}
@@ -316,12 +431,14 @@ def write(
     json_files.write(
         os.path.join(folder, _TRANSFORMER_FILE),
         {
+            **kept.get(_TRANSFORMER_FILE, {}),
             "max_seq_length": metadata.get("max_seq_length"),
             "do_lower_case": False,
         },
     )
     names = contents.PROMPTS, contents.DEFAULT_PROMPT, contents.SIMILARITY
-    if texts := {x: metadata[x] for x in names if metadata.get(x) is not None}:
+    texts = {x: metadata[x] for x in names if metadata.get(x) is not None}
+    if texts := {**kept.get(_TEXTS_FILE, {}), **texts}:
         json_files.write(os.path.join(folder, _TEXTS_FILE), texts)
 
 

@@ -179,8 +179,8 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         raise ValueError(
             f"{checkpoint.source} has hidden_act={config.hidden_act}; "
             "KerasHub's BertBackbone supports only the tanh approximation of "
-            "GELU. To convert anyway, with outputs that differ, pass "
-            "--hidden_act=gelu."
+            "GELU. To convert anyway, with outputs that differ, open it with "
+            "hidden_act=gelu."
         )
     rows = table(config, checkpoint.task)
     shapes = checkpoint.shapes()
