@@ -128,6 +128,16 @@ def _read_entries(folder: str) -> dict:
     return checked_entries(values, path)
 
 
+def read_settings(folder: str) -> dict[str, object]:
+    """Returns the entry of model.json on keys of a bert_config.json.
+
+    They are those that no BERT code uses; {} if there are none.
+    """
+    path = os.path.join(folder, CONFIG)
+    keys = BertConfig.ignored_keys(path) if os.path.isfile(path) else {}
+    return {contents.SOURCE_SETTINGS: {CONFIG: keys}} if keys else {}
+
+
 def read_metadata(folder: str) -> dict:
     """Returns the content of model.json, which has at least a task.
 
@@ -299,7 +309,8 @@ def _described(folder: str, metadata: dict) -> Contents:
             name: value
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
-        },
+        }
+        | read_settings(folder),
         sentence_embedding=_read_embedding(folder, metadata),
     )
 

@@ -187,6 +187,7 @@ def read(path: str) -> contents.Contents:
         labels=labels,
         slots=slots,
         step=step,
+        metadata=model_folders.read_settings(folder),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,

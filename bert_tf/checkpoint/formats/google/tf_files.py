@@ -234,7 +234,10 @@ def to_theirs(
 
 def write_text(checkpoint: contents.Contents, folder: str) -> None:
     """Writes bert_config.json and vocab.txt."""
-    checkpoint.config.to_json_file(os.path.join(folder, model_folders.CONFIG))
+    name = model_folders.CONFIG
+    checkpoint.config.to_json_file(
+        os.path.join(folder, name), checkpoint.source_settings(name)
+    )
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )
