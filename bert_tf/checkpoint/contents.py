@@ -361,6 +361,26 @@ def check_prompts(values: Mapping, path: str) -> None:
         )
 
 
+def check_activation(values: Mapping, path: str) -> None:
+    """Raises ValueError unless a model.json's SCORE_ACTIVATION is known."""
+    name, known = (
+        values.get(SCORE_ACTIVATION),
+        sentence_embedding_lib.ACTIVATIONS,
+    )
+    if name not in (None, *known):
+        raise ValueError(
+            f"{path}: {SCORE_ACTIVATION} is {quoted(name)}; it should be "
+            f"{', '.join(known)}. Correct it."
+        )
+
+
+def read_settings(path: str) -> dict[str, object]:
+    """Returns SOURCE_SETTINGS of a bert_config.json; {} if it has none."""
+    is_file = os.path.isfile(path)
+    keys = bert_config.BertConfig.ignored_keys(path) if is_file else {}
+    return {SOURCE_SETTINGS: {os.path.basename(path): keys}} if keys else {}
+
+
 def without_folders(source: str) -> str:
     """Returns "format name" of "format path"; the folders above are private."""
     files, space, path = source.partition(" ")

@@ -33,7 +33,6 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
 # Forms of the entries of model.json, see `json_files.check`.
@@ -128,16 +127,6 @@ def _read_entries(folder: str) -> dict:
     return checked_entries(values, path)
 
 
-def read_settings(folder: str) -> dict[str, object]:
-    """Returns the entry of model.json on keys of a bert_config.json.
-
-    They are those that no BERT code uses; {} if there are none.
-    """
-    path = os.path.join(folder, CONFIG)
-    keys = BertConfig.ignored_keys(path) if os.path.isfile(path) else {}
-    return {contents.SOURCE_SETTINGS: {CONFIG: keys}} if keys else {}
-
-
 def read_metadata(folder: str) -> dict:
     """Returns the content of model.json, which has at least a task.
 
@@ -175,13 +164,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
-    activation = values.get(contents.SCORE_ACTIVATION)
-    if activation not in (None, *sentence_embedding.ACTIVATIONS):
-        raise ValueError(
-            f"{path}: {contents.SCORE_ACTIVATION} is {quoted(activation)}; it "
-            f"should be {', '.join(sentence_embedding.ACTIVATIONS)}. Correct "
-            "it."
-        )
+    contents.check_activation(values, path)
     return {name: x for name, x in values.items() if x is not None}
 
 
@@ -310,7 +293,7 @@ def _described(folder: str, metadata: dict) -> Contents:
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
         }
-        | read_settings(folder),
+        | contents.read_settings(os.path.join(folder, CONFIG)),
         sentence_embedding=_read_embedding(folder, metadata),
     )
 

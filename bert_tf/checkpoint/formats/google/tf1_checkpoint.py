@@ -187,7 +187,9 @@ def read(path: str) -> contents.Contents:
         labels=labels,
         slots=slots,
         step=step,
-        metadata=model_folders.read_settings(folder),
+        metadata=contents.read_settings(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,

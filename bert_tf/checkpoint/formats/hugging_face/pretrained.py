@@ -15,6 +15,7 @@ from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.formats import renaming, sidecar
 from bert_tf.checkpoint.formats.hugging_face import (
     config_json,
+    cross_encoder,
     sentence_transformers,
     tokenizer_files,
     weight_files,
@@ -243,24 +244,10 @@ def read(path: str) -> contents.Contents:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config)
     settings = _text_settings(modules, text, metadata.config)
-    activation, score_notes = None, []
+    settings |= _source_settings(modules, text, values, metadata)
+    score_notes = []
     if metadata.task in _SCORED and not is_inside:
-        activation, score_notes = sentence_transformers.read_scores(
-            path, folder, values, len(metadata.labels) or 1
-        )
-    found = {
-        config_json.CONFIG: config_json.others(
-            *(values, metadata, _scores(metadata.task, {}))
-        ),
-        tokenizer_files.SETTINGS: text.settings,
-        **modules.settings,
-    }
-    source_settings = {file: keys for file, keys in found.items() if keys}
-    if source_settings:
-        settings[contents.SOURCE_SETTINGS] = source_settings
-    # A regression of ours is linear without saying so.
-    if activation and (source_settings or activation != "linear"):
-        settings[contents.SCORE_ACTIVATION] = activation
+        score_notes = _read_scores(path, folder, values, metadata, settings)
     return contents.Contents(
         source=source,
         config=metadata.config,
@@ -286,10 +273,44 @@ def read(path: str) -> contents.Contents:
     )
 
 
+def _source_settings(
+    modules: sentence_transformers.Modules,
+    text: tokenizer_files.Metadata,
+    values: Mapping,
+    metadata: config_json.Metadata,
+) -> dict[str, object]:
+    """Returns the entry of model.json on keys that nothing here reads."""
+    more = _scores(metadata.task, {})
+    found = {
+        config_json.CONFIG: config_json.others(values, metadata, more),
+        tokenizer_files.SETTINGS: text.settings,
+        **modules.settings,
+    }
+    kept = {file: keys for file, keys in found.items() if keys}
+    return {contents.SOURCE_SETTINGS: kept} if kept else {}
+
+
+def _read_scores(
+    path: str,
+    folder: str,
+    values: Mapping,
+    metadata: config_json.Metadata,
+    settings: dict[str, object],
+) -> list[str]:
+    """Adds the activation of the score to `settings`; returns notes."""
+    num_labels = len(metadata.labels) or 1
+    found, notes = cross_encoder.read(path, folder, values, num_labels)
+    # A regression of ours is linear without saying so.
+    is_foreign = contents.SOURCE_SETTINGS in settings
+    if found and (is_foreign or found != "linear"):
+        settings[contents.SCORE_ACTIVATION] = found
+    return notes
+
+
 def _scores(task: str, metadata: Mapping) -> dict[str, object]:
     """Returns the keys of config.json on the score of a regression."""
     is_score = task == "regression"
-    return sentence_transformers.scores_of(metadata) if is_score else {}
+    return cross_encoder.keys_of(metadata) if is_score else {}
 
 
 def _text_settings(

@@ -25,12 +25,12 @@ from tfrecords.options import quoted
 
 MODULES = "modules.json"
 _TRANSFORMER_FILE = "sentence_bert_config.json"
-_TEXTS_FILE = "config_sentence_transformers.json"
+TEXTS_FILE = "config_sentence_transformers.json"
 _POOLING = "1_Pooling"
 WRITES = (
     MODULES,
     _TRANSFORMER_FILE,
-    _TEXTS_FILE,
+    TEXTS_FILE,
     f"{_POOLING}/{config_json.CONFIG}",
     f"*_Dense/{config_json.CONFIG}",
     f"*_Dense/{weight_files.SAFETENSORS}",
@@ -45,29 +45,18 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-_IDENTITY = "torch.nn.modules.linear.Identity"
-_SIGMOID = "torch.nn.modules.activation.Sigmoid"
+IDENTITY = "torch.nn.modules.linear.Identity"
+SIGMOID = "torch.nn.modules.activation.Sigmoid"
 # Class of torch.nn -> Keras's activation.
-_ACTIVATIONS = {
-    _IDENTITY: "linear",
+ACTIVATIONS = {
+    IDENTITY: "linear",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
     "torch.nn.modules.activation.GELU": "gelu",
-    _SIGMOID: "sigmoid",
+    SIGMOID: "sigmoid",
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _TYPE = "sentence_transformers.models."
-# Keys of the activation of a cross-encoder's score: in config_sentence_
-# transformers.json, which CrossEncoder 6 reads beside modules.json alone, and
-# in `_SCORES` of config.json, from version 4 on; in config.json, before.
-_ACTIVATION = "activation_fn"
-_SCORES = "sentence_transformers"
-_OLD_ACTIVATION = "sbert_ce_default_activation_function"
-_CROSS_ENCODER = {
-    f"{_ACTIVATION}?": str,
-    f"{_SCORES}?": {f"{_ACTIVATION}?": str},
-    f"{_OLD_ACTIVATION}?": str,
-}
 _MIN_LENGTH = 3  # [CLS], a token, [SEP].
 _VECTOR = "sentence_embedding"  # Input and output of the modules.
 _DENSE = {
@@ -171,8 +160,8 @@ def read(path: str) -> Modules:
                 settings, ("max_seq_length", "do_lower_case")
             ),
             # Versions are of the libraries that wrote it.
-            _TEXTS_FILE: _without(
-                config_json.read_object(path, _TEXTS_FILE),
+            TEXTS_FILE: _without(
+                config_json.read_object(path, TEXTS_FILE),
                 ("__version__", *texts),
             ),
         },
@@ -181,91 +170,6 @@ def read(path: str) -> Modules:
 
 def _without(values: Mapping, names: Collection[str]) -> dict[str, object]:
     return {name: x for name, x in values.items() if name not in names}
-
-
-def read_scores(
-    path: str, folder: str, values: Mapping, num_labels: int
-) -> tuple[str | None, list[str]]:
-    """Returns how the score of a cross-encoder follows from its logit.
-
-    As cross_encoder/model.py: get_default_activation_fn.
-
-    Args:
-      path: the folder.
-      folder: that of the BERT, which may be inside of it.
-      values: its config.json.
-      num_labels: number of logits.
-
-    Returns:
-      One of `sentence_embedding.ACTIVATIONS`, and notes. None if there are
-      several logits, or nothing says that the model is of a CrossEncoder.
-
-    Raises:
-      ValueError: if the library would give other scores than we can.
-    """
-    file, given = os.path.join(folder, config_json.CONFIG), {}
-    if os.path.lexists(os.path.join(path, MODULES)):
-        given = config_json.read_object(path, _TEXTS_FILE, _CROSS_ENCODER)
-        _check_no_prompt(given, os.path.join(path, _TEXTS_FILE))
-    json_files.check(values, _CROSS_ENCODER, file)
-    own = values.get(_SCORES)
-    if given.get(_ACTIVATION):
-        file, name = os.path.join(path, _TEXTS_FILE), given[_ACTIVATION]
-    elif own and _ACTIVATION in own:
-        name = own[_ACTIVATION]
-    else:
-        name = values.get(_OLD_ACTIVATION)
-    is_known = name or own or _OLD_ACTIVATION in values
-    if not is_known and given.get("model_type") != "CrossEncoder":
-        note = (
-            "one logit, which is the score here; a CrossEncoder of "
-            "sentence-transformers would return its sigmoid"
-        )
-        return None, [contents.Detail(note)] if num_labels == 1 else []
-    # It runs no code of others by default.
-    if name is None or not name.startswith("torch."):
-        name = _IDENTITY if num_labels > 1 else _SIGMOID
-    if num_labels > 1:
-        note = f"CrossEncoder returns {name} of the logits, and here they are"
-        note += " those of classes"
-        return None, [] if name == _IDENTITY else [note]
-    if name not in _ACTIVATIONS:
-        raise ValueError(
-            f"{file}: the score's activation {quoted(name)} is not supported; "
-            f"supported are {', '.join(_ACTIVATIONS)}. To read logits, remove "
-            "it."
-        )
-    note = f"the score is {name} of the logit, as CrossEncoder returns it"
-    return _ACTIVATIONS[name], [contents.Detail(note)]
-
-
-def _check_no_prompt(values: Mapping, file: str) -> None:
-    """Raises ValueError if a cross-encoder puts a prompt before each query."""
-    contents.check_prompts(values, file)
-    name = values.get(contents.DEFAULT_PROMPT)
-    if name is not None and values[contents.PROMPTS][name]:
-        raise ValueError(
-            f"{file}: {contents.DEFAULT_PROMPT}={quoted(name)} puts "
-            f"{quoted(values[contents.PROMPTS][name])} before the first text "
-            "of each pair, which is not supported for scores. Remove the "
-            "entry, and put the prompt before your queries."
-        )
-
-
-def scores_of(metadata: Mapping) -> dict[str, object]:
-    """Returns the key of config.json by which CrossEncoder gives our score.
-
-    Without it, CrossEncoder returns the sigmoid of the logit: the probability
-    that a passage is relevant, after a binary ranking loss. It is not added to
-    the config.json of others, either.
-    """
-    activation = metadata.get(contents.SCORE_ACTIVATION)
-    is_foreign = contents.SOURCE_SETTINGS in metadata
-    is_logit = is_foreign or metadata.get("ranking_loss") == "binary"
-    if activation is None and is_logit:
-        return {}
-    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
-    return {_SCORES: {_ACTIVATION: names[activation or "linear"]}}
 
 
 def _read_config(folder: str, entries: dict) -> tuple[str, dict]:
@@ -330,13 +234,13 @@ def _step(module_type: str, folder: str, file: str) -> Dense | Normalize | None:
 def _read_dense(folder: str) -> Dense:
     file, values = _read_config(folder, _DENSE)
     name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    if name not in _ACTIVATIONS or values.get("use_residual"):
+    if name not in ACTIVATIONS or values.get("use_residual"):
         what = "use_residual=true"
-        if name not in _ACTIVATIONS:
+        if name not in ACTIVATIONS:
             what = f"activation_function {quoted(name)}"
         raise ValueError(
             f"{file}: {what} is not supported; supported are "
-            f"{', '.join(_ACTIVATIONS)}, without a residual."
+            f"{', '.join(ACTIVATIONS)}, without a residual."
         )
     stored, _ = weight_files.with_float32(weight_files.read(folder))
     tensors = {name: np.asarray(tensor) for name, tensor in stored.items()}
@@ -351,15 +255,15 @@ def _read_dense(folder: str) -> Dense:
             f"{config_json.CONFIG}. Copy the folder again."
         )
     kernel = tensors["linear.weight"].T.copy()
-    return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
+    return Dense(kernel, tensors.get("linear.bias"), ACTIVATIONS[name])
 
 
 def _read_texts(path: str) -> dict[str, object]:
     """Returns the entries of model.json, without prompts if none has a text."""
-    values = config_json.read_object(path, _TEXTS_FILE)
+    values = config_json.read_object(path, TEXTS_FILE)
     if values.get("truncate_dim") is not None:
         raise ValueError(
-            f"{os.path.join(path, _TEXTS_FILE)}: truncate_dim="
+            f"{os.path.join(path, TEXTS_FILE)}: truncate_dim="
             f"{quoted(values['truncate_dim'])} is not supported: vectors would "
             "be longer than those of sentence-transformers. Remove it, and cut "
             "the vectors yourself."
@@ -367,10 +271,10 @@ def _read_texts(path: str) -> dict[str, object]:
     similarity = values.get(contents.SIMILARITY)
     if not isinstance(similarity, str | None):
         raise ValueError(
-            f"{os.path.join(path, _TEXTS_FILE)}: {contents.SIMILARITY} is "
+            f"{os.path.join(path, TEXTS_FILE)}: {contents.SIMILARITY} is "
             f"{quoted(similarity)}; it should be a string, such as cosine."
         )
-    contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
+    contents.check_prompts(values, os.path.join(path, TEXTS_FILE))
     names = [] if similarity == "cosine" else [contents.SIMILARITY]
     if any((values.get(contents.PROMPTS) or {}).values()):
         names += [contents.PROMPTS, contents.DEFAULT_PROMPT]
@@ -438,8 +342,8 @@ def write(
     )
     names = contents.PROMPTS, contents.DEFAULT_PROMPT, contents.SIMILARITY
     texts = {x: metadata[x] for x in names if metadata.get(x) is not None}
-    if texts := {**kept.get(_TEXTS_FILE, {}), **texts}:
-        json_files.write(os.path.join(folder, _TEXTS_FILE), texts)
+    if texts := {**kept.get(TEXTS_FILE, {}), **texts}:
+        json_files.write(os.path.join(folder, TEXTS_FILE), texts)
 
 
 def _write_config(folder: str, values: dict) -> None:
@@ -448,7 +352,7 @@ def _write_config(folder: str, values: dict) -> None:
 
 
 def _write_dense(dense: Dense, folder: str) -> None:
-    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    names = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     num_inputs, num_outputs = dense.kernel.shape
     values = {
         "in_features": num_inputs,

@@ -207,7 +207,9 @@ def read(path: str) -> contents.Contents:
         tensors=weights,
         slots=slots,
         step=object_graph.read_step(objects),
-        metadata=model_folders.read_settings(folder),
+        metadata=contents.read_settings(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,
