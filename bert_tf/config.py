@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import os
-from collections.abc import Collection
+from collections.abc import Mapping
 
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -78,10 +78,13 @@ POOLING_MODES = (
     "lasttoken",
 )
 
-# Keys of some released files that no BERT code uses.
+# Keys of some released files that no BERT code uses; the first and the third
+# are the Model Garden's, legacy/bert/configs.py.
 _IGNORED_KEYS = frozenset(
     {
+        "backward_compatible",
         "directionality",
+        "embedding_size",
         "pooler_fc_size",
         "pooler_num_attention_heads",
         "pooler_num_fc_layers",
@@ -291,10 +294,8 @@ class BertConfig:
         return cls(**{key: values[key] for key in values if key in known})
 
     @classmethod
-    def from_json_file(
-        cls, path: str | os.PathLike, ignored: Collection[str] = ()
-    ) -> "BertConfig":
-        """Reads a bert_config.json, without the keys in `ignored`.
+    def from_json_file(cls, path: str | os.PathLike) -> "BertConfig":
+        """Reads a bert_config.json.
 
         Raises:
           ValueError: if the file is not a JSON object, or has unknown keys or
@@ -302,9 +303,7 @@ class BertConfig:
         """
         values = json_files.read(os.fspath(path))
         try:
-            return cls.from_dict(
-                {n: x for n, x in values.items() if n not in ignored}
-            )
+            return cls.from_dict(values)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -343,6 +342,12 @@ class BertConfig:
             f"{', '.join(s for s in NAMED_VOCAB_SIZES if s)}, and multilingual."
         )
 
+    @staticmethod
+    def ignored_keys(path: str | os.PathLike) -> dict[str, object]:
+        """Returns the keys of a bert_config.json that no BERT code uses."""
+        values = json_files.read(os.fspath(path))
+        return {n: x for n, x in values.items() if n in _IGNORED_KEYS}
+
     def keys_of_ours(self) -> dict[str, int | bool | str]:
         """Returns the keys that only bert_tf knows, if they are set."""
         values = {name: getattr(self, name) for name in _KEYS_OF_OURS}
@@ -356,6 +361,8 @@ class BertConfig:
             if value or name not in _KEYS_OF_OURS
         }
 
-    def to_json_file(self, path: str | os.PathLike) -> None:
-        """Writes a bert_config.json atomically."""
-        json_files.write(os.fspath(path), self.to_dict())
+    def to_json_file(
+        self, path: str | os.PathLike, more: Mapping[str, object] = {}
+    ) -> None:
+        """Writes a bert_config.json atomically, with `more` keys."""
+        json_files.write(os.fspath(path), self.to_dict() | dict(more))

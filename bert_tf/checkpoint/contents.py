@@ -32,6 +32,12 @@ POOLER = "encoder/pooler/"  # Prefix of the names of its weights.
 PROMPTS = "prompts"
 DEFAULT_PROMPT = "default_prompt_name"
 SIMILARITY = "similarity_fn_name"  # How their vectors are compared.
+# In model.json: the activation that makes a score from the logit of a
+# regression, one of `sentence_embedding.ACTIVATIONS`; by default none.
+SCORE_ACTIVATION = "score_activation"
+# In model.json: JSON file of the source -> its keys that nothing here reads,
+# which a conversion to the same format writes again.
+SOURCE_SETTINGS = "source_settings"
 _OPTIMIZER_NAMES = re.compile(
     r"adam|lamb|momentum|optimizer|moving_?average|global_step|save_counter|"
     r"beta\d_power|loss_scale|good_steps|learning_rate|^loss",
@@ -167,6 +173,10 @@ class Contents:
     def missing(self) -> list[str]:
         """Returns the names of the weights missing in the source."""
         return [name for name in self.shapes() if name not in self.tensors]
+
+    def source_settings(self, file: str) -> dict[str, object]:
+        """Returns the keys of a file of the source that nothing here reads."""
+        return self.metadata.get(SOURCE_SETTINGS, {}).get(file, {})
 
     def model_json(self) -> dict[str, object]:
         """Returns the content of model.json."""
@@ -349,6 +359,26 @@ def check_prompts(values: Mapping, path: str) -> None:
             f"has {some(list(prompts)) if prompts else 'none'}. Name one of "
             "them, or remove the entry."
         )
+
+
+def check_activation(values: Mapping, path: str) -> None:
+    """Raises ValueError unless a model.json's SCORE_ACTIVATION is known."""
+    name, known = (
+        values.get(SCORE_ACTIVATION),
+        sentence_embedding_lib.ACTIVATIONS,
+    )
+    if name not in (None, *known):
+        raise ValueError(
+            f"{path}: {SCORE_ACTIVATION} is {quoted(name)}; it should be "
+            f"{', '.join(known)}. Correct it."
+        )
+
+
+def read_settings(path: str) -> dict[str, object]:
+    """Returns SOURCE_SETTINGS of a bert_config.json; {} if it has none."""
+    is_file = os.path.isfile(path)
+    keys = bert_config.BertConfig.ignored_keys(path) if is_file else {}
+    return {SOURCE_SETTINGS: {os.path.basename(path): keys}} if keys else {}
 
 
 def without_folders(source: str) -> str:

@@ -77,8 +77,14 @@ def check_lossless(
     lost += [
         f"{name} {value}"
         for name, value in given.metadata.items()
-        if name not in written.metadata or written.metadata[name] != value
+        if written.metadata.get(name) != value
+        and name != contents.SOURCE_SETTINGS
     ]
+    settings = given.metadata.get(contents.SOURCE_SETTINGS, {})
+    for file, keys in settings.items():
+        own = written.source_settings(file)
+        if others := [x for x in keys if x not in own or own[x] != keys[x]]:
+            lost += [f"{', '.join(others)} of {file}"]
     lost += [f"{n} {was[n]}; it has {is_now[n]} instead" for n in changed]
     return [
         f"read back: {len(before)} tensors equal bit for bit",

@@ -134,7 +134,7 @@ def check_license(license: str | None) -> None:
     form = r"[a-z0-9][a-z0-9.-]*"
     if license is not None and not re.fullmatch(form, license):
         raise ValueError(
-            f"--license={quoted(license)} should be an identifier of Hugging "
+            f"license={quoted(license)} should be an identifier of Hugging "
             "Face's list, such as apache-2.0, mit or other, in small letters. "
             "Omit it if the licence is unknown."
         )

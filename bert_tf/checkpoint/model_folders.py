@@ -33,7 +33,6 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-
 _MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
 # Forms of the entries of model.json, see `json_files.check`.
@@ -59,6 +58,8 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "ranking_loss?": str,
+    f"{contents.SCORE_ACTIVATION}?": str,
+    f"{contents.SOURCE_SETTINGS}?": dict,
     f"{contents.SIMILARITY}?": str,
     "labels?": [str],
     "tag_scheme?": str,
@@ -160,6 +161,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
+    contents.check_activation(values, path)
     return {name: x for name, x in values.items() if x is not None}
 
 
@@ -287,7 +289,8 @@ def _described(folder: str, metadata: dict) -> Contents:
             name: value
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
-        },
+        }
+        | contents.read_settings(os.path.join(folder, CONFIG)),
         sentence_embedding=_read_embedding(folder, metadata),
     )
 

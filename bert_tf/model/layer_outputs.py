@@ -13,13 +13,13 @@ from bert_tf.model import encoder as encoder_lib
 
 
 def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
-    """Parses --layers to indices of `encoder_outputs`.
+    """Parses layers such as "-1" to indices of `encoder_outputs`.
 
     As in extract_features.py: 0 and -L are the first layer after the
     embeddings, L - 1 and -1 the last.
 
     Args:
-      words: values of --layers.
+      words: numbers of layers.
       num_hidden_layers: L.
 
     Raises:
@@ -29,11 +29,11 @@ def parse(words: Sequence[str], num_hidden_layers: int) -> list[int]:
     for word in words:
         if word.strip() not in numbers:
             raise ValueError(
-                f"--layers has {word!r}; expected integers from {numbers[0]} "
+                f"layers has {word!r}; expected integers from {numbers[0]} "
                 f"to {numbers[-1]}, such as -1,-2. -1 is the last layer."
             )
     if not words:
-        raise ValueError("--layers is empty; --layers=-1 is the last layer.")
+        raise ValueError("layers is empty; -1 is the last layer.")
     return [int(word) for word in words]
 
 

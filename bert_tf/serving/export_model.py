@@ -93,6 +93,7 @@ def export_metadata(given: Checkpoint) -> dict[str, object]:
     metadata = given.model_json()
     # Of the model; that of the export is among its own settings.
     metadata.pop(contents.SENTENCE_EMBEDDING, None)
+    metadata.pop(contents.SOURCE_SETTINGS, None)
     metadata.pop("source")
     if given.origin:
         metadata["source"] = contents.without_folders(given.origin)

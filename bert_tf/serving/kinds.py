@@ -216,10 +216,14 @@ def of_outputs(names: Iterable[str]) -> type:
     return next((x for x in known if names >= {*x.signature_outputs}), Kind)
 
 
-def of_task(task: str) -> list[type]:
-    """Returns the kinds of models of a task, first that of its head."""
+def of_model(metadata: Mapping) -> list[type]:
+    """Returns the kinds of models with a model.json, first that of its head."""
+    task, labels = metadata["task"], metadata.get("labels") or ()
     found = [x for x in map(by_name, CLASSES) if x.weights]
     own = [x for x in found if x.task == task]
+    is_of_pairs = metadata.get("num_texts") != 1
+    if task == "classification" and len(labels) == 2 and is_of_pairs:
+        own.append(by_name("ranking"))  # Of "not relevant" and "relevant".
     return own + [x for x in found if x.task is None]
 
 
@@ -245,15 +249,15 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
     untrained = contents.read_untrained(metadata, config)
     fitting = {
         kind.name: kind
-        for kind in of_task(task)
-        if _is_trained(kind, untrained, config)
+        for kind in of_model(metadata)
+        if _is_trained(kind, task, untrained, config)
         and kind.unsupported_reason(config) is None
     }
     names = " or ".join(fitting)
     if config.is_causal and options.pooling == "cls":
         raise ValueError(
-            "--pooling=cls does not fit a left-to-right model, whose [CLS] "
-            "does not attend to the text. Use --pooling=mean."
+            "pooling=cls does not fit a left-to-right model, whose [CLS] does "
+            "not attend to the text. Use pooling=mean."
         )
     given = options.kind
     if given not in ("auto", *fitting):
@@ -261,7 +265,7 @@ def choose(options: AnswerOptions, metadata: Mapping, model) -> type:
         why = by_name(given).unsupported_reason(config)
         why = why or f"a model with task {task!r}{without}"
         raise ValueError(
-            f"--kind={given} does not fit {why}; it can be exported as {names}."
+            f"kind={given} does not fit {why}; those that fit are {names}."
         )
     if not fitting:
         raise ValueError(
@@ -287,7 +291,7 @@ def choose_length(
     length = options.max_seq_length or metadata.get("max_seq_length", limit)
     if length > limit:
         raise ValueError(
-            f"--max_seq_length={length} exceeds the model's "
+            f"max_seq_length={length} exceeds the model's "
             f"max_position_embeddings={limit}."
         )
     return length
@@ -301,16 +305,19 @@ def check_options(options: AnswerOptions, kind: type) -> None:
             continue
         others = [x for x in CLASSES if name in by_name(x).options]
         raise ValueError(
-            f"--{name}={value} is for --kind={' or '.join(others)}, "
-            f"but the kind of this export is {kind.name!r}. Omit the flag."
+            f"{name}={value} is for kind={' or '.join(others)}, but the kind "
+            f"in use is {kind.name!r}. Omit it."
         )
 
 
-def _is_trained(kind: type, untrained: Iterable[str], config) -> bool:
+def _is_trained(
+    kind: type, task: str, untrained: Iterable[str], config
+) -> bool:
     """Returns whether no untrained weight affects the answers."""
     from bert_tf.checkpoint import contents
 
-    prefixes = [kind.weights]
-    if kind.task and contents.reads_pooler(kind.task, config):
+    # A ranking has the head of either task.
+    prefixes = [kind.weights if kind.task in (None, task) else f"{task}/"]
+    if kind.task and contents.reads_pooler(task, config):
         prefixes.append(contents.POOLER)
     return not any(name.startswith(tuple(prefixes)) for name in untrained)

@@ -41,7 +41,7 @@ CASES = [
     Case(
         "export_savedmodel",
         "--kind=encoder --prompt_name=query",
-        "--prompt_name=query is for --kind=sentence_embedding, but the kind",
+        "prompt_name=query is for kind=sentence_embedding, but the kind",
     ),
     *(
         Case("run_glue", f"--preemption_server={address}", "does not answer")

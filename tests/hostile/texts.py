@@ -71,7 +71,7 @@ _EMBEDDED = [
     for flags, message, content in (
         ("", "text/one.txt has no rows", b""),
         ("--input_format=jsonl", "one.txt:1: text is missing", b'{"a": "x"}'),
-        ("--layers=9", "--layers has '9'; expected integers", b"a\n"),
+        ("--layers=9", "layers has '9'; expected integers", b"a\n"),
         ("--input_file=-", "--input_file=- should be a file: it is", b"a\n"),
         ("--id_column=a", "an array has no ids. Give", b"a\n"),
         ("--output_file=out", "should end in .npy or .parquet", b"a\n"),

@@ -3,6 +3,8 @@
 A CrossEncoder reads our folder, with one label, and we read what it writes.
 """
 
+import json
+
 import exports
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.tasks import losses
+from bert_tf.workflows import conversion
 
 QUERY = "who sat on the warm stone"
 WORDS = "the cat sat on a warm ship and it rained on old bread".split()
@@ -68,6 +71,82 @@ def test_a_folder_of_a_cross_encoder_ranks(peer, tmp_path):
     )((QUERY, PASSAGES))
     np.testing.assert_allclose(found.scores, expected.scores, **BOUND)
     assert found.order == expected.order
+
+
+@pytest.mark.parametrize("activation", ["Identity", "Sigmoid", "Tanh"])
+@pytest.mark.parametrize("version", [4, 6])
+def test_scores_have_the_activation_of_the_folder(
+    peer, tmp_path, activation, version
+):
+    library = pytest.importorskip("sentence_transformers")
+    import torch
+
+    source, theirs = peer
+    folder = tmp_path / "saved"
+    function = getattr(torch.nn, activation)()
+    if version == 6:
+        theirs.activation_fn, own = function, theirs.activation_fn
+        theirs.save_pretrained(str(folder))
+        theirs.activation_fn = own
+    else:
+        bert_tf.save(bert_tf.load(source)[0], folder, format="hugging_face")
+        name = f"{type(function).__module__}.{activation}"
+        values = json.loads((folder / "config.json").read_text())
+        values["sentence_transformers"] = {"activation_fn": name}
+        (folder / "config.json").write_text(json.dumps(values))
+    expected = library.CrossEncoder(str(folder), device="cpu").rank(
+        QUERY, PASSAGES
+    )
+    found = bert_tf.Predictor(folder, kind="ranking")((QUERY, PASSAGES))
+    scores = [row["score"] for row in expected]
+    np.testing.assert_allclose(found.scores, scores, **BOUND)
+    # Converted, it has the same scores there.
+    conversion.convert(str(folder), "bert_tf", str(tmp_path / "ours"))
+    again = str(tmp_path / "again")
+    conversion.convert(str(tmp_path / "ours"), "hugging_face", again)
+    rows = library.CrossEncoder(again, device="cpu").rank(QUERY, PASSAGES)
+    np.testing.assert_allclose([x["score"] for x in rows], scores, **BOUND)
+
+
+@pytest.mark.parametrize("loss", ["binary", "listwise"])
+def test_the_library_gives_our_score_or_the_probability(tmp_path, loss):
+    library = pytest.importorskip("sentence_transformers")
+    exports.save_model(
+        exports.make_for("ranking"),
+        "regression",
+        tmp_path / "source",
+        max_seq_length=MAX_SEQ_LENGTH,
+        ranking_loss=loss,
+    )
+    folder = tmp_path / "written"
+    conversion.convert(str(tmp_path / "source"), "hugging_face", str(folder))
+    found = bert_tf.Predictor(folder)((QUERY, PASSAGES))
+    scores = np.array(found.scores)
+    expected = library.CrossEncoder(str(folder), device="cpu").rank(
+        QUERY, PASSAGES
+    )
+    if loss == "binary":
+        scores = 1 / (1 + np.exp(-scores))
+    np.testing.assert_allclose([x["score"] for x in expected], scores, **BOUND)
+
+
+def test_two_logits_rank_by_the_second(tmp_path, monkeypatch):
+    library = pytest.importorskip("sentence_transformers")
+    monkeypatch.setattr(exports, "LABELS", ["not relevant", "relevant"])
+    model = exports.make_for("classification")
+    exports.save_model(
+        *(model, "classification", tmp_path / "source"),
+        max_seq_length=MAX_SEQ_LENGTH,
+    )
+    folder = tmp_path / "written"
+    conversion.convert(str(tmp_path / "source"), "hugging_face", str(folder))
+    found = bert_tf.Predictor(folder, kind="ranking")((QUERY, PASSAGES))
+    logits = library.CrossEncoder(str(folder), device="cpu").predict(
+        [(QUERY, x) for x in found.passages]
+    )
+    np.testing.assert_allclose(
+        found.scores, logits[:, 1] - logits[:, 0], **BOUND
+    )
 
 
 def test_losses_are_equal(peer):

@@ -1,5 +1,6 @@
 """keras_hub loads presets written here, and presets it saves are read."""
 
+import json
 
 import numpy as np
 import pytest
@@ -109,6 +110,49 @@ def test_special_tokens_in_texts_are_kept_in_both(tmp_path, make_checkpoint):
     # It splits [UNK].
     text = "[UNK] cat"
     assert len(theirs(text)) > len(ours([text])[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "text", "is_refused"),
+    [
+        ({"split": False}, "a cat", True),
+        ({"suffix_indicator": "@@"}, "cats", True),
+        ({"oov_token": "[PAD]"}, "unknown", True),
+        ({"sequence_length": 4}, "the cat", True),
+        ({"lowercase": True}, "\u00df", False),
+        ({"lowercase": True}, "\u03c3\u03a3", False),
+        ({"lowercase": True}, "\ud55c", False),
+        ({}, "the cat sat!", False),
+    ],
+)
+def test_settings_that_change_ids_are_refused_or_noted(
+    tmp_path, make_checkpoint, settings, text, is_refused
+):
+    import keras_hub
+
+    words = [*WORDS, "ss", *map(chr, (0xDF, 0x3C3, 0xD55C)), "##\u03c3"]
+    words += ["##\u03c2", "\u1112", "##\u1161", "##\u11ab"]
+    vocabulary = "\n".join([*words, ""]).encode()
+    given = make_checkpoint("pretraining", vocabulary=VOCABULARY)
+    folder = write(given, tmp_path / "ours", "keras_hub")
+    theirs = keras_hub.models.BertTokenizer(
+        vocabulary=words, strip_accents=True, **settings
+    )
+    path = tmp_path / "ours/tokenizer.json"
+    values = json.loads(path.read_text())
+    values["config"] |= theirs.get_config() | {"dtype": "int32"}
+    path.write_text(json.dumps(values))
+    found = preset.read(folder)
+    vocab_file = tmp_path / "vocab.txt"
+    vocab_file.write_bytes(vocabulary)
+    ours = our_tokenizer.BertTokenizer(
+        str(vocab_file), **{"do_lower_case": False} | found.rules()
+    )
+    is_equal = list(map(int, theirs(text))) == ours([text])[0].numpy().tolist()
+    assert is_equal == (not settings)
+    assert bool(found.tokenizer_differences) == is_refused
+    is_noted = any("folds case" in note for note in found.notes)
+    assert is_noted == ("lowercase" in settings)
 
 
 def test_keras_hub_loads_preprocessors(tmp_path, make_checkpoint):

@@ -153,7 +153,7 @@ def test_parts_of_other_inputs_are_not_reused(
 def test_bad_flags_and_an_empty_input_are_refused(model, texts, tmp_path):
     output = tmp_path / "out"
     for flag, message in (
-        ("--layers=-3", "--layers has '-3'; expected integers from -2 to 1"),
+        ("--layers=-3", "layers has '-3'; expected integers from -2 to 1"),
         ("--max_seq_length=65", "65 .*max_position_embeddings=64"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from bert_tf.checkpoint import contents
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.serving.predictor import Predictor
 from bert_tf.workflows.configs import TeacherOptions
@@ -43,6 +44,8 @@ class Ranker:
                 "sentence-transformers' CrossEncoder."
             )
         self.sha256 = given.sha256()
+        # Differences of logits are learned: those of sigmoids vanish.
+        given.metadata.pop(contents.SCORE_ACTIVATION, None)
         self.predictor = Predictor(
             *(given.build(dtype="float32"), given.tokenizer([])),
             kind="ranking",

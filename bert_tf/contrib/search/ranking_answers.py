@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
+from bert_tf.serving.answers import score
 from bert_tf.serving.answers.kind import TEXT, Kind, plain
 from tfrecords import schema
 
@@ -20,8 +21,8 @@ class Ranked(NamedTuple):
     Attributes:
       passages: the passages.
       scores: of each, the highest first. Of a model that was trained with
-        --ranking_loss=binary, a logit: its sigmoid is the probability that the
-        passage is relevant.
+        the ranking loss "binary", or that has two classes, a logit: its sigmoid
+        is the probability that the passage is relevant.
       order: numbers of the passages, from 0, in the order that was given.
     """
 
@@ -34,8 +35,10 @@ class Ranking(Kind):
     """Passages by their scores beside a query (Nogueira and Cho 2019).
 
     The model is one that scores pairs, of query and passage; its scores are not
-    limited to the range of any labels, which would make some of them equal.
-    Passages of equal scores stay in the order that was given.
+    limited to the range of any labels, which would make some of them equal. Or
+    it has two classes, of which the second is "relevant": the score is the
+    difference of its logit from the first's, whose order is that of the
+    probabilities. Passages of equal scores stay in the order that was given.
 
     Its signature `text`, of `query` [N] and `passages` [N, C] string, padded
     with "", returns `ranked` [N, C] string, the passages from the best to the
@@ -55,9 +58,9 @@ class Ranking(Kind):
         """Raises ValueError for a model of single texts."""
         if self.metadata.get("num_texts") == 1:
             raise ValueError(
-                f"--kind={self.name} needs a model that scores pairs of texts; "
+                f"kind={self.name} needs a model that scores pairs of texts; "
                 "this one was trained on single texts (num_texts in its "
-                "model.json). Train it with two columns in --text_column."
+                "model.json). Train it with two columns in text_column."
             )
 
     def encode(self, query: tf.Tensor, passages: tf.Tensor):
@@ -96,7 +99,10 @@ class Ranking(Kind):
 
     def rows_network(self, batch):
         """Returns `score` [B] float32 of pairs [B, s]."""
-        return {"score": self.model(batch, training=False)["predictions"]}
+        if self.metadata["task"] == self.task:
+            return {"score": score.compute(self.model, batch, self.metadata)}
+        logits = self.model(batch, training=False)["logits"]
+        return {"score": logits[:, 1] - logits[:, 0]}
 
     def decode(self, numbers, batch):
         """Returns the outputs in the class's description."""

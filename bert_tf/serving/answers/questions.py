@@ -86,10 +86,10 @@ def resolve_settings(max_seq_length: int, *sources: Mapping) -> Settings:
     num_special = question_windows.SPECIAL_TOKENS
     if settings.max_query_length + num_special >= max_seq_length:
         raise ValueError(
-            f"--max_query_length={settings.max_query_length} leaves no room "
-            f"for a passage in --max_seq_length={max_seq_length}, which also "
-            f"holds {num_special} special tokens. Lower --max_query_length, or "
-            "raise --max_seq_length."
+            f"max_query_length={settings.max_query_length} leaves no room for "
+            f"a passage in max_seq_length={max_seq_length}, which also holds "
+            f"{num_special} special tokens. Lower max_query_length, or raise "
+            "max_seq_length."
         )
     return settings
 

@@ -5,8 +5,10 @@ Shapes: N texts.
 
 from typing import NamedTuple
 
+import keras
 import tensorflow as tf
 
+from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import ExplainedKind, plain
 
@@ -17,11 +19,19 @@ class Score(NamedTuple):
     score: float
 
 
+def compute(model, batch, metadata) -> tf.Tensor:
+    """Returns the scores [B] float32 of a model, as its model.json has them."""
+    scores = model(batch, training=False)["predictions"]
+    activation = metadata.get(contents.SCORE_ACTIVATION)
+    return keras.activations.get(activation)(scores)
+
+
 class Regression(ExplainedKind):
     """The score of a text or pair.
 
-    Its signature `text` returns `score` [N] float32, clipped to the range of
-    the labels if the model has one. `regress` is TensorFlow Serving's Regress
+    Its signature `text` returns `score` [N] float32, with the activation of a
+    CrossEncoder's folder, and clipped to the range of the labels if the model
+    has one. `regress` is TensorFlow Serving's Regress
     API: `outputs` [N].
     """
 
@@ -30,7 +40,7 @@ class Regression(ExplainedKind):
 
     def network(self, batch):
         """Returns `score` [N] float32."""
-        scores = self.model(batch, training=False)["predictions"]
+        scores = compute(self.model, batch, self.metadata)
         if limits := self.metadata.get("score_range"):
             scores = tf.clip_by_value(scores, *limits)
         return {"score": scores}
@@ -54,7 +64,7 @@ class Regression(ExplainedKind):
 
     @classmethod
     def explained(cls, outputs, target):
-        """Returns the score, before it is limited."""
+        """Returns the score, before its activation and limits."""
         return outputs["predictions"]
 
     @classmethod

@@ -156,9 +156,9 @@ def find_signature(metadata: Mapping, name: str) -> tuple[str, str]:
         if not prompt:
             return names[other], ""
     raise ValueError(
-        "--prompt_name=: each signature of this export puts a prompt before "
-        f"each text, `text` {quoted(chosen)}. Export the model again with "
-        f"--prompt_name=, or give one of {some(list(prompts))}."
+        "prompt_name is empty: each signature of this export puts a prompt "
+        f"before each text, `text` {quoted(chosen)}. Export the model again "
+        f"with an empty one, or give one of {some(list(prompts))}."
     )
 
 
@@ -171,7 +171,7 @@ def _unknown_prompt(name: str, prompts: Mapping[str, str]) -> ValueError:
     known = some([quoted(x) for x in prompts])
     has = f"the prompts {known}" if prompts else "no prompts"
     return ValueError(
-        f"--prompt_name={name}: the model has {has}. Give one that it has, or "
+        f"prompt_name={name}: the model has {has}. Give one that it has, or "
         "omit it; an empty name stands for no prompt."
     )
 

@@ -78,3 +78,10 @@ def test_missing_weights_are_drawn_without_touching_the_random_state(
         np.testing.assert_array_equal(ours, theirs, ours.path)
     other = model_folders.build_model(given, seed=7)
     assert np.abs(other.weights[0] - model.weights[0]).max() > 0
+
+
+def test_an_unknown_activation_of_a_score_is_named():
+    contents.check_activation({"score_activation": "sigmoid"}, "model.json")
+    message = "model.json: score_activation is 'softmax'; it should be linear"
+    with pytest.raises(ValueError, match=message):
+        contents.check_activation({"score_activation": "softmax"}, "model.json")

@@ -39,7 +39,7 @@ def test_truncating_batches_by_length_does_not_change_hidden_states(
 def test_layers_may_be_counted_from_either_end_as_in_the_original():
     assert layer_outputs.parse(["-1", "0", "-4"], 4) == [-1, 0, -4]
     assert layer_outputs.parse(["3", " -2"], 4) == [3, -2]
-    with pytest.raises(ValueError, match="--layers is empty"):
+    with pytest.raises(ValueError, match="layers is empty"):
         layer_outputs.parse([], 4)
 
 

@@ -33,7 +33,7 @@ def find(config, task, untrained=(), sizes=CONFIG, embedding=None):
 def test_every_task_has_a_different_default_kind():
     first = set()
     for task in models.TASK_MODELS:
-        own, *others = export_kinds.of_task(task)
+        own, *others = export_kinds.of_model({"task": task})
         first.add(own)
         assert own.task == task
         others = [kind for kind in others if kind.task != task]
@@ -82,7 +82,7 @@ def test_a_model_that_was_trained_to_rank_ranks():
 
 
 def test_a_model_of_single_texts_ranks_nothing():
-    with pytest.raises(ValueError, match="--kind=ranking needs .* pairs"):
+    with pytest.raises(ValueError, match="kind=ranking needs .* pairs"):
         export_kinds.by_name("ranking")(
             None, None, 8, {"num_texts": 1}, settings()
         )
@@ -113,9 +113,7 @@ def test_the_default_kind_needs_a_trained_head(task, kind):
     assert find(settings(), task) == kind
     head = export_kinds.by_name(kind).weights + "dense/kernel"
     assert find(settings(), task, (head,)) == "encoder"
-    with pytest.raises(
-        ValueError, match=f"--kind={kind} does not fit .*{head}"
-    ):
+    with pytest.raises(ValueError, match=f"kind={kind} does not fit .*{head}"):
         find(settings(kind=kind), task, (head,))
 
 
@@ -140,7 +138,7 @@ def test_masks_and_cls_do_not_fit_a_left_to_right_model():
     with pytest.raises(ValueError, match="fill_mask does not fit a left-to-ri"):
         find(settings(kind="fill_mask"), "pretraining", (), causal)
     given = settings(kind="sentence_embedding", pooling="cls")
-    with pytest.raises(ValueError, match="--pooling=cls does not fit a left"):
+    with pytest.raises(ValueError, match="pooling=cls does not fit a left"):
         find(given, "pretraining", (), causal)
 
 
@@ -190,7 +188,7 @@ def test_flags_of_other_kinds_are_refused(word, kind, task):
     config = parse(word, f"--kind={kind}")
     assert find(config, task) == kind
     with pytest.raises(
-        ValueError, match=f"{kind}.* but the kind of this export is 'encoder'"
+        ValueError, match=f"{kind}.* but the kind in use is 'encoder'"
     ):
         config = parse(word, "--kind=encoder")
         find(config, task)
@@ -198,7 +196,7 @@ def test_flags_of_other_kinds_are_refused(word, kind, task):
 
 def test_an_option_of_one_kind_is_refused_for_another_with_options():
     config = parse("--top_k=3", "--kind=sentence_embedding")
-    message = "--top_k=3 is for --kind=fill_mask, but .* 'sentence_embedding'"
+    message = "top_k=3 is for kind=fill_mask, but .* 'sentence_embedding'"
     with pytest.raises(ValueError, match=message):
         find(config, "pretraining")
 

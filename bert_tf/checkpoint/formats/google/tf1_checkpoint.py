@@ -187,6 +187,9 @@ def read(path: str) -> contents.Contents:
         labels=labels,
         slots=slots,
         step=step,
+        metadata=contents.read_settings(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,

@@ -222,7 +222,7 @@ def to_theirs(
         raise ValueError(
             f"{checkpoint.source} has hidden_act=gelu_erf, which {target} does "
             "not support: its gelu is the tanh approximation. To use that, "
-            "with slightly different outputs, pass --hidden_act=gelu."
+            "with slightly different outputs, open it with hidden_act=gelu."
         )
     theirs = renaming.to_theirs(
         renaming.with_slots(table, slots),
@@ -234,7 +234,10 @@ def to_theirs(
 
 def write_text(checkpoint: contents.Contents, folder: str) -> None:
     """Writes bert_config.json and vocab.txt."""
-    checkpoint.config.to_json_file(os.path.join(folder, model_folders.CONFIG))
+    name = model_folders.CONFIG
+    checkpoint.config.to_json_file(
+        os.path.join(folder, name), checkpoint.source_settings(name)
+    )
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, model_folders.VOCABULARY)
     )

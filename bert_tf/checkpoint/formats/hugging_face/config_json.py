@@ -60,6 +60,12 @@ _SUPPORTED = {
     "layer_norm_eps": _LAYER_NORM_EPSILON,
     "pruned_heads": {},
 }
+# Keys that are true of a source's files alone, or that others replace.
+_REPLACED = (
+    *("architectures", "_name_or_path", "transformers_version", "auto_map"),
+    *("dtype", "quantization_config", "tokenizer_class", "num_labels"),
+    *bert_config.BertConfig.__dataclass_fields__,
+)
 
 
 class Metadata(NamedTuple):
@@ -163,7 +169,7 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     dropout, rate = values.get("classifier_dropout"), config.hidden_dropout_prob
     if task not in ("pretraining", "spans") and dropout not in (None, rate):
         notes.append(
-            f"classifier_dropout={dropout} is not kept; here the classifier's "
+            f"classifier_dropout={dropout} is not used; here the classifier's "
             f"dropout is hidden_dropout_prob={rate}"
         )
     if values.get("auto_map"):
@@ -304,15 +310,11 @@ def architecture_for(task: str, parts: Collection[str]) -> str:
     return "BertModel" if task == "pretraining" else next(iter(of_task))
 
 
-def write(
-    config: bert_config.BertConfig,
-    task: str,
-    labels: Collection[str],
-    architecture: str,
-    folder: str,
-) -> None:
-    """Writes a config.json for transformers; `labels` may be empty."""
-    values: dict = {"architectures": [architecture], "model_type": "bert"}
+def _own(
+    config: bert_config.BertConfig, task: str, labels: Collection[str]
+) -> dict[str, object]:
+    """Returns the keys that `write` has, but the class."""
+    values: dict = {"model_type": "bert"}
     if task == "regression":
         labels, values["problem_type"] = ("LABEL_0",), "regression"
     if task == "classification":
@@ -322,7 +324,8 @@ def write(
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
-    values |= config.to_dict() | {
+    return values | {
+        **config.to_dict(),
         "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
         "layer_norm_eps": _LAYER_NORM_EPSILON,
         "pad_token_id": 0,
@@ -330,4 +333,53 @@ def write(
         "position_embedding_type": _SUPPORTED["position_embedding_type"],
         "torch_dtype": "float32",
     }
+
+
+def others(
+    values: Mapping, metadata: Metadata, more: Collection[str] = ()
+) -> dict[str, object]:
+    """Returns the keys of a config.json that `write` does not have.
+
+    Nor those that are true of the source's files alone. With them are keys
+    whose value only the source has: the label of a score, the padding.
+
+    Args:
+      values: of the file.
+      metadata: from `parse`.
+      more: further keys that are written anew.
+    """
+    own = dict.fromkeys(more) | _own(
+        metadata.config, metadata.task, metadata.labels
+    )
+    kept = ("pad_token_id", "problem_type")
+    if not metadata.labels:
+        kept += ("id2label", "label2id")
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in (*_REPLACED, *own)
+        or (name in kept and own.get(name) != value)
+    }
+
+
+def write(
+    config: bert_config.BertConfig,
+    task: str,
+    labels: Collection[str],
+    architecture: str,
+    folder: str,
+    more: Mapping = {},
+) -> None:
+    """Writes a config.json for transformers.
+
+    Args:
+      config: sizes.
+      task: of the model.
+      labels: its classes; may be empty.
+      architecture: class of transformers.
+      folder: where to.
+      more: further keys, such as those of a source, see `others`.
+    """
+    own = _own(config, task, labels)
+    values = {"architectures": [architecture], **own, **more}
     json_files.write(os.path.join(folder, CONFIG), values)

@@ -16,6 +16,7 @@ from bert_tf.checkpoint import contents, tensor_files
 from bert_tf.checkpoint.formats import renaming, sidecar
 from bert_tf.checkpoint.formats.hugging_face import (
     config_json,
+    cross_encoder,
     sentence_transformers,
     tokenizer_files,
     weight_files,
@@ -74,6 +75,8 @@ _WRAPPERS = re.compile(
 )
 # Modules of PEFT in a model whose adapter is not merged.
 _ADAPTER = re.compile(r"\.(lora_\w+|base_layer|modules_to_save)\.")
+# Tasks of a BertForSequenceClassification, which a CrossEncoder scores with.
+_SCORED = ("classification", "multi_label", "regression")
 # Weight files that the sidecar belongs to.
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
@@ -264,6 +267,10 @@ def read(path: str) -> contents.Contents:
         modules.embedding.check_width(metadata.config.hidden_size)
     text = tokenizer_files.read(folder, metadata.config, not is_inside)
     settings = _text_settings(modules, text, metadata.config)
+    settings |= _source_settings(modules, text, values, metadata)
+    score_notes = []
+    if metadata.task in _SCORED and not is_inside:
+        score_notes = _read_scores(path, folder, values, metadata, settings)
     return contents.Contents(
         source=source,
         config=metadata.config,
@@ -280,12 +287,55 @@ def read(path: str) -> contents.Contents:
         notes=(
             *modules.notes,
             *metadata.notes,
+            *score_notes,
             *text.notes,
             *changes,
             *extra.notes,
         ),
         tokenizer_differences=text.differences,
     )
+
+
+def _source_settings(
+    modules: sentence_transformers.Modules,
+    text: tokenizer_files.Metadata,
+    values: Mapping,
+    metadata: config_json.Metadata,
+) -> dict[str, object]:
+    """Returns the entry of model.json on keys that nothing here reads."""
+    more = _scores(metadata.task, {})
+    found = {
+        config_json.CONFIG: config_json.others(values, metadata, more),
+        tokenizer_files.SETTINGS: text.settings,
+        **modules.settings,
+    }
+    kept = {file: keys for file, keys in found.items() if keys}
+    return {contents.SOURCE_SETTINGS: kept} if kept else {}
+
+
+def _read_scores(
+    path: str,
+    folder: str,
+    values: Mapping,
+    metadata: config_json.Metadata,
+    settings: dict[str, object],
+) -> list[str]:
+    """Adds the activation of the score to `settings`; returns notes."""
+    num_labels = len(metadata.labels) or 1
+    found, notes = cross_encoder.read(path, folder, values, num_labels)
+    # A regression of ours is linear without saying so.
+    is_foreign = contents.SOURCE_SETTINGS in settings
+    if found and (is_foreign or found != "linear"):
+        settings[contents.SCORE_ACTIVATION] = found
+    if found:  # As in the library, so that scores are equal.
+        settings.setdefault(vocab.SPLIT, False)
+    return notes
+
+
+def _scores(task: str, metadata: Mapping) -> dict[str, object]:
+    """Returns the keys of config.json on the score of a regression."""
+    is_score = task == "regression"
+    return cross_encoder.keys_of(metadata) if is_score else {}
 
 
 def _text_settings(
@@ -393,8 +443,10 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
             ", ".join(others),
             " and ".join(sidecar.WRITES),
         )
+    more = _scores(checkpoint.task, checkpoint.metadata)
     config_json.write(
-        checkpoint.config, checkpoint.task, checkpoint.labels, name, folder
+        *(checkpoint.config, checkpoint.task, checkpoint.labels, name, folder),
+        checkpoint.source_settings(config_json.CONFIG) | more,
     )
     _write_text(checkpoint, folder)
     if checkpoint.sentence_embedding:
@@ -433,4 +485,5 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             "max_seq_length", checkpoint.config.max_position_embeddings
         ),
         folder,
+        checkpoint.source_settings(tokenizer_files.SETTINGS),
     )

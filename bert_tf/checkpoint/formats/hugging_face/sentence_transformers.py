@@ -6,7 +6,7 @@ sentence-transformers 6.2, sentence_transformer/modules and base/modules.
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +25,12 @@ from tfrecords.options import quoted
 
 MODULES = "modules.json"
 _TRANSFORMER_FILE = "sentence_bert_config.json"
-_TEXTS_FILE = "config_sentence_transformers.json"
+TEXTS_FILE = "config_sentence_transformers.json"
 _POOLING = "1_Pooling"
 WRITES = (
     MODULES,
     _TRANSFORMER_FILE,
-    _TEXTS_FILE,
+    TEXTS_FILE,
     f"{_POOLING}/{config_json.CONFIG}",
     f"*_Dense/{config_json.CONFIG}",
     f"*_Dense/{weight_files.SAFETENSORS}",
@@ -45,13 +45,15 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
+IDENTITY = "torch.nn.modules.linear.Identity"
+SIGMOID = "torch.nn.modules.activation.Sigmoid"
 # Class of torch.nn -> Keras's activation.
-_ACTIVATIONS = {
-    "torch.nn.modules.linear.Identity": "linear",
+ACTIVATIONS = {
+    IDENTITY: "linear",
     "torch.nn.modules.activation.Tanh": "tanh",
     "torch.nn.modules.activation.ReLU": "relu",
     "torch.nn.modules.activation.GELU": "gelu",
-    "torch.nn.modules.activation.Sigmoid": "sigmoid",
+    SIGMOID: "sigmoid",
     "torch.nn.modules.activation.SiLU": "silu",
 }
 _TYPE = "sentence_transformers.models."
@@ -81,6 +83,12 @@ _HARMLESS = {
 _OTHER_INPUTS = tuple(
     f"processing_kwargs.{name}."
     for name in ("audio", "chat_template", "image", "video")
+)
+# Keys that `write` has of its own, or that hold for the source's weights.
+_REPLACED = (
+    *("max_seq_length", "do_lower_case"),
+    *("processing_kwargs", "processor_kwargs", "tokenizer_args"),
+    *("model_kwargs", "model_args"),
 )
 # Of a Transformer before a Pooling, and of one with a head of its own.
 _ENCODER = {
@@ -115,6 +123,7 @@ class Modules(NamedTuple):
       texts: the entries of model.json on texts put before a text, and on how
         vectors are compared.
       notes: for the user: which of them is.
+      settings: file -> its other keys, for `write`.
     """
 
     folder: str
@@ -123,6 +132,7 @@ class Modules(NamedTuple):
     do_lower_case: bool = False
     texts: Mapping[str, object] = {}
     notes: tuple[str, ...] = ()
+    settings: Mapping[str, Mapping] = {}
 
 
 def _listed(path: str) -> list[tuple[str, str]]:
@@ -171,10 +181,9 @@ def read(path: str) -> Modules:
         _step(module_type, inside, file) for module_type, inside in modules[2:]
     ]
     settings = _read_transformer(folder, path, is_alone)
-    texts = _read_texts(path)
     if is_alone:
-        _refuse_default_prompt(texts, path)
         return Modules(folder, None, *settings)
+    texts = _read_texts(path)
     return Modules(
         folder,
         SentenceEmbedding(
@@ -184,6 +193,16 @@ def read(path: str) -> Modules:
         *settings,
         texts,
         _note(texts),
+        {
+            _TRANSFORMER_FILE: _without(
+                config_json.read_object(folder, _TRANSFORMER_FILE), _REPLACED
+            ),
+            # Versions are of the libraries that wrote it.
+            TEXTS_FILE: _without(
+                config_json.read_object(path, TEXTS_FILE),
+                ("__version__", *texts),
+            ),
+        },
     )
 
 
@@ -241,15 +260,8 @@ def _read_transformer(
     return next(iter(lengths), None), given.get("do_lower_case", False)
 
 
-def _refuse_default_prompt(texts: Mapping, path: str) -> None:
-    """Raises ValueError if a text is put before queries of a cross-encoder."""
-    name = texts.get(contents.DEFAULT_PROMPT)
-    if texts.get(contents.PROMPTS, {}).get(name):
-        raise ValueError(
-            f"{os.path.join(path, _TEXTS_FILE)}: {contents.DEFAULT_PROMPT} is "
-            f"{quoted(name)}; a text before those of a model without a Pooling "
-            "is not supported. Remove it, and put the text before yours."
-        )
+def _without(values: Mapping, names: Collection[str]) -> dict[str, object]:
+    return {name: x for name, x in values.items() if name not in names}
 
 
 def _read_config(folder: str, entries: dict) -> tuple[str, dict]:
@@ -314,13 +326,13 @@ def _step(module_type: str, folder: str, file: str) -> Dense | Normalize | None:
 def _read_dense(folder: str) -> Dense:
     file, values = _read_config(folder, _DENSE)
     name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    if name not in _ACTIVATIONS or values.get("use_residual"):
+    if name not in ACTIVATIONS or values.get("use_residual"):
         what = "use_residual=true"
-        if name not in _ACTIVATIONS:
+        if name not in ACTIVATIONS:
             what = f"activation_function {quoted(name)}"
         raise ValueError(
             f"{file}: {what} is not supported; supported are "
-            f"{', '.join(_ACTIVATIONS)}, without a residual."
+            f"{', '.join(ACTIVATIONS)}, without a residual."
         )
     stored, _ = weight_files.with_float32(weight_files.read(folder))
     tensors = {name: np.asarray(tensor) for name, tensor in stored.items()}
@@ -335,15 +347,15 @@ def _read_dense(folder: str) -> Dense:
             f"{config_json.CONFIG}. Copy the folder again."
         )
     kernel = tensors["linear.weight"].T.copy()
-    return Dense(kernel, tensors.get("linear.bias"), _ACTIVATIONS[name])
+    return Dense(kernel, tensors.get("linear.bias"), ACTIVATIONS[name])
 
 
 def _read_texts(path: str) -> dict[str, object]:
     """Returns the entries of model.json, without prompts if none has a text."""
-    values = config_json.read_object(path, _TEXTS_FILE)
+    values = config_json.read_object(path, TEXTS_FILE)
     if values.get("truncate_dim") is not None:
         raise ValueError(
-            f"{os.path.join(path, _TEXTS_FILE)}: truncate_dim="
+            f"{os.path.join(path, TEXTS_FILE)}: truncate_dim="
             f"{quoted(values['truncate_dim'])} is not supported: vectors would "
             "be longer than those of sentence-transformers. Remove it, and cut "
             "the vectors yourself."
@@ -351,10 +363,10 @@ def _read_texts(path: str) -> dict[str, object]:
     similarity = values.get(contents.SIMILARITY)
     if not isinstance(similarity, str | None):
         raise ValueError(
-            f"{os.path.join(path, _TEXTS_FILE)}: {contents.SIMILARITY} is "
+            f"{os.path.join(path, TEXTS_FILE)}: {contents.SIMILARITY} is "
             f"{quoted(similarity)}; it should be a string, such as cosine."
         )
-    contents.check_prompts(values, os.path.join(path, _TEXTS_FILE))
+    contents.check_prompts(values, os.path.join(path, TEXTS_FILE))
     names = [] if similarity == "cosine" else [contents.SIMILARITY]
     if any((values.get(contents.PROMPTS) or {}).values()):
         names += [contents.PROMPTS, contents.DEFAULT_PROMPT]
@@ -389,6 +401,7 @@ def write(
       config: of the BERT.
       folder: its folder, from `atomic_folder`.
     """
+    kept = metadata.get(contents.SOURCE_SETTINGS, {})
     listed = [("", "Transformer"), (_POOLING, "Pooling")]
     modes = list(embedding.pooling)
     values = {key: mode in modes for key, mode in _FLAGS.items()}
@@ -414,13 +427,15 @@ def write(
     json_files.write(
         os.path.join(folder, _TRANSFORMER_FILE),
         {
+            **kept.get(_TRANSFORMER_FILE, {}),
             "max_seq_length": metadata.get("max_seq_length"),
             "do_lower_case": False,
         },
     )
     names = contents.PROMPTS, contents.DEFAULT_PROMPT, contents.SIMILARITY
-    if texts := {x: metadata[x] for x in names if metadata.get(x) is not None}:
-        json_files.write(os.path.join(folder, _TEXTS_FILE), texts)
+    texts = {x: metadata[x] for x in names if metadata.get(x) is not None}
+    if texts := {**kept.get(TEXTS_FILE, {}), **texts}:
+        json_files.write(os.path.join(folder, TEXTS_FILE), texts)
 
 
 def _write_config(folder: str, values: dict) -> None:
@@ -429,7 +444,7 @@ def _write_config(folder: str, values: dict) -> None:
 
 
 def _write_dense(dense: Dense, folder: str) -> None:
-    names = {ours: theirs for theirs, ours in _ACTIVATIONS.items()}
+    names = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
     num_inputs, num_outputs = dense.kernel.shape
     values = {
         "in_features": num_inputs,

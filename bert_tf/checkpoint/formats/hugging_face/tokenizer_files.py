@@ -5,7 +5,7 @@ They are `vocab.txt`, `tokenizer.json` (of the `tokenizers` library) and
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
@@ -23,6 +23,13 @@ _ADDED = "added_tokens.json"
 _NAMES = "special_tokens_map.json"
 # Names of special tokens in the settings -> BERT's.
 _SPECIAL = {f"{x.strip('[]').lower()}_token": x for x in vocab.SPECIAL_TOKENS}
+# Keys of a source's settings that a conversion does not keep: `write` has its
+# own, or they are true of the source's folder alone.
+_REPLACED = (
+    *("tokenizer_class", "model_max_length", *_SPECIAL, *vocab.RULES),
+    *("name_or_path", "tokenizer_file", "special_tokens_map_file"),
+    *("vocab_file", "auto_map", "backend", "is_local", "local_files_only"),
+)
 # These classes use tokenizer.json unchanged; those of BERT build a new
 # tokenizer from `SETTINGS` (seen in transformers 5.23).
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
@@ -82,6 +89,7 @@ class Metadata(NamedTuple):
     notes: tuple[str, ...]
     differences: tuple[str, ...] = ()
     max_seq_length: int | None = None
+    settings: Mapping = {}  # Of tokenizer_config.json, for `write`.
 
 
 def _entries(tokenizer: dict, path: str) -> list[str]:
@@ -329,6 +337,7 @@ def read(
     """
     tokenizer = config_json.read_object(folder, TOKENIZER, _TOKENIZER)
     settings = config_json.read_object(folder, SETTINGS, _SETTINGS)
+    kept = {n: x for n, x in settings.items() if n not in _REPLACED}
     if settings.get("tokenizer_class") is None:
         model = config_json.read_object(folder, config_json.CONFIG, _CLASS)
         settings["tokenizer_class"] = model.get("tokenizer_class")
@@ -361,27 +370,43 @@ def read(
         tuple(notes),
         differences,
         int(length) if is_limit else None,
+        {} if differences else kept,
     )
 
 
 def write(
-    vocabulary: bytes, rules: dict[str, bool], max_tokens: int, folder: str
+    vocabulary: bytes,
+    rules: dict[str, bool],
+    max_tokens: int,
+    folder: str,
+    more: Mapping = {},
 ) -> None:
     """Writes vocab.txt, tokenizer_config.json and, if known, tokenizer.json.
 
     `tokenizer_json.write` documents which vocabularies it cannot hold. Without
     `do_lower_case` it is not written, since it would decide it.
+
+    Args:
+      vocabulary: content of vocab.txt.
+      rules: see `vocab.rules_of`.
+      max_tokens: of a text.
+      folder: where to.
+      more: keys of a source's tokenizer_config.json, kept unless replaced.
     """
     vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
     entries = _lines(vocabulary)
-    settings = {
+    settings = dict(more) | {
         "tokenizer_class": "BertTokenizer",
         "model_max_length": max_tokens,
     }
     # transformers has defaults; transformers.js and fastembed pad with no
     # other token than the one named here.
     settings |= {k: token for k, token in _SPECIAL.items() if token in entries}
-    json_files.write(os.path.join(folder, SETTINGS), settings | rules)
+    known = rules | vocab.all_rules_of(rules)
+    # Unless it is known: the [MASK] of a pipeline would be split, too.
+    if vocab.SPLIT not in rules:
+        known.pop(vocab.SPLIT, None)
+    json_files.write(os.path.join(folder, SETTINGS), settings | known)
     if "do_lower_case" in rules:
         path = os.path.join(folder, TOKENIZER)
         tokenizer_json.write(entries, rules, path)

@@ -311,8 +311,7 @@ def takes_pairs(model: keras.Model) -> bool:
     if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
         return False
     if not any(
-        issubclass(kind, ExplainedKind)
-        for kind in kinds.of_task(metadata["task"])
+        issubclass(kind, ExplainedKind) for kind in kinds.of_model(metadata)
     ):
         return True
     of_glue = {x.name: len(x.text_columns) for x in glue_tables.GLUE_TASKS}

@@ -137,7 +137,13 @@ def read(path: str) -> contents.Contents:
         weights, [x for x in weights if x not in untrained]
     )
     notes = [*metadata.notes, *extra.notes]
-    length = metadata.max_seq_length
+    settings = {
+        "max_seq_length": metadata.max_seq_length,
+        contents.SCORE_ACTIVATION: metadata.score_activation,
+    }
+    if metadata.masking:
+        kept = {preset_json.PREPROCESSOR: metadata.masking}
+        settings[contents.SOURCE_SETTINGS] = kept
     is_case_inferred = bool(extra.settings.get(contents.INFERRED_CASE))
     case = metadata.rules.pop("do_lower_case", None)
     if is_case_inferred:
@@ -158,7 +164,7 @@ def read(path: str) -> contents.Contents:
         is_case_inferred=is_case_inferred,
         unused=tuple(unused),
         metadata=metadata.rules
-        | ({"max_seq_length": length} if length else {})
+        | {n: x for n, x in settings.items() if x}
         | sidecar.metadata_of(extra),
         notes=tuple(notes),
         tokenizer_differences=metadata.tokenizer_differences,
@@ -179,8 +185,8 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         raise ValueError(
             f"{checkpoint.source} has hidden_act={config.hidden_act}; "
             "KerasHub's BertBackbone supports only the tanh approximation of "
-            "GELU. To convert anyway, with outputs that differ, pass "
-            "--hidden_act=gelu."
+            "GELU. To convert anyway, with outputs that differ, open it with "
+            "hidden_act=gelu."
         )
     rows = table(config, checkpoint.task)
     shapes = checkpoint.shapes()
@@ -207,7 +213,12 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         rules["do_lower_case"], is_case_inferred = lower, True
     classes = 1 if task == "regression" else len(labels)
     length = checkpoint.metadata.get("max_seq_length")
-    preset_json.write(folder, config, task, classes, rules, length)
+    metadata = checkpoint.metadata
+    preset_json.write(
+        *(folder, config, task, classes, rules, length),
+        metadata.get(contents.SCORE_ACTIVATION, "linear"),
+        checkpoint.source_settings(preset_json.PREPROCESSOR),
+    )
     weight_files.write(tensor_files.as_float32(theirs), folder)
     vocabularies.write(
         checkpoint.vocabulary, os.path.join(folder, preset_json.VOCABULARY)

@@ -7,9 +7,11 @@ classes are read.
 import json
 import os
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from bert_tf import config as bert_config
+from bert_tf.model.sentence_embedding import ACTIVATIONS
 from tfrecords.io import json_files
 from tfrecords.text import vocab
 
@@ -42,15 +44,20 @@ _TOKENIZER = {
     "split?": bool,
     "suffix_indicator?": str,
     "oov_token?": str,
+    "sequence_length?": int,
 }
 _BERT_TOKENIZER = {
     "split": True,
     "suffix_indicator": "##",
     "oov_token": "[UNK]",
+    "sequence_length": None,  # The preprocessor's, which pads and packs.
 }
+_TRUNCATE = "round_robin"  # Of pairs: the longer text is cut.
 _MODE = re.compile('"mode": "(.*?)"')  # Of a QuantizedDTypePolicy.
-_TRUNCATE = "round_robin"  # Of a pair, the longer text is cut.
-_MASKS = 20  # The original's max_predictions_per_seq.
+_MASKING = {
+    "mask_selection_rate": 0.15,
+    "mask_selection_length": 20,  # The original's max_predictions_per_seq.
+}
 
 
 class Metadata(NamedTuple):
@@ -68,6 +75,8 @@ class Metadata(NamedTuple):
     max_seq_length: int | None
     notes: tuple[str, ...]
     tokenizer_differences: tuple[str, ...]
+    score_activation: str | None  # Of a regression, if it is not linear.
+    masking: dict[str, object]  # The preprocessor's, if they are not ours.
 
 
 def _read(folder: str, file: str, entries=dict) -> dict | None:
@@ -127,11 +136,14 @@ def head(folder: str) -> str | None:
     return name if name in (MASKED_LM, CLASSIFIER) else None
 
 
-def _read_task(folder: str) -> tuple[str, int, list[str]]:
-    """Returns the task, number of classes and notes from task.json."""
+def _read_task(folder: str) -> tuple[str, int, str | None, list[str]]:
+    """Returns task, number of classes, activation and notes from task.json.
+
+    The activation is one that is followed.
+    """
     values = _read(folder, TASK)
     if values is None:
-        return "pretraining", 0, []
+        return "pretraining", 0, None, []
     name = values.get("class_name")
     if name == MASKED_LM:
         note = (
@@ -139,10 +151,10 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
             "1e-5, BERT's uses GELU by tanh and 1e-12: the weights are the "
             "same, but masked_lm_logits differ slightly"
         )
-        return "pretraining", 0, [note]
+        return "pretraining", 0, None, [note]
     if name != CLASSIFIER:
         note = f"task.json has the class {name}, whose head is not read"
-        return "pretraining", 0, [note]
+        return "pretraining", 0, None, [note]
     path = os.path.join(folder, TASK)
     entries = {"num_classes": range(1, 10**6 + 1)}
     json_files.check(values["config"], entries, path, "config")
@@ -150,11 +162,13 @@ def _read_task(folder: str) -> tuple[str, int, list[str]]:
     task = "regression" if classes == 1 else "classification"
     activation = _activation(values)
     if classes > 1 and activation == "sigmoid":
-        return "multi_label", classes, []
+        return "multi_label", classes, None, []
     if activation in ("linear", None):
-        return task, classes, []
+        return task, classes, None, []
+    if classes == 1 and activation in ACTIVATIONS:
+        return task, classes, activation, []
     note = f"the classifier ends in {activation}; our logits are its input"
-    return task, classes, [note]
+    return task, classes, None, [note]
 
 
 def _activation(task: dict) -> str | None:
@@ -175,7 +189,7 @@ def read(folder: str) -> Metadata:
       ValueError: if the model is not BERT, or sizes are missing.
     """
     config = _read_config(folder)
-    task, num_classes, notes = _read_task(folder)
+    task, num_classes, activation, notes = _read_task(folder)
     tokenizer = _read(folder, TOKENIZER, _TOKENIZER)
     rules, differences = {}, []
     if tokenizer is not None:
@@ -194,6 +208,12 @@ def read(folder: str) -> Metadata:
                 f"strip_accents={rules['strip_accents']}, as in KerasHub's "
                 "tokenizer; BERT strips accents if and only if it lower-cases"
             ]
+        if given.get("lowercase"):
+            notes += [
+                "lowercase=true of KerasHub folds case and composes characters "
+                "(NFKC_Casefold), and BERT lower-cases: words with others than "
+                "Latin letters, and with \u00df, can have other ids there"
+            ]
         differences = [
             f"KerasHub's tokenizer has {name}={given[name]}; BERT's {value}"
             for name, value in _BERT_TOKENIZER.items()
@@ -201,13 +221,13 @@ def read(folder: str) -> Metadata:
         ]
     entries = {"sequence_length?": range(1, 2**31), "truncate?": str}
     preprocessor = _read(folder, PREPROCESSOR, entries) or {"config": {}}
-    truncate = preprocessor["config"].get("truncate")
-    if truncate not in (None, _TRUNCATE):
+    packing = preprocessor["config"]
+    length = packing.get("sequence_length")
+    if packing.get("truncate") not in (None, _TRUNCATE):
         differences += [
-            f"KerasHub's preprocessor has truncate={truncate}; BERT's "
-            f"{_TRUNCATE}"
+            f"KerasHub's preprocessor has truncate={packing['truncate']}; "
+            f"BERT's {_TRUNCATE}"
         ]
-    length = preprocessor["config"].get("sequence_length")
     # Otherwise it is no limit of the training.
     is_limit = length and length < config.max_position_embeddings
     return Metadata(
@@ -218,6 +238,12 @@ def read(folder: str) -> Metadata:
         length if is_limit else None,
         tuple(notes),
         tuple(differences),
+        activation if task == "regression" else None,
+        {
+            name: x
+            for name, x in packing.items()
+            if name.startswith("mask_") and _MASKING.get(name) != x
+        },
     )
 
 
@@ -241,7 +267,10 @@ def _layer(
 
 
 def _text_files(
-    max_seq_length: int, task: str | None, rules: dict[str, bool]
+    max_seq_length: int,
+    task: str | None,
+    rules: dict[str, bool],
+    masking: Mapping[str, object],
 ) -> dict[str, dict]:
     """Returns the JSON files of a tokenizer and its preprocessor."""
     tokenizer = {
@@ -267,8 +296,7 @@ def _text_files(
     if task == "pretraining":
         module = "bert_masked_lm_preprocessor"
         name = "BertMaskedLMPreprocessor"
-        values["mask_selection_rate"] = 0.15
-        values["mask_selection_length"] = _MASKS
+        values |= _MASKING | masking
     return {TOKENIZER: tokenizer, PREPROCESSOR: _layer(module, name, values)}
 
 
@@ -279,6 +307,8 @@ def write(
     num_classes: int,
     rules: dict[str, bool] | None,
     max_seq_length: int | None = None,
+    activation: str = "linear",
+    masking: Mapping[str, object] = {},
 ) -> None:
     """Writes config.json, and the files of the head and the tokenizer if any.
 
@@ -289,6 +319,8 @@ def write(
       num_classes: number of classes of a classifier.
       rules: of the tokenizer, with `do_lower_case`; None for no tokenizer.
       max_seq_length: None for `max_position_embeddings`.
+      activation: of the score of a regression.
+      masking: settings of the preprocessor of a masked LM.
     """
     ours = config.to_dict()
     sizes = {theirs: ours[name] for theirs, name in _SIZES.items()}
@@ -297,12 +329,13 @@ def write(
     files = {CONFIG: backbone}
     if rules is not None:
         length = max_seq_length or config.max_position_embeddings
-        files |= _text_files(length, task, rules)
+        files |= _text_files(length, task, rules, masking)
     parts = {"backbone": backbone, "preprocessor": files.get(PREPROCESSOR)}
     if task == "pretraining":
         files[TASK] = _layer("bert_masked_lm", MASKED_LM, parts)
     elif task is not None:
-        activation = "sigmoid" if task == "multi_label" else "linear"
+        if task == "multi_label":
+            activation = "sigmoid"
         parts |= {"num_classes": num_classes, "activation": activation}
         parts |= dropout
         files[TASK] = _layer("bert_text_classifier", CLASSIFIER, parts)

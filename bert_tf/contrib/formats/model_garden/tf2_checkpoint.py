@@ -29,8 +29,6 @@ _FINE_TUNED_HEAD = re.compile(
     r".*layer_with_weights-\d+/((dense|out_proj|layer_with_weights-\d+)/)?"
     r"(kernel|bias)/\.ATTRIBUTES/"
 )
-# legacy/bert/configs.py: BertConfig.to_dict also writes these keys.
-_IGNORED_KEYS = ("embedding_size", "backward_compatible")
 
 # nlp/modeling: networks/bert_encoder.py, layers/transformer_encoder_block.py,
 # models/bert_pretrainer.py, layers/masked_lm.py and layers/cls_head.py.
@@ -88,7 +86,7 @@ def _config(
     """Returns the folder's config or one inferred from shapes; and notes."""
     path = os.path.join(os.path.dirname(prefix), model_folders.CONFIG)
     if os.path.isfile(path):
-        config = bert_config.BertConfig.from_json_file(path, _IGNORED_KEYS)
+        config = bert_config.BertConfig.from_json_file(path)
         renaming.refuse_norm_first(config, path)
         return config, []
     config = object_graph.config_of(objects, encoder, prefix)
@@ -208,6 +206,9 @@ def read(path: str) -> contents.Contents:
         tensors=weights,
         slots=slots,
         step=object_graph.read_step(objects),
+        metadata=contents.read_settings(
+            os.path.join(folder, model_folders.CONFIG)
+        ),
         unused=tuple(unused),
         notes=(*notes, contents.Detail(case_note)),
         **text,

@@ -88,3 +88,49 @@ def test_passages_without_a_query_are_refused(load):
         load("ranking").signatures["text"](
             query=tf.constant(["a", "b"]), passages=tf.constant([["c"]])
         )
+
+
+@pytest.mark.parametrize("kind", ["ranking", "regression"])
+def test_a_score_has_the_activation_of_its_folder(load, kind):
+    texts = (QUERY, PASSAGES[:9]), [(QUERY, x) for x in PASSAGES[:9]]
+    rows = texts[kind == "regression"]
+    logits = load(kind)(rows)
+    found = load(kind, score_activation="sigmoid")(rows)
+    if kind == "ranking":
+        logits, found = logits.scores, found.scores
+    expected = tf.sigmoid(np.ravel(logits))
+    np.testing.assert_allclose(np.ravel(found), expected, atol=1e-6)
+
+
+def test_two_classes_rank_by_the_probability_of_the_second(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(exports, "LABELS", ["not relevant", "relevant"])
+    folder = tmp_path / "model"
+    exports.save_model(
+        exports.make_for("classification"), "classification", folder
+    )
+    exports.write(folder, tmp_path / "export", "--kind=ranking")
+    found = bert_tf.Predictor(folder, kind="ranking")((QUERY, PASSAGES[:40]))
+    classes = bert_tf.Predictor(folder)([(QUERY, x) for x in found.passages])
+    expected = [x.probabilities["relevant"] for x in classes]
+    assert sorted(expected, reverse=True) == expected and np.ptp(expected) > 0.1
+    np.testing.assert_allclose(tf.sigmoid(found.scores), expected, atol=1e-6)
+    served = tf.saved_model.load(str(tmp_path / "export")).signatures["text"](
+        query=tf.constant([QUERY]), passages=tf.constant([PASSAGES[:40]])
+    )
+    np.testing.assert_allclose(served["scores"][0], found.scores, atol=1e-5)
+    assert served["order"].numpy()[0].tolist() == list(found.order)
+
+
+@pytest.mark.parametrize(
+    ("labels", "more"), [(["a", "b", "c"], {}), (["a", "b"], {"num_texts": 1})]
+)
+def test_other_classes_rank_nothing(tmp_path, monkeypatch, labels, more):
+    monkeypatch.setattr(exports, "LABELS", labels)
+    folder = tmp_path / "model"
+    model = exports.make_model("classification")
+    exports.save_model(model, "classification", folder, **more)
+    message = "^kind=ranking does not fit a model with task 'classification'"
+    with pytest.raises(ValueError, match=message):
+        bert_tf.Predictor(folder, kind="ranking")

@@ -140,7 +140,7 @@ def test_the_score_to_beat_is_that_of_a_pretrained_model_with_heads(
 
 
 def test_texts_do_not_have_the_length_of_pretraining(config, tmp_path):
-    with pytest.raises(ValueError, match="--max_seq_length=128 exceeds"):
+    with pytest.raises(ValueError, match="max_seq_length=128 exceeds"):
         evaluate(config, tmp_path / "vectors")
 
 

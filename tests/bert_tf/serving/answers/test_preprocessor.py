@@ -165,7 +165,7 @@ def test_it_runs_in_the_loader_of_tensorflow_serving(path, loaded, c_program):
     [
         ({"precision": "bfloat16"}, "--precision=bfloat16.* no weights"),
         ({"weights_dtype": "bfloat16"}, "--weights_dtype=.* no weights"),
-        ({"top_k": 3}, "--top_k=3 is for --kind=fill_mask"),
+        ({"top_k": 3}, "top_k=3 is for kind=fill_mask"),
         ({"max_seq_length": 65}, "max_seq_length=65 exceeds"),
     ],
 )

@@ -180,7 +180,7 @@ def test_flags_override_the_settings_of_the_model():
 
 
 def test_a_max_query_length_without_room_for_a_passage_is_refused():
-    message = "--max_query_length={} leaves .* in --max_seq_length=16"
+    message = "max_query_length={} leaves .* in max_seq_length=16"
     for settings, length in (({}, 64), ({"max_query_length": 13}, 13)):
         with pytest.raises(ValueError, match=message.format(length)):
             questions.resolve_settings(16, settings, {})

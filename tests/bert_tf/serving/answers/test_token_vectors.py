@@ -62,5 +62,5 @@ def test_a_word_has_the_vector_of_its_first_piece(folder, layers):
 def test_layers_that_do_not_exist_are_refused(folder):
     with pytest.raises(ValueError, match="layer"):
         bert_tf.Predictor(folder, kind="token_vectors", layers=("7",))
-    with pytest.raises(ValueError, match="--pooling=max is for --kind=sent"):
+    with pytest.raises(ValueError, match="pooling=max is for kind=sent"):
         bert_tf.Predictor(folder, kind="token_vectors", pooling="max")

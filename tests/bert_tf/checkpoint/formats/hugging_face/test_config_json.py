@@ -220,9 +220,9 @@ def test_without_a_class_the_tensors_determine_the_task():
         parse(["classifier.weight"])
 
 
-def test_settings_that_are_not_kept_are_noted():
+def test_settings_that_are_not_used_are_noted():
     found = classifier(classifier_dropout=0.5)
-    assert "classifier_dropout=0.5 is not kept" in found.notes[1]
+    assert "classifier_dropout=0.5 is not used" in found.notes[1]
     assert len(of("BertModel", classifier_dropout=0.5).notes) == 1
     found = of("BertModel", auto_map={"AutoModel": "own.Model"})
     assert "which is not run" in found.notes[1]

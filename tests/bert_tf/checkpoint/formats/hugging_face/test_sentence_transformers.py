@@ -276,14 +276,6 @@ def test_a_cross_encoder_has_no_pooling(tmp_path):
         sentence_transformers.read(folder)
 
 
-def test_a_default_prompt_of_a_cross_encoder_is_refused(tmp_path):
-    folder = put(tmp_path, BERT)
-    put_settings(tmp_path, SCORER)
-    (tmp_path / TEXTS).write_text(json.dumps(PROMPTS))
-    with pytest.raises(ValueError, match="default_prompt_name is 'query'; a"):
-        sentence_transformers.read(folder)
-
-
 def test_a_refusal_says_how_to_read_the_bert_alone(tmp_path):
     config = '{"model_type": "bert"}'
     folder = put(

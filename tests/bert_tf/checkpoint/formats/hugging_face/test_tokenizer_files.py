@@ -81,7 +81,7 @@ def test_the_vocabulary_of_tokenizer_json_is_sorted_by_id(tmp_path):
 
 
 def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
-    assert put(tmp_path) == (None, {}, (), (), None)
+    assert put(tmp_path) == (None, {}, (), (), None, {})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_folder_without_tokenizer_files_has_no_vocabulary(tmp_path):
 def test_a_round_trip_keeps_vocabulary_and_rules(tmp_path, rules):
     tokenizer_files.write(CONTENT, rules, 63, str(tmp_path))
     found = tokenizer_files.read(str(tmp_path), CONFIG)
-    assert found == (CONTENT, rules, (), (), 63)
+    assert found == (CONTENT, rules, (), (), 63, {})
 
 
 @pytest.mark.parametrize("rules", [UNCASED, CASED, {}])
@@ -183,7 +183,7 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
     settings = {"do_lower_case": True, "tokenizer_class": "BertTokenizer"}
     rules = {"strip_accents": False, "tokenize_chinese_chars": False}
     found = put(tmp_path, CONTENT, tokenizer_config=settings | rules)
-    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    assert found == (CONTENT, UNCASED | rules, (), (), None, {})
     found = put(tmp_path, tokenizer_config=settings | {"strip_accents": True})
     assert found.rules == UNCASED
     found = put(tmp_path, tokenizer_config=CASED | {"strip_accents": True})
@@ -196,7 +196,7 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
     assert "disagree on strip_accents; strip_accents=True is" in found.notes[0]
     settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     found = put(tmp_path, tokenizer_config=settings)
-    assert found == (CONTENT, UNCASED | rules, (), (), None)
+    assert found == (CONTENT, UNCASED | rules, (), (), None, {})
     other = tokenizer(strip_accents=True, handle_chinese_chars=True)
     assert not put(tmp_path, tokenizer=other).notes
 

@@ -98,24 +98,22 @@ def test_differences_by_design_are_noted(folder):
     change_json(folder, "tokenizer.json", strip_accents=False)
     found = preset.read(folder)
     assert "strip_accents=False" in found.notes[1]
+    assert "lowercase=true of KerasHub folds case" in found.notes[2]
     assert found.rules() == {"do_lower_case": True, "strip_accents": False}
     change_json(folder, "tokenizer.json", special_tokens_in_strings=True)
     assert preset.read(folder).rules()["split_special_tokens"] is False
 
 
 def test_what_another_tokenizer_does_is_a_difference(folder):
-    change_json(
-        folder,
-        "tokenizer.json",
-        split=False,
-        suffix_indicator="@@",
-        oov_token="the",
-    )
+    settings = {"split": False, "suffix_indicator": "@@"}
+    settings |= {"oov_token": "[PAD]", "sequence_length": 8}
+    change_json(folder, "tokenizer.json", **settings)
     change_json(folder, "preprocessor.json", truncate="waterfall")
     assert preset.read(folder).tokenizer_differences == (
         "KerasHub's tokenizer has split=False; BERT's True",
         "KerasHub's tokenizer has suffix_indicator=@@; BERT's ##",
-        "KerasHub's tokenizer has oov_token=the; BERT's [UNK]",
+        "KerasHub's tokenizer has oov_token=[PAD]; BERT's [UNK]",
+        "KerasHub's tokenizer has sequence_length=8; BERT's None",
         "KerasHub's preprocessor has truncate=waterfall; BERT's round_robin",
     )
 
@@ -133,6 +131,20 @@ def test_a_model_of_keras_is_no_preset(folder):
     change_json(folder, "config.json", **values)
     with pytest.raises(ValueError, match="Keras, BertClassifier, .*load_model"):
         preset.read(folder)
+
+
+def test_the_activation_of_a_score_is_followed_and_written(
+    tmp_path, make_checkpoint
+):
+    given = make_checkpoint("regression")
+    folder = write(given, tmp_path / "model", "keras_hub")
+    assert preset.read(folder).metadata.get("score_activation") is None
+    change_json(folder, "task.json", activation="sigmoid")
+    found = preset.read(folder)
+    assert found.metadata["score_activation"] == "sigmoid"
+    folder = write(found, tmp_path / "again", "keras_hub")
+    with open(f"{folder}/task.json") as file:
+        assert json.load(file)["config"]["activation"] == "sigmoid"
 
 
 def test_the_softmax_of_a_classifier_is_noted(classifier):
