@@ -327,9 +327,20 @@ def _read_scores(
     is_foreign = contents.SOURCE_SETTINGS in settings
     if found and (is_foreign or found != "linear"):
         settings[contents.SCORE_ACTIVATION] = found
-    if found:  # As in the library, so that scores are equal.
-        settings.setdefault(vocab.SPLIT, False)
+    if found:
+        _follow_library(settings)
+    elif metadata.task == "regression" and settings.get(vocab.SPLIT):
+        del settings[vocab.SPLIT]  # `write` has it always.
     return notes
+
+
+def _follow_library(settings: dict[str, object]) -> None:
+    """Keeps special tokens in texts, as sentence-transformers does.
+
+    If the files say so, they are split, which is the default of model.json.
+    """
+    if settings.setdefault(vocab.SPLIT, False):
+        del settings[vocab.SPLIT]
 
 
 def _scores(task: str, metadata: Mapping) -> dict[str, object]:
@@ -349,8 +360,8 @@ def _text_settings(
         strips = vocab.all_rules_of(settings)["strip_accents"]
         lower = {"do_lower_case": True, "strip_accents": strips}
         settings = vocab.rules_of(settings | lower)
-    if modules.embedding:  # As in the library, so that vectors are equal.
-        settings[vocab.SPLIT] = text.rules.get(vocab.SPLIT, False)
+    if modules.embedding:
+        _follow_library(settings)
     if length := modules.max_seq_length or text.max_seq_length:
         length = min(length, config.max_position_embeddings)
         settings["max_seq_length"] = length
@@ -474,9 +485,12 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
             tokenizer_files.SETTINGS,
         )
     rules = checkpoint.rules()
-    # Without the key they are kept by transformers, and by `_text_settings` if
-    # there is an embedding.
-    if checkpoint.sentence_embedding or vocab.SPLIT in checkpoint.metadata:
+    # Without the key they are kept by transformers, and here by the reader of
+    # vectors and scores of sentence-transformers.
+    is_of_library = checkpoint.sentence_embedding or (
+        checkpoint.task == "regression"
+    )
+    if is_of_library or vocab.SPLIT in checkpoint.metadata:
         rules[vocab.SPLIT] = checkpoint.metadata.get(vocab.SPLIT, True)
     tokenizer_files.write(
         checkpoint.vocabulary,

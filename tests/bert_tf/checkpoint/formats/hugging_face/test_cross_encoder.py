@@ -116,9 +116,15 @@ def test_a_score_that_is_no_logit_says_so(
     tmp_path, make_checkpoint, metadata, expected
 ):
     given = make_checkpoint("regression")
-    given = dataclasses.replace(given, metadata=metadata)
+    given = dataclasses.replace(
+        given,
+        metadata=metadata,
+        vocabulary=checkpoint_folders.VOCABULARY,
+        do_lower_case=True,
+    )
     folder = checkpoint_folders.write(given, tmp_path / "own", "hugging_face")
     with open(f"{folder}/config.json") as file:
         found = json.load(file).get("sentence_transformers", {})
     assert found.get("activation_fn") == expected
-    assert pretrained.read(folder).metadata == metadata
+    found = pretrained.read(folder).metadata
+    assert found == metadata | {"max_seq_length": 64}
