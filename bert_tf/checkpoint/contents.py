@@ -361,8 +361,8 @@ def check_prompts(values: Mapping, path: str) -> None:
         )
 
 
-def check_activation(values: Mapping, path: str) -> None:
-    """Raises ValueError unless a model.json's SCORE_ACTIVATION is known."""
+def check_source(values: Mapping, path: str) -> None:
+    """Raises ValueError unless what a model.json has of its source is known."""
     name, known = (
         values.get(SCORE_ACTIVATION),
         sentence_embedding_lib.ACTIVATIONS,
@@ -372,13 +372,25 @@ def check_activation(values: Mapping, path: str) -> None:
             f"{path}: {SCORE_ACTIVATION} is {quoted(name)}; it should be "
             f"{', '.join(known)}. Correct it."
         )
+    for file, keys in (values.get(SOURCE_SETTINGS) or {}).items():
+        if not isinstance(keys, dict):
+            raise ValueError(
+                f"{path}: {SOURCE_SETTINGS} has {quoted(keys)} for {file}; it "
+                "should be an object of keys. Correct it."
+            )
 
 
-def read_settings(path: str) -> dict[str, object]:
-    """Returns SOURCE_SETTINGS of a bert_config.json; {} if it has none."""
+def read_settings(path: str, others: Mapping = {}) -> dict[str, object]:
+    """Returns SOURCE_SETTINGS with those of a bert_config.json, if it has any.
+
+    Args:
+      path: the file, which may be missing.
+      others: file -> keys, those of other files.
+    """
     is_file = os.path.isfile(path)
     keys = bert_config.BertConfig.ignored_keys(path) if is_file else {}
-    return {SOURCE_SETTINGS: {os.path.basename(path): keys}} if keys else {}
+    found = {os.path.basename(path): keys} if keys else {}
+    return {SOURCE_SETTINGS: {**others, **found}} if others or found else {}
 
 
 def without_folders(source: str) -> str:

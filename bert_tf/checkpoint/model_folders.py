@@ -161,7 +161,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
             "Correct them."
         )
-    contents.check_activation(values, path)
+    contents.check_source(values, path)
     return {name: x for name, x in values.items() if x is not None}
 
 
@@ -290,7 +290,10 @@ def _described(folder: str, metadata: dict) -> Contents:
             for name, value in metadata.items()
             if name not in contents.OWN_FIELDS
         }
-        | contents.read_settings(os.path.join(folder, CONFIG)),
+        | contents.read_settings(
+            os.path.join(folder, CONFIG),
+            metadata.get(contents.SOURCE_SETTINGS, {}),
+        ),
         sentence_embedding=_read_embedding(folder, metadata),
     )
 

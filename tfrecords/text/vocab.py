@@ -26,7 +26,7 @@ _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # always [UNK].
 MAX_CHARS_PER_WORD = 200
 # What splits text into words, besides the vocabulary: keys of model.json and of
-# manifests, arguments of BertTokenizer, and flags; the last is no flag.
+# manifests, arguments of BertTokenizer, and flags, but for `SPLIT`.
 SPLIT = "split_special_tokens"
 RULES = ("do_lower_case", "strip_accents", "tokenize_chinese_chars", SPLIT)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from bert_tf.serving import batches
 from bert_tf.serving.answers import score
@@ -55,7 +56,14 @@ class Ranking(Kind):
     signature_outputs = ("ranked", "scores", "order")
 
     def set_options(self, options):
-        """Raises ValueError for a model of single texts."""
+        """Raises ValueError for a model of single texts.
+
+        Of two classes, a line of the log says which is taken for relevant.
+        """
+        if len(labels := self.metadata.get("labels") or ()) == 2:
+            logging.info(
+                "scores are logits of %r minus those of %r", *labels[::-1]
+            )
         if self.metadata.get("num_texts") == 1:
             raise ValueError(
                 f"kind={self.name} needs a model that scores pairs of texts; "

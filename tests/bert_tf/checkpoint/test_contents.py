@@ -80,8 +80,16 @@ def test_missing_weights_are_drawn_without_touching_the_random_state(
     assert np.abs(other.weights[0] - model.weights[0]).max() > 0
 
 
-def test_an_unknown_activation_of_a_score_is_named():
-    contents.check_activation({"score_activation": "sigmoid"}, "model.json")
-    message = "model.json: score_activation is 'softmax'; it should be linear"
-    with pytest.raises(ValueError, match=message):
-        contents.check_activation({"score_activation": "softmax"}, "model.json")
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"score_activation": "softmax"}, "is 'softmax'; it should be linear"),
+        ({"source_settings": {"config.json": 3}}, "has 3 for config.json; it"),
+    ],
+)
+def test_unknown_values_of_a_source_are_named(entry, message):
+    settings = {"config.json": {"use_cache": True}}
+    known = {"score_activation": "sigmoid", "source_settings": settings}
+    contents.check_source(known, "model.json")
+    with pytest.raises(ValueError, match=f"^model.json: .*{message}"):
+        contents.check_source(entry, "model.json")

@@ -313,7 +313,7 @@ def architecture_for(task: str, parts: Collection[str]) -> str:
 def _own(
     config: bert_config.BertConfig, task: str, labels: Collection[str]
 ) -> dict[str, object]:
-    """Returns the keys that `write` has, but the class."""
+    """Returns the keys that `write` has, all but `architectures`."""
     values: dict = {"model_type": "bert"}
     if task == "regression":
         labels, values["problem_type"] = ("LABEL_0",), "regression"
@@ -338,10 +338,10 @@ def _own(
 def others(
     values: Mapping, metadata: Metadata, more: Collection[str] = ()
 ) -> dict[str, object]:
-    """Returns the keys of a config.json that `write` does not have.
+    """Returns the keys of a source's config.json that are written again.
 
-    Nor those that are true of the source's files alone. With them are keys
-    whose value only the source has: the label of a score, the padding.
+    They are neither among those of `write`, unless only the source has the
+    value (the label of a score, the padding), nor about the source's files.
 
     Args:
       values: of the file.

@@ -14,6 +14,7 @@ from bert_tf.checkpoint.formats.hugging_face.sentence_transformers import (
     MODULES,
     SIGMOID,
     TEXTS_FILE,
+    activation,
 )
 from tfrecords.io import json_files
 from tfrecords.options import quoted
@@ -45,8 +46,8 @@ def read(
       num_labels: number of logits.
 
     Returns:
-      One of `sentence_embedding.ACTIVATIONS`, and notes. None if there are
-      several logits, or nothing says that the model is of a CrossEncoder.
+      One of `sentence_embedding.ACTIVATIONS`, of several logits "linear", and
+      notes. None if nothing says that the model is of a CrossEncoder.
 
     Raises:
       ValueError: if the library would give other scores than we can.
@@ -76,15 +77,15 @@ def read(
     if num_labels > 1:
         note = f"CrossEncoder returns {name} of the logits, and here they are"
         note += " those of classes"
-        return None, [] if name == IDENTITY else [note]
-    if name not in ACTIVATIONS:
+        return "linear", [] if activation(name) == "linear" else [note]
+    if activation(name) is None:
         raise ValueError(
             f"{file}: the score's activation {quoted(name)} is not supported; "
             f"supported are {', '.join(ACTIVATIONS)}. To read logits, "
             "remove it."
         )
     note = f"the score is {name} of the logit, as CrossEncoder returns it"
-    return ACTIVATIONS[name], [contents.Detail(note)]
+    return activation(name), [contents.Detail(note)]
 
 
 def _check_no_prompt(values: Mapping, file: str) -> None:
@@ -100,17 +101,18 @@ def _check_no_prompt(values: Mapping, file: str) -> None:
         )
 
 
-def keys_of(metadata: Mapping) -> dict[str, object]:
+def keys_of(task: str, metadata: Mapping) -> dict[str, object]:
     """Returns the key of config.json by which CrossEncoder gives our score.
 
     Without it, CrossEncoder returns the sigmoid of the logit: the probability
     that a passage is relevant, after a binary ranking loss. It is not added to
     the config.json of others, either.
     """
-    activation = metadata.get(contents.SCORE_ACTIVATION)
-    is_foreign = contents.SOURCE_SETTINGS in metadata
-    is_logit = is_foreign or metadata.get("ranking_loss") == "binary"
-    if activation is None and is_logit:
+    own = metadata.get(contents.SCORE_ACTIVATION)
+    settings = metadata.get(contents.SOURCE_SETTINGS, {})
+    is_logit = config_json.CONFIG in settings
+    is_logit |= metadata.get("ranking_loss") == "binary"
+    if task != "regression" or (own is None and is_logit):
         return {}
     names = {ours: theirs for theirs, ours in ACTIVATIONS.items()}
-    return {_SCORES: {_ACTIVATION: names[activation or "linear"]}}
+    return {_SCORES: {_ACTIVATION: names[own or "linear"]}}

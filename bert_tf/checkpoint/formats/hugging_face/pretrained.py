@@ -77,6 +77,8 @@ _WRAPPERS = re.compile(
 _ADAPTER = re.compile(r"\.(lora_\w+|base_layer|modules_to_save)\.")
 # Tasks of a BertForSequenceClassification, which a CrossEncoder scores with.
 _SCORED = ("classification", "multi_label", "regression")
+# Tasks of heads that may read two texts.
+_OF_PAIRS = (*_SCORED, "multiple_choice", "spans")
 # Weight files that the sidecar belongs to.
 _WEIGHTS = (weight_files.SAFETENSORS,)
 
@@ -140,7 +142,8 @@ def _unwrapped(
       so, or that not all have it.
 
     Raises:
-      ValueError: if the model has the modules of an adapter.
+      ValueError: if the model has the modules of an adapter, or two weights
+        have one name without their wrappers.
     """
     for name in tensors:
         if _ADAPTER.search(name):
@@ -150,7 +153,14 @@ def _unwrapped(
                 "merge_and_unload() with save_pretrained."
             )
     wrappers = {x for name in tensors for x in _WRAPPERS.findall(name)}
-    tensors = {_WRAPPERS.sub("", n): x for n, x in tensors.items()}
+    bare = {_WRAPPERS.sub("", n): x for n, x in tensors.items()}
+    if len(bare) < len(tensors):
+        raise ValueError(
+            f"{path}: weights are there twice, with and without the part "
+            f"{' or '.join(sorted(wrappers))} of a module that wraps another. "
+            "Save the model inside of it again."
+        )
+    tensors = bare
     notes = [
         f"names have the part {wrapper!r} of a module that wraps another, "
         "which is ignored"
@@ -265,7 +275,8 @@ def read(path: str) -> contents.Contents:
     )
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
-    text = tokenizer_files.read(folder, metadata.config, not is_inside)
+    has_pairs = not is_inside and metadata.task in _OF_PAIRS
+    text = tokenizer_files.read(folder, metadata.config, has_pairs)
     settings = _text_settings(modules, text, metadata.config)
     settings |= _source_settings(modules, text, values, metadata)
     score_notes = []
@@ -303,7 +314,7 @@ def _source_settings(
     metadata: config_json.Metadata,
 ) -> dict[str, object]:
     """Returns the entry of model.json on keys that nothing here reads."""
-    more = _scores(metadata.task, {})
+    more = cross_encoder.keys_of(metadata.task, {})
     found = {
         config_json.CONFIG: config_json.others(values, metadata, more),
         tokenizer_files.SETTINGS: text.settings,
@@ -323,13 +334,14 @@ def _read_scores(
     """Adds the activation of the score to `settings`; returns notes."""
     num_labels = len(metadata.labels) or 1
     found, notes = cross_encoder.read(path, folder, values, num_labels)
+    is_score = metadata.task == "regression"
     # A regression of ours is linear without saying so.
-    is_foreign = contents.SOURCE_SETTINGS in settings
-    if found and (is_foreign or found != "linear"):
-        settings[contents.SCORE_ACTIVATION] = found
+    kept = settings.get(contents.SOURCE_SETTINGS, {})
+    if is_score and (found != "linear" or config_json.CONFIG in kept):
+        settings |= {contents.SCORE_ACTIVATION: found} if found else {}
     if found:
         _follow_library(settings)
-    elif metadata.task == "regression" and settings.get(vocab.SPLIT):
+    elif is_score and settings.get(vocab.SPLIT):
         del settings[vocab.SPLIT]  # `write` has it always.
     return notes
 
@@ -341,12 +353,6 @@ def _follow_library(settings: dict[str, object]) -> None:
     """
     if settings.setdefault(vocab.SPLIT, False):
         del settings[vocab.SPLIT]
-
-
-def _scores(task: str, metadata: Mapping) -> dict[str, object]:
-    """Returns the keys of config.json on the score of a regression."""
-    is_score = task == "regression"
-    return cross_encoder.keys_of(metadata) if is_score else {}
 
 
 def _text_settings(
@@ -454,7 +460,7 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
             ", ".join(others),
             " and ".join(sidecar.WRITES),
         )
-    more = _scores(checkpoint.task, checkpoint.metadata)
+    more = cross_encoder.keys_of(checkpoint.task, checkpoint.metadata)
     config_json.write(
         *(checkpoint.config, checkpoint.task, checkpoint.labels, name, folder),
         checkpoint.source_settings(config_json.CONFIG) | more,

@@ -72,8 +72,10 @@ _HARMLESS = {
     "unpad_inputs": (),
     "processing_kwargs.text.add_special_tokens": (True,),
     "processing_kwargs.text.padding": (True, "longest", "max_length"),
+    "processing_kwargs.text.padding_side": ("right",),
     "processing_kwargs.text.truncation": (True, "longest_first"),
     "processor_kwargs.use_fast": (),
+    "model_kwargs.add_pooling_layer": (),
     "model_kwargs.attn_implementation": (),
     "model_kwargs.dtype": (),  # Weights are read as float32.
     "model_kwargs.torch_dtype": (),
@@ -181,9 +183,19 @@ def read(path: str) -> Modules:
         _step(module_type, inside, file) for module_type, inside in modules[2:]
     ]
     settings = _read_transformer(folder, path, is_alone)
+    texts = {} if is_alone else _read_texts(path)
+    kept = {
+        _TRANSFORMER_FILE: _without(
+            config_json.read_object(folder, _TRANSFORMER_FILE), _REPLACED
+        ),
+        # Versions are of the libraries that wrote it.
+        TEXTS_FILE: _without(
+            config_json.read_object(path, TEXTS_FILE),
+            ("__version__", "activation_fn", *texts),
+        ),
+    }
     if is_alone:
-        return Modules(folder, None, *settings)
-    texts = _read_texts(path)
+        return Modules(folder, None, *settings, settings=kept)
     return Modules(
         folder,
         SentenceEmbedding(
@@ -193,16 +205,7 @@ def read(path: str) -> Modules:
         *settings,
         texts,
         _note(texts),
-        {
-            _TRANSFORMER_FILE: _without(
-                config_json.read_object(folder, _TRANSFORMER_FILE), _REPLACED
-            ),
-            # Versions are of the libraries that wrote it.
-            TEXTS_FILE: _without(
-                config_json.read_object(path, TEXTS_FILE),
-                ("__version__", *texts),
-            ),
-        },
+        kept,
     )
 
 
@@ -218,7 +221,7 @@ def _advice(path: str) -> str:
         return f"To read the BERT alone, copy its folder without {MODULES}."
     if berts:
         return f"To read a BERT alone, give its folder: {', '.join(berts)}."
-    return "Give the folder of a model that starts with them."
+    return "Give a folder that starts with a Transformer and a Pooling."
 
 
 def _flat(values: Mapping, outer: str = "") -> Iterator[tuple[str, object]]:
@@ -243,8 +246,8 @@ def _read_transformer(
     is_scorer = is_alone and task == "sequence-classification"
     harmless = _HARMLESS | (_CROSS_ENCODER if is_scorer else _ENCODER)
     for key, value in given.items():
-        # Settings of other inputs than texts.
-        if key.startswith(_OTHER_INPUTS):
+        # The library itself does not read the second from a file.
+        if key.startswith(_OTHER_INPUTS) or key.endswith("trust_remote_code"):
             continue
         values = harmless.get(key.replace(".common.", ".text."))
         if values is None or (values and value not in values):
@@ -258,6 +261,16 @@ def _read_transformer(
     json_files.check(given, followed | {"do_lower_case?": bool}, file)
     lengths = [given[key] for key in _LENGTHS if key in given]
     return next(iter(lengths), None), given.get("do_lower_case", False)
+
+
+def activation(name: str) -> str | None:
+    """Returns Keras's name of a class of torch.nn, by its long or short path.
+
+    None for others.
+    """
+    known = {x.rpartition(".")[2]: ours for x, ours in ACTIVATIONS.items()}
+    is_class = name.startswith("torch.nn.")
+    return known.get(name.rpartition(".")[2]) if is_class else None
 
 
 def _without(values: Mapping, names: Collection[str]) -> dict[str, object]:
@@ -326,9 +339,9 @@ def _step(module_type: str, folder: str, file: str) -> Dense | Normalize | None:
 def _read_dense(folder: str) -> Dense:
     file, values = _read_config(folder, _DENSE)
     name = values.get("activation_function", "torch.nn.modules.activation.Tanh")
-    if name not in ACTIVATIONS or values.get("use_residual"):
+    if activation(name) is None or values.get("use_residual"):
         what = "use_residual=true"
-        if name not in ACTIVATIONS:
+        if activation(name) is None:
             what = f"activation_function {quoted(name)}"
         raise ValueError(
             f"{file}: {what} is not supported; supported are "
@@ -347,7 +360,7 @@ def _read_dense(folder: str) -> Dense:
             f"{config_json.CONFIG}. Copy the folder again."
         )
     kernel = tensors["linear.weight"].T.copy()
-    return Dense(kernel, tensors.get("linear.bias"), ACTIVATIONS[name])
+    return Dense(kernel, tensors.get("linear.bias"), activation(name))
 
 
 def _read_texts(path: str) -> dict[str, object]:

@@ -68,7 +68,11 @@ _TOKENIZER = {
         "clean_text?": bool,
     },
     "pre_tokenizer?": {"type?": str},
-    "post_processor?": dict,
+    "post_processor?": {
+        "single?": [dict],
+        "pair?": [dict],
+        "special_tokens?": dict,
+    },
     "truncation?": dict,
     "padding?": dict,
     "added_tokens?": [{"content": str}],
@@ -199,7 +203,7 @@ def _rules(
 def _added(
     folder: str, settings: dict, tokenizer: dict, entries: set[str]
 ) -> Iterator[str]:
-    """Yields what texts have as tokens beside words, and BERT has not."""
+    """Yields differences by tokens that are marked as added."""
     extra = settings.get("extra_special_tokens")
     extra = list(extra.values()) if isinstance(extra, dict) else extra
     listed = [
@@ -224,19 +228,6 @@ def _content(token: object) -> str:
     return str(token.get("content") if isinstance(token, dict) else token)
 
 
-def _pieces(*pieces: tuple[str, int]) -> list[dict]:
-    """Returns a part of a TemplateProcessing, of tokens and their type ids."""
-    return [
-        {
-            "Sequence" if name in ("A", "B") else "SpecialToken": {
-                "id": name,
-                "type_id": type_id,
-            }
-        }
-        for name, type_id in pieces
-    ]
-
-
 def _is_bert_template(tokenizer: dict) -> bool:
     """Returns whether ids and type ids are those of [CLS] A [SEP] B [SEP]."""
     given = tokenizer.get("post_processor") or {}
@@ -244,16 +235,16 @@ def _is_bert_template(tokenizer: dict) -> bool:
     if given.get("type") == "BertProcessing":
         named = {"[CLS]": given.get("cls"), "[SEP]": given.get("sep")}
         return named == {x: [x, i] for x, i in ids.items()}
-    first = ("[CLS]", 0), ("A", 0), ("[SEP]", 0)
-    special = given.get("special_tokens")
+    single, pair = (
+        [(x["id"], x["type_id"]) for piece in part for x in piece.values()]
+        for part in (given.get("single") or (), given.get("pair") or ())
+    )
+    first = [("[CLS]", 0), ("A", 0), ("[SEP]", 0)]
+    tokens = {x: {"id": x, "ids": [i], "tokens": [x]} for x, i in ids.items()}
     return (
-        given.get("single") == _pieces(*first)
-        and given.get("pair") == _pieces(*first, ("B", 1), ("[SEP]", 1))
-        and isinstance(special, dict)
-        and all(
-            special.get(x) == {"id": x, "ids": [i], "tokens": [x]}
-            for x, i in ids.items()
-        )
+        single == first
+        and pair == [*first, ("B", 1), ("[SEP]", 1)]
+        and tokens.items() <= given.get("special_tokens", {}).items()
     )
 
 
@@ -300,8 +291,13 @@ def _differences(
         yield (
             f"do_basic_tokenize is false in {SETTINGS}; BERT splits punctuation"
         )
-    if words := settings.get("never_split"):
-        yield f"never_split is {quoted(words)} in {SETTINGS}; BERT splits all"
+    if words := {*(settings.get("never_split") or ())} - {
+        *vocab.SPECIAL_TOKENS
+    }:
+        yield (
+            f"never_split is {quoted(sorted(words))} in {SETTINGS}, which the "
+            "slow tokenizers of transformers 4 follow; BERT splits all"
+        )
     names = settings | config_json.read_object(folder, _NAMES)
     for key, ours in _SPECIAL.items():
         own = names.get(key)
@@ -312,13 +308,15 @@ def _differences(
         side = (tokenizer.get(key) or {}).get("direction")
         if str(settings.get(f"{key}_side") or side).lower() == "left":
             yield f"{key} is at the left; BERT's is at the right"
-    inputs = settings.get("model_input_names")
-    if has_pairs and inputs and "token_type_ids" not in inputs:
-        yield f"model_input_names in {SETTINGS} lacks token_type_ids"
     name = settings.get("tokenizer_class")
+    # The default of this class of transformers 5 lacks them, too.
+    others = () if name == "TokenizersBackend" else ("token_type_ids",)
+    inputs = settings.get("model_input_names") or others
+    if has_pairs and "token_type_ids" not in inputs:
+        yield f"model_input_names in {SETTINGS} lacks token_type_ids"
     if name not in (None, *_CLASSES):
         yield f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}"
-    yield from _added(folder, settings, tokenizer, set(_lines(vocabulary)))
+    yield from _added(folder, names, tokenizer, set(_lines(vocabulary)))
 
 
 def read(

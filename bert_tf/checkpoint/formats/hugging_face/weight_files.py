@@ -49,11 +49,11 @@ _NOT_READ = {
     f"{TORCH}` in this folder",
     "pytorch_model_fsdp_*": "a checkpoint of FSDP: `accelerate merge-weights` "
     "makes model.safetensors of it",
-    "*.ckpt": f"a checkpoint of PyTorch Lightning: {_OF_CLASS}",
+    "*.ckpt": "a checkpoint of PyTorch Lightning, if it is no file of "
+    f"TensorFlow: {_OF_CLASS}",
     "*.gguf": "a file of llama.cpp: give the folder that it was made from",
     "*.onnx": _EXPORTED,
-    "onnx": "a folder of exported networks: give the folder that they were "
-    "made from",
+    "onnx": f"a folder with {_EXPORTED}",
     "openvino_model.*": _EXPORTED,
     "*.tflite": _EXPORTED,
     "*.keras": "a model of Keras: import bert_tf, and load it with "
@@ -61,7 +61,8 @@ _NOT_READ = {
     "*.weights.h5": "a file of weights of Keras: give the folder of a preset, "
     "with its config.json, or build the model and call its load_weights",
     "*.msgpack": f"a file of Flax: {pickles.AS_SAFETENSORS}",
-    "*model.pt*": f"a pickle of PyTorch: {_OF_CLASS}",
+    "*.pt": f"a pickle of PyTorch: {_OF_CLASS}",
+    "*.pth": f"a pickle of PyTorch: {_OF_CLASS}",
 }
 # Last part of a weight's name in TF classes -> in PyTorch classes.
 _TF_WEIGHTS = {

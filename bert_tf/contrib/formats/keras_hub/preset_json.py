@@ -96,7 +96,9 @@ def _read_config(folder: str) -> bert_config.BertConfig:
     if values is None:
         raise ValueError(f"{path} is missing. Copy every file of the preset.")
     name = values.get("class_name")
-    if not str(values.get("registered_name")).startswith("keras_hub>"):
+    # Of its name until 2024, keras_nlp, too.
+    packages = "keras_hub>", "keras_nlp>"
+    if not str(values.get("registered_name")).startswith(packages):
         raise ValueError(
             f"{path} is of a model of Keras, {name}, which is no preset of "
             "KerasHub: import bert_tf, and load its folder with "

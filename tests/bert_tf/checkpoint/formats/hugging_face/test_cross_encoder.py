@@ -42,7 +42,7 @@ def cross_encoder(folder, given, texts=None, **config):
             "linear",
         ),
         (None, {NEW: {"version": "4.1.0"}}, "sigmoid"),
-        (None, {OLD: IDENTITY}, "linear"),
+        (None, {OLD: "torch.nn.Identity"}, "linear"),
         (None, {OLD: None}, "sigmoid"),
         ({"activation_fn": "torch.nn.modules.activation.Tanh"}, {}, "tanh"),
         ({"activation_fn": IDENTITY}, {OLD: SIGMOID}, "linear"),
@@ -100,6 +100,7 @@ def test_activations_of_several_logits_are_noted(tmp_path, make_checkpoint):
         folder = cross_encoder(tmp_path / name, given, **{OLD: name})
         found = pretrained.read(folder)
         assert "score_activation" not in found.metadata
+        assert found.metadata["split_special_tokens"] is False
         assert any("Sigmoid" in note for note in found.notes) == is_noted
 
 

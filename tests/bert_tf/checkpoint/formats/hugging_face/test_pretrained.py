@@ -230,6 +230,23 @@ def test_wrappers_inside_names_are_ignored_with_notes(folder, before, after):
     assert_same_bits(found.tensors, expected)
 
 
+def test_weights_with_and_without_a_wrapper_are_refused(folder):
+    name = "encoder.layer.0.output.dense.bias"
+    change_tensors(
+        folder,
+        lambda tensors: (
+            tensors
+            | {
+                n.replace(name, f"_orig_mod.{name}"): t
+                for n, t in tensors.items()
+                if name in n
+            }
+        ),
+    )
+    with pytest.raises(ValueError, match="there twice, .* _orig_mod of a mod"):
+        pretrained.read(folder)
+
+
 @pytest.mark.parametrize(
     "name", ["query.base_layer.weight", "query.lora_A.default.weight"]
 )

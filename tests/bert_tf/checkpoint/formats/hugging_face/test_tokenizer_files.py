@@ -256,7 +256,7 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
             for processor in (
                 None,
                 {"type": "BertProcessing", "sep": ["[SEP]", 2]},
-                {"type": "TemplateProcessing", "special_tokens": []},
+                {"type": "TemplateProcessing", "special_tokens": {}},
                 template("[CLS]:0 A:0", PAIR),
                 template(SINGLE, PAIR.replace("1", "0")),
                 template(SINGLE, PAIR, cls_id=5),
@@ -283,9 +283,20 @@ def test_accents_and_chinese_characters_are_as_in_transformers(tmp_path):
             {"tokenizer": TOKENIZER | {"padding": {"direction": "Left"}}},
             "padding is at the left; BERT's is at the right",
         ),
+        *(
+            (
+                {"tokenizer_config": settings},
+                "model_input_names in tokenizer_config.json lacks token_type_",
+            )
+            for settings in (
+                {"model_input_names": ["input_ids"]},
+                # The default of transformers 5.
+                {"tokenizer_class": "TokenizersBackend"},
+            )
+        ),
         (
-            {"tokenizer_config": {"model_input_names": ["input_ids"]}},
-            "model_input_names in tokenizer_config.json lacks token_type_ids",
+            {"special_tokens_map": {"additional_special_tokens": ["the"]}},
+            "which BERT finds only as words: the",
         ),
     ],
 )
@@ -305,7 +316,7 @@ def test_settings_that_give_the_same_ids_are_no_difference(tmp_path):
         tokenizer=tokenizer(model=limit)
         | {"post_processor": bert, "truncation": {"direction": "Left"}},
         tokenizer_config={
-            "never_split": None,
+            "never_split": ["[UNK]", "[CLS]"],
             "cls_token": {"content": "[CLS]"},
             "sep_token": None,
             "pad_token": "<pad>",

@@ -126,6 +126,12 @@ def test_quantized_presets_are_refused_by_their_mode(folder):
         preset.read(folder)
 
 
+def test_presets_of_keras_nlp_are_read(folder):
+    name = "keras_nlp>BertBackbone"
+    change_json(folder, "config.json", registered_name=name)
+    assert preset.read(folder).task == "pretraining"
+
+
 def test_a_model_of_keras_is_no_preset(folder):
     values = {"class_name": "BertClassifier", "registered_name": "bert_tf>Bert"}
     change_json(folder, "config.json", **values)
