@@ -60,8 +60,8 @@ EXTRAS = {
     "pretraining": ["sentencex>=1.0.11", "langcodes>=3.5"],
     # show_records --histograms, and the page of the quickstart.
     "plots": PLOTS,
-    # export_savedmodel --format=litert, onnx and openvino. tf2onnx and LiteRT
-    # are made for one version of TensorFlow's graphs.
+    # export_savedmodel --format=litert, onnx, openvino and hugging_face_onnx.
+    # tf2onnx and LiteRT are made for one version of TensorFlow's graphs.
     "export": ["ai-edge-litert>=2", "nncf>=2.17", "tf2onnx>=1.17", *RUNTIMES],
     # The page of bert-explore.
     "explore": ["gradio>=6,<7", *PLOTS],
