@@ -40,6 +40,27 @@ def test_metadata_is_kept_but_does_not_override_fields(
     assert written.items() >= kept.items()
 
 
+def test_keys_of_several_files_of_the_source_are_kept(
+    tmp_path, make_checkpoint
+):
+    settings = {
+        "config.json": {"use_cache": True},
+        "bert_config.json": {"directionality": "bidi"},
+    }
+    given = make_checkpoint(
+        "pretraining", metadata={"source_settings": settings}
+    )
+    path = tmp_path / "model/bert_config.json"
+    assert write(given, tmp_path / "model").metadata == {
+        "source_settings": settings
+    }
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | settings[path.name])
+    )
+    found = model_folders.read(str(tmp_path / "model"))
+    assert found.source_settings("config.json") == settings["config.json"]
+
+
 @pytest.mark.parametrize(
     ("task", "message"),
     [

@@ -230,6 +230,24 @@ def test_wrappers_inside_names_are_ignored_with_notes(folder, before, after):
     assert_same_bits(found.tensors, expected)
 
 
+@pytest.mark.parametrize(
+    ("task", "is_different"), [("classification", True), ("tagging", False)]
+)
+def test_missing_type_ids_count_for_models_of_pairs(
+    tmp_path, make_checkpoint, task, is_different
+):
+    given = dataclasses.replace(
+        make_checkpoint(task), vocabulary=VOCABULARY, do_lower_case=True
+    )
+    folder = write(given, tmp_path / "model", "hugging_face")
+    path = tmp_path / "model/tokenizer_config.json"
+    values = json.loads(path.read_text())
+    names = {"model_input_names": ["input_ids", "attention_mask"]}
+    path.write_text(json.dumps(values | names))
+    found = pretrained.read(folder).tokenizer_differences
+    assert bool(found) == is_different
+
+
 def test_weights_with_and_without_a_wrapper_are_refused(folder):
     name = "encoder.layer.0.output.dense.bias"
     change_tensors(
