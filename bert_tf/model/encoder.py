@@ -413,12 +413,9 @@ class ConfiguredModel(keras.Model):
         `sequence_output`, `pooled_output` and the hidden states before the
         last layer, `hidden_state_0` and so on.
 
-        Args:
-          filepath: as in Keras.
+        Args, the others as in Keras:
           format: "tf_saved_model", "litert", "onnx" or "openvino".
-          verbose: as in Keras.
           input_signature: list of one dict, name -> `keras.InputSpec`.
-          **kwargs: as in Keras.
 
         Raises:
           ValueError: if `input_signature` has another form or lacks an input,
