@@ -71,7 +71,9 @@ async function print(library, what, check) {
   const { version } = json(`${dir}/node_modules/${library}/package.json`);
   const row = { library, version, what };
   try {
-    row.difference = await check();
+    const largest = await check();
+    if (!Number.isFinite(largest)) throw Error(`a difference of ${largest}`);
+    row.difference = largest;
   } catch (error) {
     row.error = String(error).split("\n")[0];
   }

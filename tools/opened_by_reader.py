@@ -38,8 +38,9 @@ def _largest(work, call, kinds=tuple(_HEADS)):
         rows = json.loads((work / kind / "expected.json").read_text())
         outputs = call(kind, str(work / kind), [row["text"] for row in rows])
         for i, row in enumerate(rows):
-            wanted = row["outputs"] if len(kinds) > 1 else row
-            for name in wanted.keys() & outputs.keys():
+            answer = {"answer": row["answer"]}
+            wanted = row["outputs"] if len(kinds) > 1 else answer
+            for name in wanted:
                 values = np.ravel(outputs[name][i])[: len(wanted[name])]
                 found.append(np.max(np.abs(values - wanted[name])))
     return float(np.max(found))  # Not max, which ignores NaN.

@@ -226,13 +226,11 @@ def _check_policy(policy: keras.DTypePolicy) -> None:
 
 
 def _check_forms(inputs: Mapping, shape: tf.TensorShape) -> None:
-    """Raises ValueError if ids, mask or types are no numbers of that shape.
+    """Raises ValueError for inputs that are no numbers, or of another shape.
 
-    Others broadcast without a word: a mask [S] of one example to all.
+    Some broadcast without a word: a mask [S] of one example to all.
     """
-    for name in schema.ENCODER_INPUTS:
-        if name not in inputs:
-            continue
+    for name in filter(inputs.__contains__, _INTEGERS):
         x = inputs[name]
         given = type(x).__name__
         if isinstance(x, (tf.RaggedTensor, tf.SparseTensor)):
@@ -241,17 +239,19 @@ def _check_forms(inputs: Mapping, shape: tf.TensorShape) -> None:
                 "with 0 where input_mask is 0: those of segments.pack or "
                 "bert_tf.TextPreprocessor."
             )
-        dtype = str(getattr(x, "dtype", given))
+        dtype = str(getattr(x, "dtype", ""))
         if not re.search("int|float|bool", dtype):
             raise ValueError(
-                f"{name} has type {dtype}; expected an array or a tensor of "
-                'integers: np.array(rows, "int32").'
+                f"{name} has type {dtype or given}; expected an array or a "
+                'tensor of integers: np.array(rows, "int32").'
             )
+        if name.endswith("positions"):  # [B, P], or [B, E] of packed rows.
+            continue
         if not shape.is_compatible_with(x.shape):
             expected = "[B, S]" if shape.rank == 2 else "[B, choices, S]"
             raise ValueError(
                 f"{name} has shape {list(x.shape)}; expected {expected}, the "
-                "same for input_word_ids, input_mask and input_type_ids."
+                "same for all inputs but positions of masks and of [CLS]."
             )
         shape = tf.TensorShape(x.shape)
 
@@ -259,7 +259,8 @@ def _check_forms(inputs: Mapping, shape: tf.TensorShape) -> None:
 def _whole(name: str, x) -> tf.Tensor:
     """Returns int32 of numbers of another type; fails if they are no integers.
 
-    In a `tf.function` it fails with TensorFlow's InvalidArgumentError.
+    In a `tf.function` it fails with TensorFlow's InvalidArgumentError, but not
+    if it is compiled by XLA; and not in a functional model with float inputs.
     """
     message = f"{name} should be integers, but has fractions, or is not finite."
     if isinstance(x, keras.KerasTensor):
@@ -340,6 +341,7 @@ class ConfiguredModel(keras.Model):
         `keras.Input` makes them by default, and so does `fit` on several
         replicas before its first step. They become int32 before Keras casts
         them to the dtype of the model: bfloat16 has no integers above 256.
+        Fractions are cut off in functional models of such inputs, and by XLA.
 
         Raises:
           ValueError: if inputs of the encoder are missing, ragged, sparse, of
@@ -411,27 +413,33 @@ class ConfiguredModel(keras.Model):
         `sequence_output`, `pooled_output` and the hidden states before the
         last layer, `hidden_state_0` and so on.
 
-        Args:
-          filepath: as in Keras.
+        Args, the others as in Keras:
           format: "tf_saved_model", "litert", "onnx" or "openvino".
-          verbose: as in Keras.
           input_signature: list of one dict, name -> `keras.InputSpec`.
-          **kwargs: as in Keras.
 
         Raises:
-          ValueError: if `input_signature` has another form, or Keras does not
-            export the model.
+          ValueError: if `input_signature` has another form or lacks an input,
+            or Keras does not export the model.
         """
         signature = input_signature or [
             {
-                name: keras.InputSpec("int32", shape)
+                name: keras.InputSpec(
+                    "int32" if name in _INTEGERS else "float32", shape
+                )
                 for name, shape in self.input_shapes().items()
             }
         ]
-        if len(signature) != 1 or not isinstance(signature[0], Mapping):
+        needed = self.input_shapes().keys() - {"input_type_ids"}
+        if (
+            len(signature) != 1
+            or not isinstance(signature[0], Mapping)
+            or needed - signature[0].keys()
+            or not all(getattr(x, "dtype", 0) for x in signature[0].values())
+        ):
             raise ValueError(
                 f"input_signature={signature!r}; expected a list of one dict, "
-                "name of an input -> keras.InputSpec."
+                "name of an input -> keras.InputSpec with a dtype, for each of "
+                f"{', '.join(sorted(needed))}."
             )
         # A functional model knows its inputs, and a signature has no tuples.
         specs = {

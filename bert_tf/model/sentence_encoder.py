@@ -104,7 +104,7 @@ class BertSentenceEncoder(encoder.ConfiguredModel):
             dtype="float32",
         )
         self.embed.build((None, None, self.config.hidden_size))
-        self.build()
+        self.built = True  # Not `build`, after which a subclass adds no layer.
 
     @classmethod
     def of(

@@ -159,6 +159,12 @@ class FeatureTagger(encoder.ConfiguredModel):
         """Calls the model, as in Keras: its inputs are no token ids."""
         return keras.Model.__call__(self, *args, **kwargs)
 
+    def input_shapes(self):
+        """Returns name -> shape of the inputs; see the base class."""
+        layers = resolve_layers(self.choice, self.config.num_hidden_layers)
+        shape = (None, None, len(layers), self.config.hidden_size)
+        return {"word_features": shape, "input_mask": shape[:2]}
+
     def call(self, batch, training=None, dropout_key=None):
         features = batch["word_features"]
         if self.weighted_sum:

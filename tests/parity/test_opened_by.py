@@ -30,13 +30,20 @@ def folders(tmp_path_factory):
 def test_libraries_of_python(folders):
     rows = opened_by.read([sys.executable], folders)
     assert not [row for row in rows if not opened_by.is_right(row)]
-    assert {"onnxruntime", "transformers"} <= {row["library"] for row in rows}
+    assert {row["library"] for row in rows} >= {
+        *("ctranslate2", "fastembed", "onnxruntime"),
+        *("sentence-transformers", "transformers"),
+    }
 
 
 def test_libraries_of_node(folders, tmp_path):
     if not (shutil.which("node") and shutil.which("npm")):
         pytest.skip("node and npm are not installed")
-    subprocess.run([*INSTALL.split(), "--prefix", tmp_path], check=True)
+    words = [*INSTALL.split(), "--prefix", tmp_path]
+    npm = subprocess.run(words, capture_output=True, text=True, check=False)
+    if "failed, reason: " in npm.stderr:  # Of a request.
+        pytest.skip("npm has no network")
+    assert npm.returncode == 0, npm.stderr
     rows = opened_by.read(["node", str(tmp_path)], folders)
     assert not [row for row in rows if not opened_by.is_right(row)]
     assert len(rows) == 5

@@ -65,7 +65,8 @@ class RuntimeConfig(kinds.ExportConfig):
     report: bool = option(
         True,
         "Run the exported model in a process without TensorFlow, and write "
-        "differences, sizes and times to report.json.",
+        "differences, sizes and times to report.json. hugging_face_onnx has no "
+        "report; it logs differences.",
     )
     report_file: str | None = option(
         None,
@@ -82,9 +83,9 @@ class RuntimeConfig(kinds.ExportConfig):
             return
         if self.kind != "auto" and self.kind not in tokenizer.FIELDS:
             raise ValueError(
-                f"--kind={self.kind} is for --format=savedmodel: predict.py, "
-                "which is beside the models of the other formats, does not "
-                "have it. Omit one of them."
+                f"--kind={self.kind} is for --format=savedmodel: its graph "
+                "reads texts, and models of the other formats take token ids. "
+                "Omit one of them."
             )
         for field in dataclasses.fields(self):
             is_known = field.name in (*_SHARED, *RuntimeConfig.__annotations__)

@@ -7,6 +7,7 @@ the files that they read.
 import dataclasses
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -138,6 +139,10 @@ def _export_hugging_face(config: RuntimeConfig, given: Checkpoint) -> None:
         metadata=given.metadata | {"max_seq_length": length},
         sentence_embedding=steps,
     )
+    if kind.task is None:  # The network has no head.
+        written = dataclasses.replace(
+            written.without_head(), task="pretraining", labels=()
+        )
     # transformers.js's names, by its `dtype`: fp32, fp16, q8.
     files = {_FILES[HUGGING_FACE]: (None, False)}
     if config.half:
@@ -162,13 +167,13 @@ def _export_hugging_face(config: RuntimeConfig, given: Checkpoint) -> None:
                 "others have no tokenizer. Mend it, or use --format=onnx."
             )
         os.mkdir(os.path.join(target, "onnx"))
+        converted = onnx.convert(network)
         for name, (quantize, half) in files.items():
             path = os.path.join(target, name)
-            onnx.convert(network, path, quantize=quantize, half=half, rows=())
+            onnx.write(converted, path, quantize=quantize, half=half, rows=())
             largest = report.compare_onnx(network, path, model.config)
             logging.info("%s: largest difference %.2g", name, largest)
-            if not (quantize or half):
-                _check_difference(name, largest)
+            _check_difference(name, largest, not (quantize or half))
         model_card.write(target, card)
 
 
@@ -242,7 +247,7 @@ def _convert(
     elif config.format == "onnx":
         from bert_tf.contrib.runtimes import onnx
 
-        onnx.convert(network, path, **options)
+        onnx.write(onnx.convert(network), path, **options)
     else:
         from bert_tf.contrib.runtimes import openvino
 
@@ -272,7 +277,7 @@ def _report(source, target, settings, work, config, texts) -> None:
     """Writes report.json.
 
     Raises:
-      RuntimeError: if a model in float32 differs from the network.
+      RuntimeError: as in `_check_difference`.
     """
     folder = os.path.join(work, "report")
     os.makedirs(folder)
@@ -282,15 +287,15 @@ def _report(source, target, settings, work, config, texts) -> None:
     for line in report.lines(found):
         logging.info("%s", line)
     largest = np.max([*found["largest_difference"]["random"].values()])
-    if settings["weights"] == "float32":
-        _check_difference(settings["format"], largest)
+    is_whole = settings["weights"] == "float32"
+    _check_difference(settings["format"], largest, is_whole)
     json_files.write(os.path.join(target, REPORT), found)
 
 
-def _check_difference(name: str, largest: float) -> None:
-    """Raises RuntimeError if it is too large for float32."""
-    if not largest <= _MAX_DIFFERENCE:
+def _check_difference(name: str, largest: float, is_float32: bool) -> None:
+    """Raises RuntimeError if it is no number, or too large for float32."""
+    if not largest <= (_MAX_DIFFERENCE if is_float32 else sys.float_info.max):
         raise RuntimeError(
-            f"Outputs of {name} differ by {largest} from TensorFlow's "
-            f"({_MAX_DIFFERENCE} is allowed), so the export is not kept."
+            f"Outputs of {name} differ by {largest} from TensorFlow's (in "
+            f"float32 {_MAX_DIFFERENCE} is allowed), so the export is not kept."
         )

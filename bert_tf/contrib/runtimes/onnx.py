@@ -1,5 +1,6 @@
 """SavedModel of a network -> ONNX file."""
 
+import copy
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,38 +13,36 @@ _LEAST_HALF = 1024
 _FLOAT = tf.float32.as_datatype_enum
 
 
-def convert(
-    network,
+def write(
+    model,
     path: str,
     *,
     quantize: str | None,
     half: bool,
     rows: Sequence[Mapping[str, np.ndarray]],
 ) -> None:
-    """Writes the model as ONNX.
+    """Writes a model of ONNX.
 
     Args:
-      network: function of `networks.make`.
+      model: from `convert`; it stays as it is.
       path: file to write.
       quantize: None, "dynamic" or "static".
       half: whether weights are float16.
       rows: inputs for calibration, [1, s] int32 each.
-
-    Batch and sequence have one name in all inputs and outputs.
     """
     import onnx
 
-    model = _convert(network)
-    _name_axes(model.graph)
     if half:
-        _halve(model)
+        model = _halve(copy.deepcopy(model))
     onnx.save(model, path)
     if quantize:
         _quantize(path, quantize, rows)
 
 
-def _convert(network):
-    """Returns the function as an ONNX model with its weights.
+def convert(network):
+    """Returns a function of `networks.make` as an ONNX model with its weights.
+
+    Batch and sequence have one name in all inputs and outputs.
 
     tf2onnx copies constants in every step, which takes more than 23 GB for
     BERT-base. So the weights are inputs while it converts.
@@ -76,6 +75,7 @@ def _convert(network):
         for name, values in weights.items()
         if name in read
     )
+    _name_axes(model.graph)
     return model
 
 
@@ -84,11 +84,10 @@ def _name_axes(graph) -> None:
     names = [value.name for value in graph.input]
     ranks = [len(x.type.tensor_type.shape.dim) for x in graph.input]
     choices = ["choices"] * (max(ranks) - 2)  # [B, N, S] of Hugging Face.
-    of_masks = [n for n in names if n.startswith("masked_lm_")]
-    outputs = [value.name for value in graph.output] if of_masks else []
+    has_masks = "masked_lm_positions" in names
     for value in (*graph.input, *graph.output):
-        is_of_masks = value.name in (*of_masks, *outputs)
-        last = "masks" if is_of_masks else "sequence"
+        is_id = value.name.startswith("input_")
+        last = "masks" if has_masks and not is_id else "sequence"
         dims = value.type.tensor_type.shape.dim
         for dim, name in zip(dims, ("batch", *choices, last), strict=False):
             if not dim.dim_value:
@@ -115,8 +114,8 @@ def _take_weights(graph) -> dict[str, np.ndarray]:
     return weights
 
 
-def _halve(model) -> None:
-    """Stores large weights as float16, each followed by a cast to float32.
+def _halve(model):
+    """Returns it with large weights as float16, each before a cast to float32.
 
     Runtimes compute the casts when they load the model. Products in float16
     would be slower on most CPUs, and overflow in the epsilon of LayerNorm.
@@ -142,6 +141,7 @@ def _halve(model) -> None:
     nodes = [*casts, *model.graph.node]
     del model.graph.node[:]
     model.graph.node.extend(nodes)
+    return model
 
 
 def _quantize(path: str, quantize: str, rows) -> None:

@@ -133,13 +133,14 @@ def compare_onnx(network, path: str, config: BertConfig) -> float:
     session = onnxruntime.InferenceSession(
         path, providers=["CPUExecutionProvider"]
     )
-    if len(session.get_inputs()[0].shape) == 3:  # Choices.
+    if network.input_signature[0].shape.rank == 3:  # Choices.
         inputs = {name: x[:, np.newaxis] for name, x in inputs.items()}
     outputs = [x.name for x in session.get_outputs()]
     theirs = dict(zip(outputs, session.run(outputs, inputs), strict=True))
     ours = network(*map(tf.constant, inputs.values()))
     ours = {name: x.numpy() for name, x in ours.items()}
-    return max(_differences([(theirs, ours)]).values())
+    # Not max, which ignores NaN.
+    return float(np.max([*_differences([(theirs, ours)]).values()]))
 
 
 def _run(folder: str, work_folder: str, tokens: int) -> dict:

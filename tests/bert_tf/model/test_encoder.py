@@ -261,6 +261,10 @@ IDS = np.array([[2, 7, 8, 3], [2, 3, 0, 0]])
         ({"input_word_ids": IDS.tolist()}, "has type list; .*np.array"),
         ({"input_word_ids": IDS.astype(str)}, "has type <U"),
         ({"input_word_ids": IDS.astype(object)}, "has type object"),
+        ({"input_word_ids": 5}, "has type int; .*np.array"),
+        ({"masked_lm_positions": [[1]]}, "masked_lm_positions has type list"),
+        ({"position_ids": RAGGED}, "position_ids is a RaggedTensor"),
+        ({"position_ids": IDS[:1]}, r"position_ids has shape \[1, 4\]"),
         ({"input_word_ids": IDS[0]}, r"shape \[4\]; expected \[B, S\]"),
         # They were broadcast.
         ({"input_mask": np.ones(4)}, r"input_mask has shape \[4\]"),

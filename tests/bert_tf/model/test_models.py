@@ -14,7 +14,7 @@ import tensorflow as tf
 
 import bert_tf
 from bert_tf.checkpoint import model_folders
-from bert_tf.model import dropout, fused, models
+from bert_tf.model import dropout, fused, models, sentence_encoder
 from tfrecords import schema
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -395,6 +395,37 @@ def test_export_needs_no_call(tiny_config, batch, tmp_path, task):
     assert found.keys() == expected.keys()
     for name, x in expected.items():
         np.testing.assert_allclose(found[name], x, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda specs: specs.pop("masked_lm_positions"),
+        lambda specs: specs.update(input_mask=keras.InputSpec(ndim=2)),
+    ],
+)
+def test_a_signature_that_lacks_an_input_or_type_is_refused(
+    tiny_config, tmp_path, change
+):
+    model = bert_tf.BertPretrainer(tiny_config)
+    specs = {
+        n: keras.InputSpec("int32", x) for n, x in model.input_shapes().items()
+    }
+    change(specs)
+    with pytest.raises(ValueError, match="dtype, for each of .*masked_lm_pos"):
+        model.export(tmp_path / "x", input_signature=[specs])
+
+
+def test_a_subclass_of_the_sentence_encoder_adds_a_layer(tiny_config):
+    class WithLayer(sentence_encoder.BertSentenceEncoder):
+        def __init__(self, config):
+            super().__init__(config)
+            self.more = keras.layers.Dense(2, name="more")
+            self.more.build((None, 3))
+
+    paths = [weight.path for weight in WithLayer(tiny_config).weights]
+    assert paths[0] == "encoder/embeddings/word_embeddings"
+    assert paths[-1] == "more/bias"
 
 
 def test_an_encoder_is_exported_with_all_hidden_states(

@@ -58,6 +58,16 @@ def test_a_weighted_sum_starts_as_the_mean_and_learns_its_weights():
     np.testing.assert_allclose(layer(features), expected, atol=1e-5)
 
 
+def test_its_export_takes_features_of_type_float(config, tmp_path):
+    model = feature_tagger.FeatureTagger(config, 3, "last", lstm_units=2)
+    model.export(tmp_path / "model", verbose=False)
+    loaded, batch = tf.saved_model.load(tmp_path / "model"), batch_of(1)
+    found = loaded.serve({n: tf.constant(x) for n, x in batch.items()})
+    np.testing.assert_allclose(
+        found["logits"], model(batch)["logits"], atol=1e-6
+    )
+
+
 @pytest.mark.parametrize("choice", feature_tagger.CHOICES)
 def test_logits_do_not_depend_on_padding_and_are_those_of_its_file(
     config, choice, tmp_path

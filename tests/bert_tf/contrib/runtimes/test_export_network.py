@@ -3,7 +3,7 @@
 import exports
 import pytest
 
-from bert_tf.contrib.runtimes import config
+from bert_tf.contrib.runtimes import config, export_network
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +66,16 @@ def test_a_folder_without_a_fast_tokenizer_is_refused(tmp_path):
     with pytest.raises(ValueError, match="vocab.txt gives no tokenizer.json"):
         exports.write(source, tmp_path / "out", "--format=hugging_face_onnx")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("largest", "is_float32"),
+    [(0.002, True), (float("nan"), True), (float("nan"), False)],
+)
+def test_a_difference_that_is_not_kept(largest, is_float32):
+    with pytest.raises(RuntimeError, match=f"x differ by {largest} from Tens"):
+        export_network._check_difference("x", largest, is_float32)
+    export_network._check_difference("x", 0.002, is_float32=False)
 
 
 def test_a_missing_package_is_refused_first(monkeypatch, tmp_path):

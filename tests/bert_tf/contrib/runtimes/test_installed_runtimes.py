@@ -102,6 +102,37 @@ def test_every_weight_is_read_and_axes_have_one_name(
         assert {x.dim_param for dims in shapes for x in dims} - {""} == axes
 
 
+@pytest.mark.parametrize("kind", ["encoder", "sentence_embedding"])
+def test_a_folder_of_hidden_states_has_no_head(tmp_path, kind):
+    need_format("onnx")
+    rules = {"split_special_tokens": False, "prompts": {"query": "the "}}
+    model = exports.make_for("classification")
+    exports.save_model(model, "classification", tmp_path / "model", **rules)
+    flags = "--format=hugging_face_onnx", f"--kind={kind}"
+    exports.write(tmp_path / "model", tmp_path / "out", *flags)
+    values = json_files.read(str(tmp_path / "out/config.json"))
+    assert values["architectures"] == ["BertModel"]
+    assert "id2label" not in values and "problem_type" not in values
+    again, words = bert_tf.load(tmp_path / "out")
+    assert again.metadata["task"] == "pretraining"
+    assert not words.rules.get("split_special_tokens", True)
+    if kind == "sentence_embedding":
+        assert again.metadata["prompts"] == rules["prompts"]
+        assert again.metadata["max_seq_length"] == exports.MAX_SEQ_LENGTH
+
+
+def test_nan_is_not_kept_in_any_type(model_of, tmp_path, monkeypatch):
+    need_format("onnx")
+    monkeypatch.setattr(
+        report, "_differences", lambda _: {"start": 0.0, "end": np.nan}
+    )
+    monkeypatch.setattr(export_network, "_MAX_DIFFERENCE", np.inf)
+    words = "--format=hugging_face_onnx", "--half"
+    with pytest.raises(RuntimeError, match="Outputs of onnx/.* differ by nan"):
+        exports.write(model_of("classification"), tmp_path / "out", *words)
+    assert not (tmp_path / "out").exists()
+
+
 def test_labels_give_a_score(model_of, tmp_path):
     need_format("onnx")
     (tmp_path / "dev.tsv").write_text(
