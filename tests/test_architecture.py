@@ -26,20 +26,20 @@ MAX_SCRIPTS = 28
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
     "tfrecords": 18_500,
-    "bert_tf/model": 3180,
+    "bert_tf/model": 3290,
     "bert_tf/tasks": 3930,
-    "bert_tf/checkpoint": 5920,
+    "bert_tf/checkpoint": 6530,
     "bert_tf/training": 3760,
     "bert_tf/serving": 4780,
     "bert_tf/workflows": 4710,
     "bert_tf/contrib/search": 3300,
-    "bert_tf/contrib/runtimes": 2770,
+    "bert_tf/contrib/runtimes": 2930,
     "bert_tf/contrib/apps": 3140,
-    "bert_tf/contrib/formats": 1300,
-    "bert_tf": 680,
+    "bert_tf/contrib/formats": 1370,
+    "bert_tf": 690,
     "run_scripts": 3120,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 25
+LONG_FILE, MAX_LONG_FILES = 400, 27
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
 MAX_OPTIONS, MAX_FLAGS = 258, 31
 MAX_FLAGS_OF = {
