@@ -340,8 +340,11 @@ def test_settings_that_change_ids_are_differences(
     tmp_path, make_checkpoint, settings, tokenizer, is_different
 ):
     entries = [*vocab.SPECIAL_TOKENS, "able", "##t", "a", "##b"]
+    # Of the tasks that read pairs.
     given = make_checkpoint(
-        "pretraining", vocabulary=vocab.to_bytes(entries), do_lower_case=True
+        "classification",
+        vocabulary=vocab.to_bytes(entries),
+        do_lower_case=True,
     )
     folder = write(given, tmp_path / "ours", "hugging_face")
 
