@@ -9,7 +9,9 @@ import json
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import models
@@ -109,6 +111,43 @@ def extract(model, texts, output, *flags):
         "--max_seq_length=8",
         *flags,
     )
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_all_formats_hold_the_same_numbers(model, texts, tmp_path):
+    files = {
+        name: tmp_path / f"features.{name}"
+        for name in ("json", "npz", "tfrecord")
+    }
+    for name, path in files.items():
+        extract(model, texts, path, f"--output_format={name}", "--layers=-1,-2")
+    rows = lines_of(files["json"])
+    assert [row["linex_index"] for row in rows] == list(range(20))
+    # [CLS] sea [SEP] the captain and the [SEP], truncated to 8; empty line.
+    assert [len(row["features"]) for row in rows[:4]] == [4, 8, 2, 6]
+    with np.load(files["npz"]) as arrays:
+        arrays = dict(arrays)
+    assert arrays["values"].dtype == np.float32
+    assert arrays["layers"].tolist() == [-1, -2]
+    splits = arrays["row_splits"]
+    examples = list(tf.data.TFRecordDataset(str(files["tfrecord"])))
+    assert len(splits) - 1 == len(examples) == 20
+    for row, begin, end, data in zip(
+        rows, splits[:-1], splits[1:], examples, strict=True
+    ):
+        values = arrays["values"][begin:end]  # [tokens, 2, H]
+        from_json = [
+            [layer["values"] for layer in token["layers"]]
+            for token in row["features"]
+        ]
+        np.testing.assert_allclose(values, from_json, atol=6e-7)
+        example = tf.train.Example.FromString(data.numpy()).features.feature
+        assert example["linex_index"].int64_list.value[0] == row["linex_index"]
+        assert example["token_ids"].int64_list.value[:] == (
+            arrays["token_ids"][begin:end].tolist()
+        )
+        flat = np.array(example["values"].float_list.value, np.float32)
+        assert (flat.reshape(values.shape) == values).all()
 
 
 @pytest.mark.usefixtures("eagerly")
