@@ -24,8 +24,8 @@ _NOTES = r"^(I[0-9]{4} [0-9:.]+ |WARNING: All log messages before absl::Init)"
 def check():
     """Checks that Python, TensorFlow, TensorFlow Text and protobuf fit.
 
-    Without it their imports fail with other reasons, or later. Reads their
-    metadata only, in 20 ms.
+    Without it their imports fail later, or with errors that do not name the
+    cause. Reads their metadata only, in 20 ms.
 
     Raises:
       ImportError: if they do not, with the command that installs what does.

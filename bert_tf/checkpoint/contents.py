@@ -363,10 +363,8 @@ def check_prompts(values: Mapping, path: str) -> None:
 
 def check_source(values: Mapping, path: str) -> None:
     """Raises ValueError unless what a model.json has of its source is known."""
-    name, known = (
-        values.get(SCORE_ACTIVATION),
-        sentence_embedding_lib.ACTIVATIONS,
-    )
+    name = values.get(SCORE_ACTIVATION)
+    known = sentence_embedding_lib.ACTIVATIONS
     if name not in (None, *known):
         raise ValueError(
             f"{path}: {SCORE_ACTIVATION} is {quoted(name)}; it should be "

@@ -14,9 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.checkpoint import contents, convert, model_card
+from bert_tf.checkpoint import contents, model_card
 from bert_tf.checkpoint.checkpoint import Checkpoint
-from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
 from bert_tf.contrib.runtimes import networks, report, rows, tokenizer
 from bert_tf.contrib.runtimes.config import HUGGING_FACE, RuntimeConfig
 from bert_tf.serving import export_model, kinds, saved_model
@@ -124,6 +123,8 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
 
 
 def _export_hugging_face(config: RuntimeConfig, given: Checkpoint) -> None:
+    from bert_tf.checkpoint import convert
+    from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
     from bert_tf.contrib.runtimes import onnx
 
     metadata = export_model.export_metadata(given)

@@ -182,17 +182,15 @@ def read(path: str) -> Modules:
     steps = [
         _step(module_type, inside, file) for module_type, inside in modules[2:]
     ]
-    settings = _read_transformer(folder, path, is_alone)
-    texts = {} if is_alone else _read_texts(path)
+    given = config_json.read_object(folder, _TRANSFORMER_FILE)
+    settings = _parse_transformer(given, folder, path, is_alone)
+    values = config_json.read_object(path, TEXTS_FILE)
+    texts = {} if is_alone else _parse_texts(values, path)
+    # Versions are of the libraries that wrote it.
+    replaced = "__version__", "activation_fn", *texts
     kept = {
-        _TRANSFORMER_FILE: _without(
-            config_json.read_object(folder, _TRANSFORMER_FILE), _REPLACED
-        ),
-        # Versions are of the libraries that wrote it.
-        TEXTS_FILE: _without(
-            config_json.read_object(path, TEXTS_FILE),
-            ("__version__", "activation_fn", *texts),
-        ),
+        _TRANSFORMER_FILE: _without(given, _REPLACED),
+        TEXTS_FILE: _without(values, replaced),
     }
     if is_alone:
         return Modules(folder, None, *settings, settings=kept)
@@ -236,12 +234,12 @@ def _flat(values: Mapping, outer: str = "") -> Iterator[tuple[str, object]]:
             yield outer + key, value
 
 
-def _read_transformer(
-    folder: str, path: str, is_alone: bool
+def _parse_transformer(
+    values: Mapping, folder: str, path: str, is_alone: bool
 ) -> tuple[int | None, bool]:
     """Returns the tokens of a text, and whether it is lower-cased first."""
     file = os.path.join(folder, _TRANSFORMER_FILE)
-    given = dict(_flat(config_json.read_object(folder, _TRANSFORMER_FILE)))
+    given = dict(_flat(values))
     task = given.get("transformer_task")
     is_scorer = is_alone and task == "sequence-classification"
     harmless = _HARMLESS | (_CROSS_ENCODER if is_scorer else _ENCODER)
@@ -363,9 +361,8 @@ def _read_dense(folder: str) -> Dense:
     return Dense(kernel, tensors.get("linear.bias"), activation(name))
 
 
-def _read_texts(path: str) -> dict[str, object]:
+def _parse_texts(values: Mapping, path: str) -> dict[str, object]:
     """Returns the entries of model.json, without prompts if none has a text."""
-    values = config_json.read_object(path, TEXTS_FILE)
     if values.get("truncate_dim") is not None:
         raise ValueError(
             f"{os.path.join(path, TEXTS_FILE)}: truncate_dim="
