@@ -141,6 +141,11 @@ class RuntimeConfig(kinds.ExportConfig):
                     "no place for it; the library that reads them decides. "
                     "Omit the flag."
                 )
+        if self.quantize == "static":
+            raise ValueError(
+                f"--quantize=static: int8 of --format={HUGGING_FACE} is that "
+                "of --quantize=dynamic. Give this."
+            )
 
     def check_installed(self):
         """Raises ValueError if a package that the format needs is missing."""

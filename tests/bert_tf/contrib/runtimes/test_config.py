@@ -59,6 +59,7 @@ HUGGING_FACE = {"format": "hugging_face_onnx"}
             HUGGING_FACE | {"quantize": "static", "calibration_file": "x"},
             "--calibration_file=x",
         ),
+        (HUGGING_FACE | {"quantize": "static"}, "=dynamic. Give this."),
         ({"format": "tflite"}, "tflite"),
         (ONNX | {"quantize": "int4"}, "int4"),
     ],
