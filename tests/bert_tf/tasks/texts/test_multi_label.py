@@ -175,7 +175,10 @@ def test_a_given_threshold_is_kept_and_an_evaluated_model_keeps_its_own():
 
 def test_the_baseline_is_the_best_constant_answer():
     task = make()
-    task.labels = {"dev": RIGHT}
+    task.labels = {"dev": RIGHT, "last": np.eye(3)[[2, 2, 2, 1]]}
+    # The most frequent label alone: 3 of 4 answers and 3 of 4 labels.
+    last = task.majority_baseline()["last"]
+    assert last["micro_f1"] == pytest.approx(0.75)
     found = task.majority_baseline()["dev"]
     answers = [
         np.broadcast_to([int(i in chosen) for i in range(3)], RIGHT.shape)
