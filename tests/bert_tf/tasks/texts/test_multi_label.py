@@ -193,6 +193,9 @@ def test_the_baseline_is_the_best_constant_answer():
 
 def test_predictions_are_names_with_separators_or_nothing():
     task = make(threshold="0.5")
-    logits = np.array([[1, -1, 1], [-1, -1, -1], [-1, 1, -1]], np.float32)
+    # The probability of 0 is 0.5, which reaches the threshold.
+    logits = np.array([[1, -1, 1], [-1, -1, -1], [-1, 0, -1]], np.float32)
     predicted = task.predicted({"logits": logits})
     assert task.cells(predicted) == ["calm,rare", "", "glad"]
+    answers = [x["predicted"] for x in task.answers({"logits": logits})]
+    assert answers == [["calm", "rare"], [], ["glad"]]
