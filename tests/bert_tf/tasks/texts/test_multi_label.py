@@ -120,6 +120,8 @@ def test_each_label_may_have_the_threshold_of_its_best_f1():
     assert list(found) == list(LABELS)
     assert [x["f1"] for x in found.values()] == pytest.approx(best)
     assert [x["support"] for x in found.values()] == RIGHT.sum(0).tolist()
+    precisions = [x["average_precision"] for x in found.values()]
+    assert precisions == multi_label.average_precisions(LOGITS, RIGHT)
     assert [x["threshold"] for x in found.values()] == pytest.approx(
         task.thresholds, abs=1e-6
     )
