@@ -267,18 +267,18 @@ def workers(
 # Files of a run.
 
 
-def log_lines(output_dir: pathlib.Path) -> list[dict]:
-    """Returns the complete lines of steps.jsonl."""
-    path = output_dir / "logs" / "train" / "steps.jsonl"
+def log_lines(output_dir: pathlib.Path, split: str = "train") -> list[dict]:
+    """Returns the complete lines of steps.jsonl of a split."""
+    path = output_dir / "logs" / split / "steps.jsonl"
     if not path.exists():
         return []
     lines = path.read_text("utf-8").splitlines(keepends=True)
     return [json.loads(line) for line in lines if line.endswith("}\n")]
 
 
-def last_step(output_dir: pathlib.Path) -> int:
-    """Returns the last step in the log; 0 if there is none."""
-    lines = log_lines(output_dir)
+def last_step(output_dir: pathlib.Path, split: str = "train") -> int:
+    """Returns the last step in the log of a split; 0 if there is none."""
+    lines = log_lines(output_dir, split)
     return lines[-1]["step"] if lines else 0
 
 
@@ -301,6 +301,7 @@ def results(output_dir: pathlib.Path) -> dict[str, bytes]:
     """
     names = ["eval_results.json", "run.json", "logs/*/steps.jsonl"]
     names += ["checkpoints/*/*", "checkpoints/.*"]
+    names += ["best/*", "predictions/*", "records/*/*"]  # Of fine-tuning.
     return {
         str(path.relative_to(output_dir)): (
             path.read_bytes() if path.is_file() else b""

@@ -5,12 +5,13 @@ r"""Runs killed at random moments -> table: are their files byte-identical?
 Trains a tiny BERT for 120 steps with dropout, shuffling over several epochs and
 gradient accumulation, saving a checkpoint and evaluating every 15 steps. The
 process is killed (SIGKILL) and started again with the same command, `--kills`
-times, until the run ends. Prints the moment of each kill and a table that
-compares all files with those of an uninterrupted run; exits with 1 if any byte
-differs.
+times, until the run ends. So are three fine-tunings of as many steps. Prints
+the moment of each kill and a table that compares all files with those of an
+uninterrupted run; exits with 1 if any byte differs.
 """
 
 import argparse
+import functools
 import json
 import pathlib
 import random
@@ -20,7 +21,7 @@ import signal
 import tempfile
 import time
 
-from tests import run_processes
+from tests import planted_ranking, run_processes
 
 NUM_TRAIN_STEPS = 120
 SAVE_STEPS = 15
@@ -36,6 +37,22 @@ CASES = {
     "float16": {"precision": "float16"},
     "float32, 2 replicas": MIRRORED,
     "bfloat16, 2 replicas": MIRRORED | {"precision": "bfloat16"},
+}
+# Case -> script, and its own flags, of tables from `write_tables`.
+FINE_TUNED = {
+    "vectors": ("run_embeddings", ["--text_column=query,passage"]),
+    "several labels": (
+        "run_glue",
+        [
+            "--text_column=passage",
+            "--multi_label",
+            f"--label_columns={','.join(planted_ranking.NOUNS)}",
+        ],
+    ),
+    "few examples": (
+        "run_few_shot",
+        ["--text_column=passage", "--label_column=query"],
+    ),
 }
 WORKERS = "float32, 2 workers"
 # Targets of kills, in turn: a random time, or one of the short phases.
@@ -99,7 +116,9 @@ def _log_files(output_dir: pathlib.Path) -> int:
 def _evaluated_step(output_dir: pathlib.Path) -> int:
     """Returns the step of the last finished evaluation; 0 for none."""
     path = output_dir / "logs" / "evaluated.json"
-    return json.loads(path.read_text())["step"] if path.exists() else 0
+    if not path.exists():  # Fine-tuning has a line for each.
+        return run_processes.last_step(output_dir, "dev")
+    return json.loads(path.read_text())["step"]
 
 
 def find_moment(output_dir: pathlib.Path, before: tuple) -> tuple[str, str]:
@@ -134,14 +153,14 @@ def run_state(output_dir: pathlib.Path) -> tuple[int, set[str], int]:
 
 
 def kill_once(
-    arguments, output_dir, target, seconds, rng
+    arguments, script, output_dir, target, seconds, rng
 ) -> tuple[str, str] | None:
     """Starts a run and kills it; returns the moment; None if it ended first."""
     before = run_state(output_dir)
     begin = time.monotonic()
     has_come, delay = kill_condition(target, rng, output_dir, seconds)
     log = output_dir.with_suffix(".log")
-    with run_processes.training(arguments, log) as process:
+    with run_processes.training(arguments, log, script=script) as process:
         process.wait_until(has_come)
         process.wait_until(lambda: False, delay)
         code = process.code()
@@ -156,11 +175,11 @@ def kill_once(
     return moment, f"{words}, {time.monotonic() - begin:.1f} s after its start"
 
 
-def finish(arguments, output_dir) -> float:
+def finish(arguments, script, output_dir) -> float:
     """Runs to the end; returns the CPU seconds used."""
     begin = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     log = output_dir.with_suffix(".log")
-    with run_processes.training(arguments, log) as process:
+    with run_processes.training(arguments, log, script=script) as process:
         if code := process.wait():
             raise RuntimeError(f"exit code {code}:\n{process.printed()}")
     return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2]) - begin
@@ -176,19 +195,68 @@ def compare(reference: pathlib.Path, killed: pathlib.Path) -> list[str]:
     )
 
 
-def try_case(data, folder, flags, num_kills, rng):
-    """Kills a run `num_kills` times; returns moments and differing files."""
+def write_tables(folder: pathlib.Path) -> None:
+    """Writes train.csv and dev.csv: queries, passages, and labels of these.
+
+    Their columns are `planted_ranking.HEADER` and its nouns: 0 or 1, whether a
+    passage has the noun. All passages have their queries.
+    """
+    nouns = planted_ranking.NOUNS
+    for seed, (name, size) in enumerate({"train": 96, "dev": 40}.items()):
+        rows = planted_ranking.rows(size, seed)
+        lines = [",".join((*planted_ranking.HEADER, *nouns))]
+        for row in rows:
+            if row[2] == "1":
+                has = ["01"[noun in row[1]] for noun in nouns]
+                lines.append(",".join((*row, *has)))
+        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+
+
+def fine_tuning_arguments(
+    data: pathlib.Path, output_dir: pathlib.Path, flags: list[str]
+) -> list[str]:
+    """Returns flags of a run of `NUM_TRAIN_STEPS` on `write_tables`."""
+    return [
+        *(f"--train_file={data / 'train.csv'}", "--do_train", "--do_eval"),
+        *(f"--dev_file={data / 'dev.csv'}", "--max_seq_length=16"),
+        f"--bert_config_file={data / 'bert_config.json'}",
+        f"--vocab_file={run_processes.VOCAB_FILE}",
+        *("--train_batch_size=8", "--num_train_epochs=10"),
+        *(f"--save_checkpoints_steps={SAVE_STEPS}", "--log_every_steps=1"),
+        *("--learning_rate=1e-3", f"--output_dir={output_dir}", *flags),
+    ]
+
+
+def command_of(case: str, data: pathlib.Path):
+    """Returns a function, folder of a run -> its flags, and its script."""
+    if case in CASES:
+        flags, arguments = ALL | CASES[case], run_processes.training_arguments
+        script = run_processes.SCRIPT
+        return functools.partial(arguments, data, **flags), script
+    script, own = FINE_TUNED[case]
+    arguments = functools.partial(fine_tuning_arguments, data, flags=own)
+    return arguments, f"run_scripts.{script}"
+
+
+def try_case(arguments, script, folder, num_kills, rng):
+    """Kills a run `num_kills` times; returns moments and differing files.
+
+    Args:
+      arguments: folder of a run -> its flags.
+      script: module of its script.
+      folder: is made, for the runs.
+      num_kills: number of kills.
+      rng: draws the moments.
+    """
     reference, killed = folder / "reference", folder / "killed"
     folder.mkdir()
-
-    def arguments(output_dir):
-        return run_processes.training_arguments(data, output_dir, **flags)
-
-    seconds = finish(arguments(reference), reference)
+    seconds = finish(arguments(reference), script, reference)
     moments = []
     while len(moments) < num_kills:
         target = TARGETS[len(moments) % len(TARGETS)]
-        kill = kill_once(arguments(killed), killed, target, seconds, rng)
+        kill = kill_once(
+            *(arguments(killed), script, killed, target, seconds, rng)
+        )
         if kill:
             moment, words = kill
             moments.append(moment)
@@ -200,7 +268,7 @@ def try_case(data, folder, flags, num_kills, rng):
                 )
             shutil.rmtree(killed)
             print("  ended with equal files; starting over", flush=True)
-    finish(arguments(killed), killed)
+    finish(arguments(killed), script, killed)
     return moments, compare(reference, killed)
 
 
@@ -288,7 +356,8 @@ def main() -> None:
         help="number of kills of a worker",
     )
     add("--seed", type=int, default=1, help="seed of the random moments")
-    runs = ";".join([*CASES, WORKERS])
+    known = (*CASES, *FINE_TUNED, WORKERS)
+    runs = ";".join(known)
     add(
         "--runs",
         default=runs,
@@ -297,7 +366,7 @@ def main() -> None:
     flags = parser.parse_args()
     cases = flags.runs.split(";")
     for case in cases:
-        if case not in (*CASES, WORKERS):
+        if case not in known:
             parser.error(f"--runs: {case!r} should be one of {runs}")
     run_processes.end_with_us()
     rows, is_equal = [], True
@@ -305,6 +374,7 @@ def main() -> None:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=16)
+        write_tables(data)
         for index, case in enumerate(cases):
             rng = random.Random(f"{flags.seed} {case}")
             print(case, flush=True)
@@ -315,7 +385,7 @@ def main() -> None:
                 )
             else:
                 moments, different = try_case(
-                    data, inner, ALL | CASES[case], flags.kills, rng
+                    *command_of(case, data), inner, flags.kills, rng
                 )
             print("  differing:", ", ".join(different) or "no file", flush=True)
             rows.append(row(case, moments, different))

@@ -53,6 +53,23 @@ def test_soft_targets_and_their_gradient_equal_the_oracle(temperature):
     )
 
 
+@pytest.mark.parametrize("temperature", [1.0, 2.5])
+def test_soft_labels_are_decisions_of_their_own(temperature):
+    rng = np.random.default_rng(1)
+    logits, taught = rng.normal(0, 3, (2, 4, 5)).astype(np.float32)
+    weights = np.array([1, 0.5, 0, 1], np.float32)
+    mean = distillation.soft_labels(
+        *map(tf.constant, (logits, taught, weights)), temperature=temperature
+    )
+    p, q = (1 / (1 + np.exp(-z / temperature)) for z in (taught, logits))
+    each = kl(np.stack([p, 1 - p], -1), np.stack([q, 1 - q], -1)).mean(axis=1)
+    np.testing.assert_allclose(
+        mean.value(),
+        temperature**2 * np.sum(weights * each) / weights.sum(),
+        rtol=1e-5,
+    )
+
+
 def relation_oracle(learned, taught, num_heads, visible, weights):
     """MiniLMv2, equations 4 to 6, one token at a time."""
     total = 0.0

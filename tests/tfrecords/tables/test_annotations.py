@@ -268,6 +268,12 @@ def test_of_spans_that_overlap_the_longest_and_then_the_first_stays(
     assert [x.split()[4] for x in counts.dropped_spans] == ["A]", "C]", "E]"]
 
 
+def test_the_longest_span_is_that_of_the_most_characters(read):
+    rows = [{"text": "a b c elsewhere", "label": [[0, 5, "A"], [4, 15, "B"]]}]
+    (row,), _ = read(rows, span_mismatch="drop")
+    assert row.tags == ("O", "O", "B-B", "I-B")
+
+
 def test_a_span_that_would_overlap_when_it_is_wider_is_only_left_out(read):
     rows = [{"text": "AdaBob", "label": [[0, 3, "A"], [3, 6, "B"]]}]
     (row,), counts = read(rows, span_mismatch="widen")

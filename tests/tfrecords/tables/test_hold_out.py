@@ -54,13 +54,19 @@ def test_groups_are_in_one_split_and_classes_keep_their_shares(seed):
     assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.15
 
 
+def test_dev_is_the_fold_of_groups_whose_rows_are_nearest_to_its_share():
+    groups = np.repeat(list("abcd"), (70, 20, 5, 5)).tolist()
+    dev = choose([0] * 100, groups)
+    assert {groups[i] for i in dev} == {"b"} and len(dev) == 20
+
+
 def test_a_group_may_have_no_name():
     dev = choose([0, 1] * 4, [None, None, "a", "a", "b", "b", "c", "c"], 0.25)
     assert len(dev) == 2
 
 
 @pytest.mark.parametrize(
-    ("dev_share", "num_dev"), [(0.001, 0), (0.01, 1), (0.02, 2), (0.99, 99)]
+    ("dev_share", "num_dev"), [(0.001, 0), (0.01, 1), (0.016, 2), (0.99, 99)]
 )
 def test_the_rarest_classes_are_one_if_dev_is_small(dev_share, num_dev):
     dev = choose(dev_share=dev_share)

@@ -111,3 +111,8 @@ def test_parts_are_read_as_one_table(folder):
     }
     (one,) = {parts.source(x)["source_sha256"] for x in ("d/1.csv", "d/1.*")}
     assert one == atomic_files.digest("d/1.csv")
+    # In the order of the rows.
+    assert parts.source("d/3.csv,d/1.csv") == {
+        "source": "3.csv,1.csv",
+        "source_sha256": atomic_files.digest("d/3.csv", "d/1.csv"),
+    }

@@ -11,7 +11,7 @@ def test_labels_of_a_report_have_commas_between_them():
     assert label_scores.check(kind, "a, c", labels) is None
     assert label_scores.check(kind, None, labels) is None
     assert "a, b, c" in label_scores.check(kind, "a,d", labels)
-    outputs = {"probabilities": np.array([[0.9, 0.1, 0.2], [0.9, 0.6, 0.6]])}
+    outputs = {"probabilities": np.array([[0.9, 0.1, 0.2], [0.9, 0.5, 0.6]])}
     settings = {"kind": kind, "labels": labels, "thresholds": [0.5, 0.5, 0.7]}
     # Three labels are predicted, and three right; two are both.
     found = label_scores.score(outputs, ["a", "b, c"], settings)

@@ -233,6 +233,13 @@ def test_an_answer_has_at_most_the_longest_length(predict):
     assert {end - start for _, start, end in spans} == {1, 2}
 
 
+def test_a_label_is_an_answer_from_its_threshold_on(predict):
+    model = predict.Model.__new__(predict.Model)
+    model.settings = {"labels": ["a", "b", "c"], "thresholds": [0.5, 0.7, 0.7]}
+    row = {"probabilities": np.array([0.5, 0.7, 0.69], np.float32)}
+    assert model._multi_label({}, row)["labels"] == ["a", "b"]
+
+
 # The score of a passage is its number of characters.
 RANK = """
 import json

@@ -71,6 +71,10 @@ def test_pairs_are_the_other_rows_and_their_cosines():
     # That of the last row fills the batch.
     (target,) = make().targets(batch).values()
     assert target.weights.numpy().tolist() == [1, 1, 1, 1, 0]
+    weighted = make()
+    weighted.class_weights = np.array([1, 3, 0.5], np.float32)
+    (target,) = weighted.targets(batch).values()
+    assert target.weights.numpy().tolist() == [1, 3, 1, 0.5, 0]
 
 
 def test_the_loss_has_as_much_of_both_kinds_of_pairs_in_each_row():

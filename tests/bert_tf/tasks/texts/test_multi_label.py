@@ -120,6 +120,8 @@ def test_each_label_may_have_the_threshold_of_its_best_f1():
     assert list(found) == list(LABELS)
     assert [x["f1"] for x in found.values()] == pytest.approx(best)
     assert [x["support"] for x in found.values()] == RIGHT.sum(0).tolist()
+    precisions = [x["average_precision"] for x in found.values()]
+    assert precisions == multi_label.average_precisions(LOGITS, RIGHT)
     assert [x["threshold"] for x in found.values()] == pytest.approx(
         task.thresholds, abs=1e-6
     )
@@ -175,7 +177,10 @@ def test_a_given_threshold_is_kept_and_an_evaluated_model_keeps_its_own():
 
 def test_the_baseline_is_the_best_constant_answer():
     task = make()
-    task.labels = {"dev": RIGHT}
+    task.labels = {"dev": RIGHT, "last": np.eye(3)[[2, 2, 2, 1]]}
+    # The most frequent label alone: 3 of 4 answers and 3 of 4 labels.
+    last = task.majority_baseline()["last"]
+    assert last["micro_f1"] == pytest.approx(0.75)
     found = task.majority_baseline()["dev"]
     answers = [
         np.broadcast_to([int(i in chosen) for i in range(3)], RIGHT.shape)
@@ -190,6 +195,9 @@ def test_the_baseline_is_the_best_constant_answer():
 
 def test_predictions_are_names_with_separators_or_nothing():
     task = make(threshold="0.5")
-    logits = np.array([[1, -1, 1], [-1, -1, -1], [-1, 1, -1]], np.float32)
+    # The probability of 0 is 0.5, which reaches the threshold.
+    logits = np.array([[1, -1, 1], [-1, -1, -1], [-1, 0, -1]], np.float32)
     predicted = task.predicted({"logits": logits})
     assert task.cells(predicted) == ["calm,rare", "", "glad"]
+    answers = [x["predicted"] for x in task.answers({"logits": logits})]
+    assert answers == [["calm", "rare"], [], ["glad"]]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps.report import page, run_data
+from tfrecords.io import records, shards
 
 EVIL = '<script>alert("x")</script>&amp;'
 CLASSES = {
@@ -134,6 +135,21 @@ def test_runs_on_other_rows_are_not_compared(changes, is_comparable):
     text = Page(page.make([run_of(), run_of("second", **changes)])).text
     is_warned = "evaluated on different rows of dev, so their" in text
     assert is_warned != is_comparable
+
+
+def test_records_have_rows_those_cut_and_the_digest_of_their_file():
+    manifest = records.Manifest(
+        schema_name="classification",
+        sizes={"max_seq_length": 16},
+        flags={"source": "a.csv", "source_sha256": "f00d"},
+        vocabulary={},
+        statistics={"rows": 9, "skipped_rows": 4, "truncated_rows": 3},
+        shards=[
+            shards.ShardInfo(str(i), n, 0, "") for i, n in ((0, 7), (1, 2))
+        ],
+    )
+    text = Page(page.make([run_of(manifests={"train": manifest})])).text
+    assert "split rows cut file sha256 train 9 3 a.csv f00d" in text
 
 
 def test_what_is_unknown_is_left_out():
