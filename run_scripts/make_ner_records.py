@@ -16,8 +16,8 @@ import functools
 
 from absl import logging
 
-from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
+from tfrecords.io import leases
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.ner_files import NerData
 
@@ -35,7 +35,7 @@ def main(argv: list[str]) -> None:
     files = data.find_files()
     labels = data.collect_labels(files)
     types = ner_files.types_of(*labels)
-    with run_folder.lock_records(config.output_dir):
+    with leases.lock_folder(config.output_dir):
         folders = ner_examples.make_records(
             files,
             config.output_dir,

@@ -20,8 +20,8 @@ in memory: use it for small corpora and for comparisons.
 
 from absl import flags
 
-from bert_tf.training import run_folder
 from run_scripts.flags import common_flags, engine_flags
+from tfrecords.io import leases
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
 FLAGS = common_flags.make_flags(
@@ -47,7 +47,7 @@ def main(argv: list[str]) -> None:
     output = common_flags.config(records.Output, FLAGS)
     source = common_flags.config(corpus.Corpus, FLAGS)
     made_with = common_flags.config(settings.Settings, FLAGS)
-    with run_folder.lock_records(output.output_dir):
+    with leases.lock_folder(output.output_dir):
         engine = engine_flags.engine(FLAGS, beam_flags, output)
         records.make(source, made_with, output, engine)
 

@@ -12,8 +12,8 @@ Each split gets a folder. A rerun writes only what is missing.
 
 from absl import logging
 
-from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
+from tfrecords.io import leases
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.squad_files import SquadData
 
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> None:
         "skip_misplaced_answers": data.skip_misplaced_answers,
     }
     settings = {n: x for n, x in settings.items() if x is not None}
-    with run_folder.lock_records(config.output_dir):
+    with leases.lock_folder(config.output_dir):
         folders = squad_examples.make_records(
             data.find_files(),
             config.output_dir,

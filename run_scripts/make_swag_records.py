@@ -8,8 +8,8 @@ Each split gets a folder. A rerun writes only what is missing.
 
 from absl import logging
 
-from bert_tf.training import run_folder
 from run_scripts.flags import common_flags
+from tfrecords.io import leases
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.tasks.swag_files import SwagData
 
@@ -24,7 +24,7 @@ def main(argv: list[str]) -> None:
 
     data = common_flags.config(SwagData, FLAGS)
     config = common_flags.config(RecordsConfig, FLAGS)
-    with run_folder.lock_records(config.output_dir):
+    with leases.lock_folder(config.output_dir):
         folders = swag_examples.make_records(
             data.find_files(),
             config.output_dir,

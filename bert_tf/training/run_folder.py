@@ -1,20 +1,15 @@
 """Folder of a run -> its lock, its settings in run.json, and clean stops."""
 
 import contextlib
-import errno
 import os
-import socket
 import sys
 from collections.abc import Iterator, Mapping
 
-import filelock
-from absl import logging
-
 from bert_tf.checkpoint import run_models
 from bert_tf.training import stopping
-from tfrecords.io import json_files, leases, storage
+from tfrecords.io import json_files, leases
 
-LOCK = "run.lock"
+LOCK = leases.LOCK
 FILE = run_models.SETTINGS
 RESULTS = run_models.RESULTS
 # Which step was evaluated, and its results.
@@ -173,7 +168,7 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
         yield
         return
     is_new = not os.path.isdir(output_dir)
-    held = _take(output_dir)
+    held = leases.take(output_dir)
     try:
         yield
     except BaseException:
@@ -182,88 +177,6 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
         raise
     finally:
         held.release()
-
-
-@contextlib.contextmanager
-def lock_records(output_dir: str) -> Iterator[None]:
-    """Locks a folder while records are made in it, on a disk or in a store.
-
-    `run.lock` is removed at the end, as records are copied and published.
-
-    Args:
-      output_dir: folder or address; created if missing.
-
-    Raises:
-      ValueError, OSError: as `lock` and `leases.Lease`.
-    """
-    storage.check_writable(output_dir)
-    if not storage.is_local(output_dir):
-        with leases.Lease(output_dir.rstrip("/")):
-            yield
-        return
-    is_new = not os.path.isdir(output_dir)
-    held = _take(output_dir)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.remove(os.path.join(output_dir, LOCK))
-            # From here on another process may lock it: only an empty one goes.
-            if is_new:
-                os.rmdir(output_dir)
-        held.release()
-
-
-def _take(output_dir: str) -> filelock.FileLock:
-    """Returns the lock of a folder, acquired if the file system has locks."""
-    os.makedirs(output_dir, exist_ok=True)
-    path = os.path.join(os.path.realpath(output_dir), LOCK)
-    held = filelock.FileLock(
-        path,
-        timeout=0,
-        is_singleton=True,  # Makes it reentrant.
-        fallback_to_soft=False,  # A soft lock would remain after a kill.
-        on_acquired=_write_holder,
-    )
-    try:
-        held.acquire()
-    except filelock.Timeout:
-        if not os.path.exists(path):
-            # A run that failed has removed it in the meantime.
-            return _take(output_dir)
-        raise ValueError(
-            f"{output_dir} is in use by another run, {_holder(path)}. Wait "
-            "until it ends, stop it, or choose another folder."
-        ) from None
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
-            raise
-        logging.warning(
-            "%s is on a file system without locks (%s): make sure that no "
-            "other run writes to it",
-            output_dir,
-            error.strerror,
-        )
-    return held
-
-
-def _write_holder(handle: int) -> None:
-    # Only for messages, so ignore a full disk.
-    with contextlib.suppress(OSError):
-        os.ftruncate(handle, 0)
-        name = f"{os.getpid()} {socket.gethostname()}\n"
-        os.pwrite(handle, name.encode(), 0)
-
-
-def _holder(path: str) -> str:
-    """Returns a description of the process that holds the lock."""
-    words = []
-    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
-        words = file.read(1000).decode(errors="replace").split()
-    # The file is briefly empty, between acquiring the lock and writing to it.
-    if len(words) != 2:
-        return "which has just started"
-    return f"process {words[0]} on host {words[1]}"
 
 
 def _remove_if_empty(output_dir: str) -> None:

@@ -1,22 +1,26 @@
-"""A folder in a store -> the lease of the one process that may write to it.
+"""A folder -> the lock or lease of the one process that may write to it.
 
-Stores have no locks. A lease is a file that its holder renews every few
-seconds. Another process is refused while it is renewed, and takes over after
-60 s without a renewal: the holder was killed.
+On a disk it is a kernel lock. Stores have none: a lease is a file that its
+holder renews every few seconds. Another process is refused while it is renewed,
+and takes over after 60 s without a renewal: the holder was killed.
 """
 
 import contextlib
+import errno
 import json
 import os
 import secrets
 import socket
 import threading
 import time
+from collections.abc import Iterator
 
+import filelock
 from absl import logging
 
 from tfrecords.io import json_files, storage
 
+LOCK = "run.lock"
 NAME = "run.lease"
 RENEWAL_SECONDS = 10.0
 # The holder may be unable to reach the store for some time.
@@ -175,3 +179,96 @@ def _has_ended(entries: dict) -> bool:
     except OSError:
         pass
     return False
+
+
+@contextlib.contextmanager
+def lock_folder(folder: str, file: str | None = None) -> Iterator[None]:
+    """Locks a folder while files are made in it, on a disk or in a store.
+
+    `run.lock` is removed at the end, as records are copied and published.
+
+    Args:
+      folder: folder or address; created if missing.
+      file: the file that is made of them, for the message.
+
+    Raises:
+      ValueError, OSError: as `take` and `Lease`.
+    """
+    storage.check_writable(folder)
+    if not storage.is_local(folder):
+        with Lease(folder.rstrip("/")):
+            yield
+        return
+    is_new = not os.path.isdir(folder)
+    held = take(folder, file)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.remove(os.path.join(folder, LOCK))
+            # From here on another process may lock it: only an empty one goes.
+            if is_new:
+                os.rmdir(folder)
+        held.release()
+
+
+def take(folder: str, file: str | None = None) -> filelock.FileLock:
+    """Returns the lock of a folder, acquired if the file system has locks.
+
+    Args:
+      folder: folder on a disk; created if missing.
+      file: as in `lock_folder`.
+
+    Raises:
+      ValueError: if another process holds the lock. The message has its id and
+        host.
+    """
+    os.makedirs(folder, exist_ok=True)
+    path = os.path.join(os.path.realpath(folder), LOCK)
+    held = filelock.FileLock(
+        path,
+        timeout=0,
+        is_singleton=True,  # Makes it reentrant.
+        fallback_to_soft=False,  # A soft lock would remain after a kill.
+        on_acquired=_write_holder,
+    )
+    try:
+        held.acquire()
+    except filelock.Timeout:
+        if not os.path.exists(path):
+            # A run that failed has removed it in the meantime.
+            return take(folder, file)
+        raise ValueError(
+            f"{file or folder} is in use by another run, {_holder(path)}. Wait "
+            "until it ends, stop it, or choose another "
+            f"{'file' if file else 'folder'}."
+        ) from None
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):
+            raise
+        logging.warning(
+            "%s is on a file system without locks (%s): make sure that no "
+            "other run writes to it",
+            file or folder,
+            error.strerror,
+        )
+    return held
+
+
+def _write_holder(handle: int) -> None:
+    # Only for messages, so ignore a full disk.
+    with contextlib.suppress(OSError):
+        os.ftruncate(handle, 0)
+        name = f"{os.getpid()} {socket.gethostname()}\n"
+        os.pwrite(handle, name.encode(), 0)
+
+
+def _holder(path: str) -> str:
+    """Returns a description of the process that holds the lock."""
+    words = []
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        words = file.read(1000).decode(errors="replace").split()
+    # The file is briefly empty, between acquiring the lock and writing to it.
+    if len(words) != 2:
+        return "which has just started"
+    return f"process {words[0]} on host {words[1]}"

@@ -1,22 +1,26 @@
 """Parts -> one file, written atomically; a rerun writes only missing parts.
 
 Parts are files in a hidden folder, `.<name>.parts`, each written atomically, so
-that a run of hours loses at most one part when it is killed.
+that a run of hours loses at most one part when it is killed. A part begins with
+a checksum of the settings, its number and its bytes: a damaged one, or one of
+another run, is made again.
 """
 
 import contextlib
 import io
+import json
 import os
-import shutil
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 import numpy as np
 from absl import logging
 
-from tfrecords.io import atomic_files, json_files, progress, streams
+from tfrecords.io import atomic_files, json_files, leases, progress, streams
 
 _SETTINGS = "settings.json"
+_CHECKSUM_BYTES = 4
 
 
 def write(
@@ -42,20 +46,20 @@ def write(
       unit: name of the unit of weights, for progress lines.
 
     Raises:
+      ValueError: if another process is writing the file.
       OSError: naming the file, if it cannot be written; finished parts remain.
     """
     with _parts_folder(path, dict(settings)) as parts_dir:
+        parts = _Parts(parts_dir, settings)
         numbers = range(len(weights))
-        parts = [os.path.join(parts_dir, f"{i:06d}") for i in numbers]
-        missing = [i for i in numbers if not os.path.exists(parts[i])]
-        if done := len(parts) - len(missing):
+        missing = [number for number in numbers if not parts.has(number)]
+        if done := len(numbers) - len(missing):
             text = "%s  %d of %d parts exist already"
-            logging.info(text, path, done, len(parts))
+            logging.info(text, path, done, len(numbers))
 
         def results():
             for index, number in enumerate(missing):
-                with atomic_files.atomic_file(parts[number], "wb") as file:
-                    file.write(make_part(number))
+                parts.write(number, make_part(number))
                 yield index, None
 
         missing_weights = [weights[number] for number in missing]
@@ -65,13 +69,53 @@ def write(
         ):
             pass
 
-        def contents() -> Iterator[bytes]:
-            for part in parts:
-                with open(part, "rb") as file:
-                    yield file.read()
-
         with atomic_files.atomic_file(path, "wb") as file:
-            join(file, contents)
+            join(file, lambda: map(parts.read, numbers))
+
+
+class _Parts:
+    """The files of parts in a folder, of a run with these settings."""
+
+    def __init__(self, folder: str, settings: Mapping):
+        self._folder = folder
+        self._settings = json.dumps(settings)
+
+    def _path(self, number: int) -> str:
+        return os.path.join(self._folder, f"{number:06d}")
+
+    def _checksum(self, number: int, content: bytes) -> bytes:
+        seed = zlib.crc32(f"{number} {self._settings}".encode())
+        return zlib.crc32(content, seed).to_bytes(_CHECKSUM_BYTES, "big")
+
+    def write(self, number: int, content: bytes) -> None:
+        """Writes a part."""
+        with atomic_files.atomic_file(self._path(number), "wb") as file:
+            file.write(self._checksum(number, content))
+            file.write(content)
+
+    def read(self, number: int) -> bytes:
+        """Returns a part; raises ValueError if its checksum is another."""
+        path = self._path(number)
+        with open(path, "rb") as file:
+            checksum, content = file.read(_CHECKSUM_BYTES), file.read()
+        if checksum != self._checksum(number, content):
+            raise ValueError(
+                f"{path} is damaged, or of another run. Run the command again, "
+                "which makes this part again."
+            )
+        return content
+
+    def has(self, number: int) -> bool:
+        """Returns whether a part exists, undamaged; otherwise logs why not."""
+        try:
+            self.read(number)
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            text = "%s  made again: it is damaged, or of another run"
+            logging.warning(text, self._path(number))
+            return False
+        return True
 
 
 def concatenate(file: IO[bytes], parts: Callable[[], Iterator[bytes]]) -> None:
@@ -126,26 +170,32 @@ def begin_array(
 def _parts_folder(path: str, settings: dict) -> Iterator[str]:
     """Yields the folder of a file's parts; removes it when they are joined.
 
-    Parts that it contains already were made with the same settings.
+    Parts that it contains already were made with the same settings. Until then
+    no other process may write the file.
     """
     with contextlib.ExitStack() as stack:
         folder, name = os.path.split(os.path.realpath(path))
         if streams.is_stream(path):  # No parts in /dev.
             folder = stack.enter_context(atomic_files.temporary_folder())
         parts_dir = os.path.join(folder, f".{name}.parts")
+        stack.enter_context(leases.lock_folder(parts_dir, path))
         settings_file = os.path.join(parts_dir, _SETTINGS)
         made_with = None
         with contextlib.suppress(FileNotFoundError, ValueError):
             made_with = json_files.read(settings_file)
-        if made_with == settings:
-            atomic_files.remove_leftovers(parts_dir)
-        else:
-            if os.path.isdir(parts_dir):
-                logging.warning(
-                    "%s  deleted: made with other settings", parts_dir
-                )
-                shutil.rmtree(parts_dir)
-            os.makedirs(parts_dir)
-            json_files.write(settings_file, settings)
+        if made_with not in (None, settings):
+            logging.warning("%s  deleted: made with other settings", parts_dir)
+            _empty(parts_dir)
+        atomic_files.remove_leftovers(parts_dir)
+        json_files.write(settings_file, settings)
         yield parts_dir
-        shutil.rmtree(parts_dir)
+        _empty(parts_dir)
+    with contextlib.suppress(OSError):  # Another process may use it now.
+        os.rmdir(parts_dir)
+
+
+def _empty(parts_dir: str) -> None:
+    """Removes all files of a folder but its lock."""
+    for name in os.listdir(parts_dir):
+        if name != leases.LOCK:
+            os.remove(os.path.join(parts_dir, name))

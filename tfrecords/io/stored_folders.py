@@ -35,7 +35,7 @@ _LIST = f"{_COMMIT}/commit.json"
 # Forms of its entries, see `json_files.check`.
 _LISTED = {"token": str, "files": [str], "removed": [str]}
 # Files of the processes that use a folder, not of its content.
-_NOT_CONTENT = (leases.NAME, "run.lock")
+_NOT_CONTENT = (leases.NAME, leases.LOCK)
 _SECONDS_WITHOUT_BAR = 3
 _BLOCK_BYTES = 1 << 23
 _SMALL_BYTES = 1 << 24  # More than any config or vocabulary has.

@@ -112,7 +112,7 @@ def tokenize(
     ]
     tokenized = [job.token_file for job in jobs]
     missing = [
-        job for job in jobs if not storage.exists(f"{job.token_file}.json")
+        job for job in jobs if not token_files.is_complete(job.token_file)
     ]
     weights = [
         (job.part.end or job.version[1]) - job.part.begin for job in missing
@@ -160,9 +160,7 @@ def _tokenize_part(job: _Job) -> None:
             "is complete, then run the same command again."
         )
     # Written last: it marks the token file as complete.
-    token_files.write_json(
-        f"{job.token_file}.json", dataclasses.asdict(statistics)
-    )
+    token_files.finish(job.token_file, dataclasses.asdict(statistics))
 
 
 def _count_empty_file(path, parts) -> None:
@@ -170,7 +168,7 @@ def _count_empty_file(path, parts) -> None:
     if len(parts) > 1 and not read_statistics(parts)["sentences"]:
         logging.warning("%s has no sentences", path)
         counts = read_statistics(parts[:1]) | {"empty_files": 1}
-        token_files.write_json(f"{parts[0]}.json", counts)
+        token_files.finish(parts[0], counts)
 
 
 @functools.lru_cache(maxsize=1)
@@ -204,6 +202,5 @@ def read_statistics(paths: Sequence[str]) -> dict:
     """Returns the text reader's counts, summed over all token files."""
     total = text_files.ReadStatistics()
     for path in paths:
-        with storage.open_bytes(f"{path}.json") as file:
-            total.add(text_files.ReadStatistics(**json.load(file)))
+        total.add(text_files.ReadStatistics(**token_files.read_counts(path)))
     return dataclasses.asdict(total)

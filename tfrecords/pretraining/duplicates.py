@@ -20,7 +20,6 @@ engine and is enough for exact duplicates.
 """
 
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -89,14 +88,15 @@ def drop(
     name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
     copies = [f"{begin}copy-{index}" for index in range(len(paths))]
-    if all(storage.exists(f"{copy}.json") for copy in copies):
+    is_complete = [token_files.is_complete(copy) for copy in copies]
+    if all(is_complete):
         return copies
     is_kept = _first_documents(paths, "documents" in kinds)
     repeated = _find_lines(paths, begin, workers) if "lines" in kinds else []
     jobs = [
         _CopyJob(path, index, is_kept[index], repeated, copy, vocab_size)
         for index, (path, copy) in enumerate(zip(paths, copies, strict=True))
-        if not storage.exists(f"{copy}.json")
+        if not is_complete[index]
     ]
     weights = [_size(f"{job.token_file}.tokens") for job in jobs]
     list(
@@ -196,15 +196,14 @@ def _copy(job: _CopyJob) -> None:
         job.token_file, job.copy, is_in_kept & ~is_repeat, job.vocab_size
     )
     keys = storage.read_array(f"{job.token_file}.keys", _KEY_DTYPE)
-    with storage.open_bytes(f"{job.token_file}.json") as file:
-        statistics = json.load(file)
+    statistics = token_files.read_counts(job.token_file)
     statistics["duplicate_documents"] = int((~job.is_kept).sum())
     # Lines are counted by their first sentences.
     statistics["duplicate_lines"] = int(
         (keys[is_in_kept & is_repeat] & 1).sum()
     )
     # Written last: it marks the copy as complete.
-    token_files.write_json(f"{job.copy}.json", statistics)
+    token_files.finish(job.copy, statistics)
 
 
 def _size(path: str) -> int:

@@ -4,7 +4,8 @@ The token file of an input file is a group of files that need not fit into
 memory: `<path>.tokens` holds token ids, `<path>.sentences` the length of each
 sentence as int32, `<path>.documents.npy` the end of each document. To find
 duplicates, `<path>.keys` and `<path>.digests` hold the fingerprints of
-duplicates.py: uint64 per sentence and per document.
+duplicates.py: uint64 per sentence and per document. `<path>.json`, written
+last, has the counts of the text reader and a checksum of all.
 
 They are plain arrays, which can be read by offset from local and remote
 storage, and need no library on the machines of a cluster.
@@ -12,16 +13,21 @@ storage, and need no library on the machines of a cluster.
 
 import contextlib
 import json
+import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from absl import logging
 
 from tfrecords.io import storage
 
 # Sentences tokenized in one call, and held as text at a time.
 _SENTENCES = 4096
 _LENGTH_DTYPE = np.dtype("<i4")
+_SUFFIXES = ("tokens", "sentences", "documents.npy", "keys", "digests")
+_BLOCK_BYTES = 1 << 20  # Read at a time, for checksums.
 KEY_DTYPE = np.dtype("<u8")
 # Sentences copied at a time.
 _COPIED_SENTENCES = 1 << 18
@@ -218,10 +224,42 @@ def copy(path: str, target: str, is_kept: np.ndarray, vocab_size: int) -> None:
     save(f"{target}.documents.npy", ends)
 
 
-def write_json(path: str, content: dict) -> None:
-    """Writes the file that marks a token file as complete."""
-    with storage.atomic_file(path, "wb") as file:
+def finish(path: str, counts: dict) -> None:
+    """Writes `<path>.json`, which marks a token file as complete."""
+    content = {"counts": counts, "checksum": _checksum(path, counts)}
+    with storage.atomic_file(f"{path}.json", "wb") as file:
         file.write(json.dumps(content).encode())
+
+
+def read_counts(path: str) -> dict:
+    """Returns the counts of a token file that is complete."""
+    with storage.open_bytes(f"{path}.json") as file:
+        return json.load(file)["counts"]
+
+
+def is_complete(path: str) -> bool:
+    """Returns whether a token file is complete; a warning says if damaged."""
+    if not storage.exists(f"{path}.json"):
+        return False
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        with storage.open_bytes(f"{path}.json") as file:
+            content = json.load(file)
+        if content["checksum"] == _checksum(path, content["counts"]):
+            return True
+    logging.warning("%s.*  made again: a file is damaged", path)
+    return False
+
+
+def _checksum(path: str, counts: dict) -> int:
+    """Returns the checksum of a token file's name, counts and files."""
+    name = os.path.basename(path)
+    value = zlib.crc32(f"{name} {json.dumps(counts)}".encode())
+    for suffix in _SUFFIXES:
+        if storage.exists(f"{path}.{suffix}"):
+            with storage.open_bytes(f"{path}.{suffix}") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    value = zlib.crc32(block, value)
+    return value
 
 
 def read_bounds(path: str) -> np.ndarray:
@@ -285,5 +323,5 @@ def _bounds(lengths) -> np.ndarray:
 
 def remove(path: str) -> None:
     """Removes those files of a token file that exist."""
-    for name in ("tokens", "sentences", "documents.npy", "keys", "digests"):
-        storage.remove(f"{path}.{name}")
+    for suffix in _SUFFIXES:
+        storage.remove(f"{path}.{suffix}")

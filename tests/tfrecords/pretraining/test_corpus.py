@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shutil
 
 import pytest
 
@@ -139,14 +140,49 @@ def test_a_remote_file_is_read_in_parts(large, tmp_path):
     assert content(remote) == content(local)
 
 
-def test_a_rerun_tokenizes_only_missing_parts(large, tmp_path):
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [
+        ("json", os.remove),
+        ("json", flip),
+        ("json", lambda path: os.truncate(path, 20)),
+        ("tokens", flip),
+        ("tokens", lambda path: os.truncate(path, 20)),
+        ("sentences", os.remove),
+        ("documents.npy", lambda path: os.truncate(path, 0)),
+    ],
+)
+def test_a_rerun_tokenizes_only_missing_or_damaged_parts(
+    large, tmp_path, caplog, suffix, damage
+):
     made = tokenize(large, tmp_path / "work")
+    wanted = content(made)
     before = [os.stat(f"{path}.tokens").st_mtime_ns for path in made]
-    os.remove(f"{made[2]}.json")
+    path = pathlib.Path(f"{made[2]}.{suffix}")
+    damage(path)
+    is_gone = path.suffix == ".json" and not path.exists()
     assert tokenize(large, tmp_path / "work") == made
     after = [os.stat(f"{path}.tokens").st_mtime_ns for path in made]
     is_equal = [a == b for a, b in zip(after, before, strict=True)]
     assert is_equal == [True, True, False, True, True, True]
+    assert content(made) == wanted
+    # A part without .json was never finished.
+    warning = f"{made[2]}.*  made again: a file is damaged"
+    assert (warning in caplog.text) == (not is_gone)
+
+
+def test_the_token_file_of_another_part_is_made_again(large, tmp_path):
+    made = tokenize(large, tmp_path / "work")
+    wanted = content(made)
+    for path in (tmp_path / "work").glob(f"{os.path.basename(made[0])}.*"):
+        shutil.copy(path, f"{made[1]}{path.suffixes[-1]}")
+    assert content(tokenize(large, tmp_path / "work")) == wanted
 
 
 @pytest.mark.parametrize("kinds", [(), ("lines",)])

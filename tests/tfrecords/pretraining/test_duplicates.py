@@ -1,7 +1,5 @@
 """duplicates.py: only the first of equal documents and lines is kept."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -44,15 +42,12 @@ def drop(tmp_path):
                 VOCAB_SIZE,
                 map(duplicates.fingerprint, found),
             )
-            token_files.write_json(f"{paths[-1]}.json", {"files": 1})
+            token_files.finish(paths[-1], {"files": 1})
         with processes.Workers(1) as workers:
             copies = duplicates.drop(
                 paths, kinds, str(tmp_path), VOCAB_SIZE, workers
             )
-        counts = []
-        for copy in copies:
-            with open(f"{copy}.json") as file:
-                counts.append(json.load(file))
+        counts = list(map(token_files.read_counts, copies))
         return list(map(texts_of, copies)), counts
 
     return call
