@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from bert_tf.checkpoint import run_models
-from tfrecords.io import json_files
+from bert_tf.workflows import trial_results
 
-RESULTS = "eval_results.json"
+RESULTS = run_models.RESULTS
 # The official scores of SQuAD are in percent, all others are fractions.
 _FACTORS = {"squad": 0.01}
 
@@ -66,15 +66,14 @@ def read_score(folder: str, kind: str) -> Score | None:
       folder: folder of the results.
       kind: kind of the task.
     """
-    path = os.path.join(folder, RESULTS)
-    if not os.path.exists(path):
+    if not os.path.exists(os.path.join(folder, RESULTS)):
         return None
-    results = json_files.read(path)
+    results = trial_results.read_evaluation(folder)
     dev = next(name for name in results if name.startswith("dev"))
     metric = results["best_metric"]
     if kind == "glue" and "accuracy" in results[dev]:
         metric = "accuracy"
-    baseline = results.get(run_models.BASELINE, {}).get(dev, {}).get(metric)
+    baseline = results[run_models.BASELINE].get(dev, {}).get(metric)
     factor = _FACTORS.get(kind, 1.0)
     if baseline is not None:
         baseline *= factor

@@ -66,12 +66,6 @@ def read(run_dir: str) -> Rows:
     Raises:
       ValueError: if the folder holds no scores of a GLUE task.
     """
-    path = os.path.join(run_dir, run_folder.RESULTS)
-    if not os.path.isfile(path):
-        raise ValueError(
-            f"{run_dir} has no {run_folder.RESULTS}. Give the "
-            "output folder of run_glue --do_eval."
-        )
     results = trial_results.read_evaluation(run_dir)
     names = [task.name for task in glue_tables.GLUE_TASKS]
     if results["task_name"] not in names:
@@ -83,9 +77,9 @@ def read(run_dir: str) -> Rows:
     expected = glue_tables.find(results["task_name"]).best_metric
     if metric != expected:
         raise ValueError(
-            f"{path} has {metric!r} as the metric of {results['task_name']}, "
-            f"and GLUE has {expected!r}: a table of your own, with the name of "
-            "a GLUE task? Omit it."
+            f"{run_dir} has {metric!r} as the metric of "
+            f"{results['task_name']}, and GLUE has {expected!r}: a table of "
+            "your own, with the name of a GLUE task? Omit it."
         )
     rows: Rows = {_EXAMPLES: {}, _BEST: {}, _SPREAD: {}, _BASELINE: {}}
     for split in results:
@@ -125,9 +119,11 @@ def _spread(run_dir: str, split: str) -> str:
     results = trial_results.read_trials(run_dir)
     is_its = any(trial.get("split") == split for trial in results["trials"])
     setting = next(iter(results["settings"]), None)
-    if not (is_its and setting) or setting.get("standard_deviation") is None:
+    if not (is_its and setting):
         return ""
-    mean, deviation = setting["mean"], setting["standard_deviation"]
+    mean, deviation = setting.get("mean"), setting.get("standard_deviation")
+    if None in (mean, deviation):
+        return ""
     return f"{100 * mean:.1f} ± {100 * deviation:.1f} ({setting['num_runs']})"
 
 

@@ -9,12 +9,13 @@ Each is a model folder (see model_folders.py). A checkpoint also contains
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from absl import logging
 
 from bert_tf.checkpoint import checksums
 from tfrecords.io import json_files
+from tfrecords.io.json_files import Finite
 
 OPTIMIZER = "optimizer.safetensors"
 LORA = "lora.safetensors"
@@ -30,6 +31,19 @@ STEP_PREFIX = "step-"  # Of the names of checkpoints.
 # Of its eval_results.json after pre-training.
 _NOT_SCORES = ("step", "records", "max_eval_steps", "unigram_accuracy")
 _TOKEN_ACCURACIES = ("masked_lm_accuracy", "next_token_accuracy")
+
+# Forms of what is read of the two, see `json_files.check`. A loss may be NaN.
+_SETTINGS = {"task?": str, "config?": dict, "num_train_steps?": int}
+_SCORES = {"loss?": float, "*?": Finite}
+_COUNT = range(2**53)
+_RESULTS = {
+    "task_name": str,
+    "best_metric": str,
+    "dev*": _SCORES,
+    BASELINE: {"*": _SCORES},
+    "classes?": {"*": {"*": {"support": _COUNT, "f1": Finite, "*?": Finite}}},
+    "confusion_matrix?": {"*": [[_COUNT]]},
+}
 
 
 def name(step: int) -> str:
@@ -134,6 +148,65 @@ def step_of(folder: str) -> int:
     return checksums.read_state(folder).get("step", 0)
 
 
+def read_settings(run_dir: str) -> dict:
+    """Returns the content of a run's `run.json`; {} if there is none.
+
+    Raises:
+      OSError: if it cannot be read.
+      ValueError: naming the file, if it is damaged.
+    """
+    path = os.path.join(run_dir, SETTINGS)
+    return json_files.read(path, _SETTINGS) if os.path.lexists(path) else {}
+
+
+def read_results(run_dir: str) -> dict:
+    """Returns the content of a run's `eval_results.json`.
+
+    Only that of a fine-tuning has "task_name", and one or more dev splits.
+
+    Raises:
+      OSError: if it cannot be read.
+      ValueError: naming the file and the entry, if it is damaged.
+    """
+    path = os.path.join(run_dir, RESULTS)
+    results = json_files.read(path, {"step": int})
+    if "task_name" not in results:
+        held_out = [x for x in results if x not in _NOT_SCORES]
+        names = (*held_out, "unigram_accuracy")
+        json_files.check(results, {f"{x}?": Finite for x in names}, path)
+        return results
+    json_files.check(results, _RESULTS, path)
+    results = {name: x for name, x in results.items() if x is not None}
+    dev = [name for name in results if name.startswith("dev")]
+    if not dev:
+        raise ValueError(
+            f"{path} has no scores of a dev set. Evaluate the run again with "
+            "run_... --do_eval."
+        )
+    metric = results["best_metric"]
+    for split in dev:
+        if metric not in results[split]:
+            json_files.check(None, Finite, path, f"{split}.{metric}")
+    _check_classes(results, dev, path)
+    return results
+
+
+def _check_classes(results: Mapping, dev: Sequence[str], path: str) -> None:
+    """Raises ValueError unless all classes have the same scores and counts."""
+    all_classes = results.get("classes", {})
+    matrices = results.get("confusion_matrix", {})
+    for split in {**all_classes, **matrices}:
+        classes = all_classes.get(split, {})
+        matrix = matrices.get(split, [[0] * len(classes)] * len(classes))
+        sizes = {len(classes), len(matrix), *map(len, matrix)}
+        names = {tuple(scores) for scores in classes.values()}
+        if split not in dev or len(names) != 1 or len(sizes) != 1:
+            raise ValueError(
+                f"{path}: the classes or the confusion matrix of {split} are "
+                "not complete. Evaluate the run again with run_... --do_eval."
+            )
+
+
 def read_run(folder: str) -> dict[str, dict]:
     """Returns `run` and `results` of the run that a model folder is in.
 
@@ -144,24 +217,20 @@ def read_run(folder: str) -> dict[str, dict]:
       folder: a model folder, from `find`.
 
     Raises:
-      ValueError: if a file is not JSON, or a score is not a number.
+      OSError, ValueError: as in `read_settings` and `read_results`.
     """
     above, name = os.path.split(os.path.abspath(folder))
     if os.path.basename(above) == "checkpoints":
         above = os.path.dirname(above)
     elif name != BEST:
         return {}
-    settings_path = os.path.join(above, SETTINGS)
-    path = os.path.join(above, RESULTS)
     found = {}
-    if os.path.isfile(settings_path):
-        found["run"] = json_files.read(settings_path)
-    results = {}
-    if os.path.isfile(path):
-        results = json_files.read(path)
-        if results.get("step") == step_of(folder):
+    if settings := read_settings(above):
+        found["run"] = settings
+    if os.path.lexists(os.path.join(above, RESULTS)):
+        results = read_results(above)
+        if results["step"] == step_of(folder):
             found["results"] = results
-    _check_results(results, path)
     return found
 
 
@@ -193,16 +262,3 @@ def scores(
         if split.startswith("dev")
         for name, value in of_split.items()
     ]
-
-
-def _check_results(results: Mapping, path: str) -> None:
-    """Raises ValueError unless scores and baselines are numbers."""
-    baselines = results.get(BASELINE, {})
-    json_files.check(baselines, dict, path, BASELINE)
-    dev = {n: x for n, x in results.items() if n.startswith("dev")}
-    for split, of_split in (*dev.items(), *baselines.items()):
-        json_files.check(of_split, dict, path, split)
-    for split, name, *values in scores(results):
-        for value in values:
-            if value is not None:
-                json_files.check(value, float, path, f"{split}.{name}")

@@ -94,15 +94,17 @@ def train(
 ) -> str:
     """Trains to the end of all phases; resumes from the last checkpoint.
 
+    Call it within `run_folder.open_run` of `output_dir`.
+
     Args:
       task: the task to train.
       model: from `build_model` with the same strategy.
       phases: records to read, and the number of updates on each.
-      config: training settings; `output_dir` will contain `run.json`,
-        `checkpoints/` and `logs/train/`.
+      config: training settings; `output_dir` will contain `checkpoints/` and
+        `logs/train/`.
       strategy: strategy whose replicas share each batch.
-      settings: settings that identify the run, written to `run.json`; an
-        `output_dir` with other settings is rejected.
+      settings: settings that identify the run, see `RunFolder.check`; they are
+        the same in all workers.
       metadata: for `model.json`, see `model_folders.save_model`.
       vocabulary: content of vocab.txt, to save with each checkpoint, if any.
       num_warmup_steps: updates until the peak of the learning rate.
@@ -117,8 +119,8 @@ def train(
       The sha256 of the final weights: of their averages, with `ema_decay`.
 
     Raises:
-      ValueError: if `output_dir` contains another run, a setting is out of
-        range, or TensorFlow is set to assume that weights stay the same.
+      ValueError: if a setting is out of range, or TensorFlow is set to assume
+        that weights stay the same.
       FloatingPointError: if a loss or gradient is not finite.
       stopping.Stopped: after saving a checkpoint, on a signal or at
         `stop_at_step`; or if another worker process is lost.
@@ -134,10 +136,7 @@ def train(
     def is_regular(step: int) -> bool:
         return step % save_steps == 0 or step == num_train_steps
 
-    with (
-        run_folder.open_run(config.output_dir, strategy, settings),
-        stopping.after_step(config.preemption_server) as request,
-    ):
+    with stopping.after_step(config.preemption_server) as request:
         training_step, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocabulary
         )
@@ -383,19 +382,21 @@ def _evaluate_once(
     when it has been called in every process.
     """
     strategy, folder = training_step.strategy, training_step.config.output_dir
-    path = os.path.join(folder, run_folder.EVALUATED[0])
+    path, mark = os.path.join(folder, run_folder.EVALUATED[0]), {"step": step}
 
     def is_done() -> bool:
-        return (
-            os.path.exists(path) and json_files.read(path).get("step") == step
-        )
+        try:
+            return os.path.exists(path) and json_files.read(path) == mark
+        except ValueError as error:
+            logging.warning("%s Step %d is evaluated again.", error, step)
+            return False
 
     if strategies.of_chief(strategy, is_done) or not on_checkpoint:
         return
     with training_step.optimizer.averaged():
         on_checkpoint(step)
     if strategies.is_chief(strategy):
-        json_files.write(path, {"step": step})
+        json_files.write(path, mark)
     # The chief may have written the best model, which all read later.
     strategies.barrier(strategy)
 

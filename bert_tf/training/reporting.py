@@ -15,10 +15,13 @@ import tensorflow as tf
 from absl import logging
 
 from tfrecords.io import atomic_files, json_files
+from tfrecords.io.json_files import Finite
 
 LOG = "steps.jsonl"
 SESSIONS = os.path.join("logs", "sessions.jsonl")
-LINE = {"step": int}  # Form of its lines, see `json_files.check`.
+# Forms of their lines, see `json_files.check`.
+LINE = {"step": int}
+SESSION = {"seconds": Finite, "peak_memory_gb": Finite}
 _SHOW_SECONDS = 10.0
 # As tf.summary.scalar, which TensorFlow 2.21 leaves to the package TensorBoard,
 # writes it.
@@ -70,6 +73,45 @@ def format_values(values: Mapping[str, float | None]) -> str:
     )
 
 
+def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
+    """Yields where each line of a log ends, in bytes, and its values.
+
+    A log only informs: a damaged line, or one whose step is not after that of
+    the line before, is left out, with a warning. A last line without its end
+    is still being written, or was cut by a kill.
+
+    Args:
+      path: path of the log, which need not exist.
+      form: `LINE` or `SESSION`.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    faults, end, last = [], 0, -1
+    if not os.path.lexists(path):
+        return
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                break
+            end += len(line)
+            try:
+                values = json_files.parse(line, f"{path}:{number}", form)
+                step = values.get("step", last + 1)
+                if step <= last:
+                    raise ValueError(
+                        f"{path}:{number}: step {step} follows step {last}; "
+                        "steps should increase. Remove the line."
+                    )
+            except ValueError as error:
+                faults.append(error)
+                continue
+            last = step
+            yield end, values
+    if faults:
+        logging.warning("%s Lines left out: %d.", faults[0], len(faults))
+
+
 def _truncate(path: str, start_step: int) -> int:
     """Truncates a log after `start_step`, or before an incomplete line.
 
@@ -77,15 +119,9 @@ def _truncate(path: str, start_step: int) -> int:
       The step of the last remaining line; -1 if none remains.
     """
     end, last = 0, -1
-    with open(path, "rb") as file:
-        for number, line in enumerate(file, 1):
-            if not line.endswith(b"}\n"):
-                break
-            step = json_files.parse(line, f"{path}:{number}", LINE)["step"]
-            if step > start_step:
-                break
-            end += len(line)
-            last = step
+    for line_end, values in read_lines(path, LINE):
+        if values["step"] <= start_step:
+            end, last = line_end, values["step"]
     os.truncate(path, end)
     return last
 

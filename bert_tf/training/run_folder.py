@@ -55,9 +55,8 @@ class RunFolder:
         return run_models.find(self.path)
 
     def settings(self) -> dict:
-        """Returns the content of `run.json`; {} if there is none."""
-        path = os.path.join(self.path, FILE)
-        return json_files.read(path) if os.path.isfile(path) else {}
+        """Returns the content of `run.json`: `run_models.read_settings`."""
+        return run_models.read_settings(self.path)
 
     def check(self, settings: dict) -> None:
         """Writes `run.json` of a new run, or checks it if the run resumes.
@@ -193,7 +192,7 @@ def write_or_check(output_dir: str, settings: dict, *, has_begun: bool) -> None:
         os.makedirs(output_dir, exist_ok=True)
         json_files.write(os.path.join(output_dir, FILE), settings)
         return
-    before = RunFolder(output_dir).settings()
+    before = run_models.read_settings(output_dir)
     if not before:
         raise ValueError(
             f"{output_dir} contains a run without {FILE}. Choose another "

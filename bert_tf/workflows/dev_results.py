@@ -209,13 +209,15 @@ def advice(results: Mapping, output_dir: str) -> list[str]:
     """
     settings, found = run_folder.RunFolder(output_dir).settings(), []
     for split, classes in results.get("classes", {}).items():
-        scores, baseline = results[split], results[run_models.BASELINE][split]
-        if "accuracy" not in scores or "macro_f1" not in scores:
+        scores = results[split]
+        accuracy = scores.get("accuracy")
+        constant = results[run_models.BASELINE].get(split, {}).get("accuracy")
+        if None in (accuracy, constant) or "macro_f1" not in scores:
             continue
         counts = {label: x["support"] for label, x in classes.items()}
         rarest = min(counts, key=counts.get)
-        share = counts[rarest] / sum(counts.values())
-        is_majority = scores["accuracy"] <= baseline["accuracy"] + 0.005
+        share = counts[rarest] / max(1, sum(counts.values()))
+        is_majority = accuracy <= constant + 0.005
         if share >= _RARE or not is_majority:
             continue
         if "class_weights" in settings:
@@ -228,7 +230,7 @@ def advice(results: Mapping, output_dir: str) -> list[str]:
                 )
         else:
             found.append(
-                f"{split}: accuracy {scores['accuracy']:.3f} is that of the "
+                f"{split}: accuracy {accuracy:.3f} is that of the "
                 f"majority class, and {rarest!r} has {share:.1%} of the rows. "
                 "--class_weights=balanced lets rare classes count, and "
                 "--best_metric=macro_f1 keeps the model that is best on all."

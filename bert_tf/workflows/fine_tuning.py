@@ -178,6 +178,8 @@ def fine_tune(
     check_request(config)
     strategy = loop.open_strategy(config, config.do_train)
     with run_folder.open_run(config.output_dir, strategy) as folder:
+        if not config.do_train:
+            folder.settings()  # Is it damaged? `advice` reads it at the end.
         source = initial_model.open_model(config, folder, config.do_train)
         run, config = prepare(task, config, folder, strategy, source, distills)
         train_and_predict(run, config, strategy, command)

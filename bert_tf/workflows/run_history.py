@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from bert_tf.training import reporting
 from tfrecords import libraries
-from tfrecords.io import atomic_files, json_files, stored_folders
+from tfrecords.io import atomic_files, stored_folders
+from tfrecords.options import quoted
 
 FLAGS_FILE = "run.flags"
 # Start of the first line; the module of the script follows.
@@ -94,6 +95,10 @@ def read_flags(run_dir: str) -> Source:
             f"{run_dir} has no {FLAGS_FILE}. Give the output folder of "
             "a training run."
         ) from None
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path} is not UTF-8 ({error}). Correct it, or copy it again."
+        ) from error
     first, second, *_ = [*lines, "", ""]
     module = first.removeprefix(_SCRIPT_LINE)
     script = module.removeprefix(_SCRIPTS)
@@ -105,6 +110,12 @@ def read_flags(run_dir: str) -> Source:
             f"{path}:1: {first!r} should be the script of the run, such as "
             f"'{_SCRIPT_LINE}{_SCRIPTS}run_pretraining'. Correct the line."
         )
+    for number, line in enumerate(lines, 1):
+        if line.strip() and not line.startswith(("--", "#")):
+            raise ValueError(
+                f"{path}:{number}: {quoted(line)} should be a flag, such as "
+                "--seed=1, or a comment, # ... Correct the line."
+            )
     versions = (
         word.partition(" ") for word in second.removeprefix("# ").split("  ")
     )
@@ -120,34 +131,14 @@ def read_flags(run_dir: str) -> Source:
     )
 
 
-def log_path(run_dir: str, split: str) -> str:
-    """Returns the path of the log of a split."""
-    return os.path.join(run_dir, "logs", split, reporting.LOG)
-
-
 def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:
-    """Returns the logged values of each step of a run, by step.
+    """Returns the logged values of each step of a run, by step; {} without.
 
     Args:
       run_dir: folder of the run.
       split: "train", or a split that was evaluated during training.
-
-    Raises:
-      ValueError: if there is no log, or a line is invalid.
     """
-    path = log_path(run_dir, split)
-    log = {}
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    break  # Currently being written, or truncated by a kill.
-                where = f"{path}:{number}"
-                values = json_files.parse(line, where, reporting.LINE)
-                log[values.pop("step")] = values
-    except FileNotFoundError:
-        raise ValueError(
-            f"{run_dir} has no log of steps: {path} is missing. Give the "
-            "output folder of a training run."
-        ) from None
-    return log
+    form = reporting.LINE | {"*?": float}
+    path = os.path.join(run_dir, "logs", split, reporting.LOG)
+    lines = reporting.read_lines(path, form)
+    return {values.pop("step"): values for _, values in lines}

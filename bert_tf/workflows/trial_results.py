@@ -8,23 +8,18 @@ from absl import logging
 from bert_tf.checkpoint import run_models
 from bert_tf.training import run_folder
 from tfrecords.io import json_files
+from tfrecords.io.json_files import Finite
 
 RESULTS = "trials.json"
 # Settings in which the runs of a grid differ, in order.
 SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
 
-# Kinds of what is read of the two, see `json_files.check`.
-_EVALUATION = {
-    "task_name": str,
-    "step": int,
-    "best_metric": str,
-    run_models.BASELINE: dict,
-}
+# Form of what is read of it, see `json_files.check`.
 _TRIALS = {
-    "flags?": dict,
-    "trials": [dict],
+    "flags?": {"*": str},
+    "trials": [{"split?": str}],
     "settings": [
-        {"mean?": float, "standard_deviation?": float, "num_runs": int}
+        {"mean?": Finite, "standard_deviation?": Finite, "num_runs": int}
     ],
 }
 
@@ -69,38 +64,22 @@ def read_evaluation(folder: str) -> dict:
     """Returns the content of `eval_results.json` of a fine-tuning run.
 
     Raises:
-      ValueError: if it is not that of a fine-tuning run.
+      ValueError: if there is none, it is of pre-training, or as in
+        `run_models.read_results`.
     """
     path = os.path.join(folder, run_folder.RESULTS)
-    results = json_files.read(path)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{folder} has no {run_folder.RESULTS}. Give the output folder of "
+            "run_... --do_eval."
+        )
+    results = run_models.read_results(folder)
     if "task_name" not in results:
         raise ValueError(
             f"{path} is not of a fine-tuning run: it has no task_name. Give "
             "the output folder of run_... --do_eval, or omit it."
         )
-    json_files.check(results, _EVALUATION, path)
-    metric = results["best_metric"]
-    dev = {name: x for name, x in results.items() if name.startswith("dev")}
-    if not dev:
-        raise ValueError(
-            f"{path} has no scores of a dev set. Evaluate the run again with "
-            "run_... --do_eval."
-        )
-    for name, scores in dev.items():
-        json_files.check(scores, dict, path, name)
-        _check_score(scores, metric, path, name)
-    for name, scores in results[run_models.BASELINE].items():
-        json_files.check(scores, dict, path, f"{run_models.BASELINE}.{name}")
-        if metric in scores:
-            _check_score(scores, metric, path, f"{run_models.BASELINE}.{name}")
     return results
-
-
-def _check_score(scores: dict, metric: str, path: str, entry: str) -> None:
-    """Raises ValueError unless a score is a number, or null as undefined."""
-    if metric not in scores or scores[metric] is not None:
-        entry = f"{entry}.{metric}"
-        json_files.check(scores.get(metric), float, path, entry)
 
 
 def read_trials(folder: str) -> dict:

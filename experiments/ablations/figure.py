@@ -1,11 +1,11 @@
 """Rows, scores, checks -> report.png: the tables as dots and curves."""
 
+import os
 from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from experiments import reports
 from experiments.ablations import report, tables
 from experiments.ablations.checks import NO, NOT_RUN, TOO_NEAR, YES, Check
 from experiments.ablations.results import Scores
@@ -13,6 +13,7 @@ from experiments.ablations.settings import Settings
 from experiments.ablations.tables import PERPLEXITY, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
+from tfrecords.io import atomic_files
 
 _COLORS = ("#1f6fb4", "#d9730d", "#3a9a4c", "#8b5bb5", "#777777", "#c23b3b")
 _OF_ANSWERS = {
@@ -199,4 +200,7 @@ def draw(
             )
     _answers(panels[2, 1], checks)
     figure.suptitle("Ablations: the shape of the paper's tables", fontsize=14)
-    reports.save_figure(figure, settings.output_dir, report.FIGURE)
+    figure.tight_layout()
+    path = os.path.join(settings.output_dir, report.FIGURE)
+    with atomic_files.atomic_file(path, "wb") as file:
+        figure.savefig(file, format="png", dpi=110)

@@ -19,7 +19,7 @@ from experiments.ablations.tables import PERPLEXITY, TABLES, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
 
-FIGURE = "report.png"
+REPORT, FIGURE = "report.md", "report.png"
 _METRICS = {
     "matthews_correlation": "Matthews correlation",
     "spearman": "Spearman correlation",

@@ -1,15 +1,16 @@
 """Folders of finished runs -> scores of rows, means over seeds."""
 
+import math
 import os
 from collections.abc import Iterable, Sequence
 
+from bert_tf.checkpoint import run_models
 from experiments import dev_scores
 from experiments.ablations import jobs
 from experiments.ablations.settings import Settings
 from experiments.ablations.tables import PERPLEXITY, Model, Row
 from experiments.dev_scores import Score
 from experiments.evaluation_tasks import EvaluationTask
-from tfrecords.io import json_files
 
 # Scores of a row, by the name of a task or `PERPLEXITY`.
 Scores = dict[str, Score]
@@ -41,12 +42,12 @@ def _perplexities(model: Model, settings: Settings) -> tuple[float, ...]:
     values = []
     for index in range(settings.num_seeds):
         name = jobs.pretraining_name(model, index)
-        path = os.path.join(settings.output_dir, name, dev_scores.RESULTS)
-        if os.path.exists(path):
-            results = json_files.read(path)
+        folder = os.path.join(settings.output_dir, name)
+        if os.path.exists(os.path.join(folder, run_models.RESULTS)):
+            results = run_models.read_results(folder)
             # The file is rewritten at every checkpoint.
             if results["step"] == settings.num_train_steps:
-                values.append(results["perplexity"])
+                values.append(results.get("perplexity") or math.nan)
     return tuple(values)
 
 

@@ -20,17 +20,19 @@ so does a command with more --tables.
 
 import dataclasses
 import os
+from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
 
+from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
-from experiments import commands, evaluation_tasks, recipes, reports, step_time
+from experiments import commands, evaluation_tasks, recipes, step_time
 from experiments.ablations import checks as ablation_checks
 from experiments.ablations import figure, report, results, tables
 from experiments.ablations import jobs as ablation_jobs
 from experiments.ablations.settings import Settings
 from run_scripts.flags import common_flags
-from tfrecords.io import json_files
+from tfrecords.io import atomic_files, json_files
 from tfrecords.text import text_files, vocab
 
 FLAGS = flags.FlagValues()
@@ -77,9 +79,30 @@ def write_report(
     content = report.text(
         rows, scores, checks, tasks, settings, seconds, command
     )
-    reports.write(settings.output_dir, content)
+    path = os.path.join(settings.output_dir, report.REPORT)
+    with atomic_files.atomic_file(path) as file:
+        file.write(content)
     figure.draw(rows, scores, checks, tasks, settings)
     return checks
+
+
+def after_runs(
+    progress: commands.Progress, configs: Mapping[str, BertConfig]
+) -> Iterator[None]:
+    """Runs the missing jobs; yields whenever a report has to be written.
+
+    That is after each run, but not after jobs that make records or a
+    vocabulary, and once more at the end.
+
+    Args:
+      progress: progress of the plan; see `commands.run`.
+      configs: path -> config, written first.
+    """
+    recipes.write_configs(configs)
+    for job in commands.run(progress):
+        if ".run_" in job.module:
+            yield
+    yield
 
 
 def main(argv: list[str]) -> None:
@@ -104,14 +127,14 @@ def main(argv: list[str]) -> None:
         "experiments.ablations.run_ablations", argv[1:]
     )
     with run_folder.open_run(settings.output_dir):
-        for _ in reports.after_runs(progress, configs):
+        for _ in after_runs(progress, configs):
             checks = write_report(rows, tasks, settings, progress, command)
     answers = [check.answer for check in checks if check.is_from_paper]
     logging.info(
         "%d of %d claims of the paper hold here; see %s",
         answers.count(ablation_checks.YES),
         len(answers),
-        os.path.join(settings.output_dir, reports.REPORT),
+        os.path.join(settings.output_dir, report.REPORT),
     )
 
 

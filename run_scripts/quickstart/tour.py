@@ -297,11 +297,11 @@ def summarise(
     config: TourConfig, seconds: dict[str, float], served: float | None
 ) -> dict:
     """Returns accuracies (`served` included), margin over control, seconds."""
-    results = json_files.read(config.path("pretrained", "eval_results.json"))
+    results = run_models.read_results(config.path("pretrained"))
     names = ("masked_lm_accuracy", "unigram_accuracy")
     # The metric and its best value on dev.
     pretrained, scratch = (
-        json_files.read(config.path(run, run_models.BEST, checksums.STATE))
+        checksums.read_state(config.path(run, run_models.BEST))
         for run in ("fine_tuned", "from_scratch")
     )
     accuracies = pretrained["value"], scratch["value"]

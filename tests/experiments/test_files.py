@@ -8,8 +8,8 @@ import planted_squad
 import pytest
 
 from bert_tf.config import BertConfig
-from experiments import commands, dev_scores, evaluation_tasks, recipes, reports
-from experiments.ablations import report
+from experiments import commands, dev_scores, evaluation_tasks, recipes
+from experiments.ablations import report, run_ablations
 from experiments.dev_scores import Score
 
 
@@ -60,7 +60,8 @@ def test_rows_windows_and_sentences_of_tasks_are_counted(tmp_path):
 def test_scores_are_those_of_the_paper_and_nan_is_below_a_baseline(
     tmp_path, kind, best, scores, expected
 ):
-    content = {"best_metric": best, "dev": {"loss": 1.0} | scores}
+    content = {"task_name": "CoLA", "step": 2, "best_metric": best}
+    content["dev"] = {"loss": 1.0} | scores
     content["majority_baseline"] = {"dev": {expected: 0.1}}
     (tmp_path / "eval_results.json").write_text(json.dumps(content))
     score = dev_scores.read_score(str(tmp_path), kind)
@@ -98,4 +99,5 @@ def test_a_report_follows_each_run_and_ends_the_plan(monkeypatch, tmp_path):
     monkeypatch.setattr(commands, "run", run)
     options = commands.PlanOptions(output_dir=str(tmp_path))
     progress = commands.Progress(jobs, options)
-    assert [len(done) for _ in reports.after_runs(progress, {})] == [2, 4, 4]
+    after = run_ablations.after_runs(progress, {})
+    assert [len(done) for _ in after] == [2, 4, 4]

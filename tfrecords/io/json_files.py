@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,11 +10,18 @@ from tfrecords.options import quoted
 
 _FIX = "Correct it, or copy or make the file again."
 _SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Finite(float):
+    """Form of a number that is neither NaN nor infinite."""
+
+
 _NAMES = {
     str: "a string",
     bool: "true or false",
     int: "an integer",
     float: "a number",
+    Finite: "a finite number",
     list: "a list",
     dict: "an object, {...}",
 }
@@ -90,10 +98,11 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
 
     Args:
       value: from `parse`.
-      form: object for any; str, bool, int, float (any number), list or dict; a
-        range of integers; [form] for a list of this form; or {name: form} for
-        an object with at least these entries. An entry whose name here ends
-        with "?" may be missing or null.
+      form: object for any; str, bool, int, float (any number), Finite, list or
+        dict; a range of integers; [form] for a list of this form; or
+        {name: form} for an object with at least these entries. An entry whose
+        name here ends with "?" may be missing or null; "dev*" is all others
+        that begin so, and "*" all others.
       where: file, or file:line, for the message.
       entry: the value's position in the file; "" for all of it.
     """
@@ -105,8 +114,11 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
         python_type = int
         expected = f"an integer from {form.start:,} to {form.stop - 1:,}"
     # The parser makes exactly these types; but for isinstance, True is an int.
-    is_number = python_type is float and type(value) is int
-    is_right = is_number or type(value) is python_type
+    is_right = type(value) is python_type
+    if issubclass(python_type, float):
+        is_right = type(value) in (int, float)
+    if python_type is Finite:
+        is_right = is_right and abs(value) <= sys.float_info.max  # Not NaN.
     if not is_right or (isinstance(form, range) and value not in form):
         is_missing = value is None and entry
         shown = "missing or null" if is_missing else quoted(value)
@@ -123,8 +135,14 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
         for i, item in enumerate(value):
             check(item, form[0], where, f"{entry}[{i}]")
     elif isinstance(form, dict):
+        named = {name.removesuffix("?") for name in form}
         for name, of_entry in form.items():
             key = name.removesuffix("?")
-            if key == name or value.get(key) is not None:
-                inner = f"{entry}.{key}".removeprefix(".")
-                check(value.get(key), of_entry, where, inner)
+            keys = [key]
+            if key.endswith("*"):
+                keys = [x for x in value if x.startswith(key[:-1])]
+                keys = [x for x in keys if x not in named]
+            for found in keys:
+                if key == name or value.get(found) is not None:
+                    inner = f"{entry}.{found}".removeprefix(".")
+                    check(value.get(found), of_entry, where, inner)

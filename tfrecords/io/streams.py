@@ -17,6 +17,20 @@ _STDOUT = "<stdout>"  # Its name in errors.
 # Status of a process that writes to a closed pipe and does not handle SIGPIPE.
 _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 _STDOUT_PATHS = ("-", "/dev/stdout")
+# Files of runs, models, exports and records, which no output may replace; and
+# folders of a run that are its own.
+_OWN = frozenset(
+    (
+        *("run.json", "run.flags", "run.lock", "eval_results.json"),
+        *("trials.json", "model.json", "state.json", "manifest.json"),
+        *("model.safetensors", "optimizer.safetensors", "lora.safetensors"),
+        *("config.json", "tokenizer.json", "tokenizer_config.json"),
+        *("modules.json", "pytorch_model.bin", "tf_model.h5", "saved_model.pb"),
+    )
+)
+_BESIDE = ("vocab.txt", "bert_config.json")  # Of a model, beside one of them.
+_RUN_FOLDERS = ("best", "checkpoints", "logs", "predictions")
+_RUN_FILES = ("run.json", "eval_results.json")
 
 
 def open_closed() -> None:
@@ -157,7 +171,8 @@ def check_output(
         files that do not exist are skipped.
 
     Raises:
-      ValueError: if the output is one of the inputs, or a disk.
+      ValueError: if the output is one of the inputs, a file of a run, model or
+        records, or a disk.
       OSError: naming `path`, if it is a folder, or its folder does not exist.
     """
     output = "/dev/stdout" if path == "-" else path
@@ -167,6 +182,7 @@ def check_output(
         except OSError as error:
             error.filename = path
             raise
+        _check_not_own(name, path)
     if not os.path.isfile(output):  # A terminal or pipe may be both.
         return
     for flag, given in inputs:
@@ -176,3 +192,22 @@ def check_output(
                 f"--{name}={path} is the same file as --{flag}={given}, and "
                 "would destroy this input. Choose another file."
             )
+
+
+def _check_not_own(name: str, path: str) -> None:
+    """Raises ValueError if an output is a file of a run, model or records."""
+
+    def has(folder, names):
+        return any(os.path.exists(os.path.join(folder, x)) for x in names)
+
+    folder, file = os.path.split(os.path.realpath(path))
+    is_own = os.path.exists(path) and (file in _OWN or ".tfrecord" in file)
+    is_own |= file in _BESIDE and has(folder, _OWN)
+    while not is_own and folder != os.path.dirname(folder):
+        folder, inside = os.path.split(folder)
+        is_own = inside in _RUN_FOLDERS and has(folder, _RUN_FILES)
+    if is_own:
+        raise ValueError(
+            f"--{name}={path} is among the files of a run, a model or records, "
+            "and would damage them. Choose another file."
+        )

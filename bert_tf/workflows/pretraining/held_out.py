@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.checkpoint import run_models
 from bert_tf.tasks import pretraining
 from bert_tf.training import (
     evaluation,
@@ -135,10 +136,14 @@ class HeldOutEvaluation:
 
     def is_done(self, step: int) -> bool:
         """Returns whether there are results of this step and these records."""
-        path = os.path.join(self.folder.path, run_folder.RESULTS)
-        if not os.path.exists(path):
+        folder = self.folder.path
+        if not os.path.exists(os.path.join(folder, run_folder.RESULTS)):
             return False
-        results = json_files.read(path)
+        try:
+            results = run_models.read_results(folder)
+        except ValueError as error:
+            logging.warning("%s Step %d is evaluated again.", error, step)
+            return False
         return results.items() >= {"step": step, **self.source()}.items()
 
     def source(self) -> dict:

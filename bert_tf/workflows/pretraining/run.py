@@ -241,7 +241,7 @@ def _fit_steps(
     if folder.newest_step():
         before = folder.settings()
         folder.check(before | {"train_hours": given.train_hours})
-        steps = before["num_train_steps"]
+        steps = before.get("num_train_steps")
     task = phases[0].task
     steps = steps or time_budget.measure_steps(
         teacher.with_losses(task) if teacher else task,

@@ -242,6 +242,7 @@ def test_an_undefined_score_is_in_the_text_with_the_reason(card, tmp_path):
     scores = {"loss": 0.5, "pearson": None, "spearman": 0.25}
     baseline = {"dev": {"pearson": None, "spearman": None}}
     results = RESULTS | {"dev": scores, "majority_baseline": baseline}
+    results["best_metric"] = "spearman"
     text = card(results=results)
     metrics = [x.metric_type for x in data_of(text).eval_results]
     assert metrics == ["loss", "spearman"]

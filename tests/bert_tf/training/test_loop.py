@@ -21,6 +21,7 @@ from bert_tf.training import (
     loop,
     reporting,
     run_checks,
+    run_folder,
     stopping,
     strategies,
     train_step,
@@ -66,18 +67,21 @@ def run(tiny_config, batches):
         model = loop.build_model(
             pretraining.TASK, tiny_config, strategy, settings
         )
-        digest = loop.train(
-            pretraining.TASK,
-            model,
-            phases or [loop.Phase(num_steps=num_train_steps, batches=batches)],
-            settings,
-            strategy=strategy,
-            settings={"task": "pretraining"},
-            metadata={"task": "pretraining"},
-            vocabulary=None,
-            num_warmup_steps=num_warmup_steps,
-            on_checkpoint=on_checkpoint,
-        )
+        own = {"task": "pretraining"}
+        phase = loop.Phase(num_steps=num_train_steps, batches=batches)
+        with run_folder.open_run(str(folder), strategy, own):
+            digest = loop.train(
+                pretraining.TASK,
+                model,
+                phases or [phase],
+                settings,
+                strategy=strategy,
+                settings=own,
+                metadata=own,
+                vocabulary=None,
+                num_warmup_steps=num_warmup_steps,
+                on_checkpoint=on_checkpoint,
+            )
         return digest, model
 
     return train
@@ -403,6 +407,9 @@ def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
     events.clear()
     run(tmp_path, **keywords)
     assert not events  # Not evaluated again.
+    (tmp_path / "logs/evaluated.json").write_text('{"step": ')
+    run(tmp_path, **keywords)
+    assert events == ["evaluate 8"]
 
 
 @pytest.mark.usefixtures("eagerly")

@@ -1,6 +1,7 @@
 import errno
 import json
 import os
+import re
 
 import pytest
 import tensorflow as tf
@@ -153,13 +154,20 @@ def test_other_processes_than_the_chief_print_nothing(caplog):
     assert not caplog.messages
 
 
-@pytest.mark.parametrize("line", ['{"loss": 1}', '{"step": "1"}', "{}", "[{}}"])
-def test_a_log_of_another_shape_is_named(tmp_path, line):
-    (tmp_path / "steps.jsonl").write_text(f'{{"step": 1}}\n{line}\n')
-    with pytest.raises(
-        ValueError, match="steps.jsonl:2(:| is not JSON) .* Correct"
-    ):
-        reporting.Writer(str(tmp_path), 5)
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('{"loss": 1}', '{"step": "1"}', "{}", "[{}}", "", "\xff"),
+        *('{"step": 1, "loss": 2}', '{"step": 0}'),  # Not after step 1.
+    ],
+)
+def test_a_damaged_line_of_a_log_is_left_out(tmp_path, caplog, line):
+    text = f'{{"step": 1}}\n{line}\n{{"step": 4}}\n{line}\n'
+    (tmp_path / "steps.jsonl").write_text(text, "latin-1")
+    assert reporting.Writer(str(tmp_path), 5).last_step == 4
+    assert re.search(r"steps.jsonl:2(:| is not JSON) .* out: 2", caplog.text)
+    found = reporting.read_lines(str(tmp_path / "steps.jsonl"), reporting.LINE)
+    assert [values for _, values in found] == [{"step": 1}, {"step": 4}]
 
 
 def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):

@@ -99,9 +99,22 @@ def test_flags_without_a_valid_script_are_rejected(tmp_path, line):
         run_history.read_flags(str(tmp_path))
 
 
-def test_read_log_returns_values_by_step(tmp_path):
-    with pytest.raises(ValueError, match="has no log of steps"):
-        run_history.read_log(str(tmp_path))
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"--seed=1\nseed=1\n", "run.flags:3: 'seed=1' should be a flag, su"),
+        (b"--name=\xff\n", r"run.flags is not UTF-8 \(.*\). Correct it, or"),
+    ],
+)
+def test_damaged_flags_are_refused(tmp_path, content, message):
+    path = tmp_path / "run.flags"
+    path.write_bytes(b"# run_scripts.run_glue\n" + content)
+    with pytest.raises(ValueError, match=message):
+        run_history.read_flags(str(tmp_path))
+
+
+def test_read_log_returns_values_by_step(tmp_path, caplog):
+    assert run_history.read_log(str(tmp_path)) == {}
     (tmp_path / "logs" / "train").mkdir(parents=True)
     path = tmp_path / "logs" / "train" / "steps.jsonl"
     lines = [json.dumps({"step": n, "loss": 0.1 * n}) + "\n" for n in (1, 2)]
@@ -110,6 +123,6 @@ def test_read_log_returns_values_by_step(tmp_path):
         1: {"loss": 0.1},
         2: {"loss": 0.2},
     }
-    path.write_text(lines[0] + "[1]\n")
-    with pytest.raises(ValueError, match=r"steps.jsonl:2: the content is \[1"):
-        run_history.read_log(str(tmp_path))
+    path.write_text(lines[0] + '{"step": 2, "loss": "x"}\n')
+    assert run_history.read_log(str(tmp_path)) == {1: {"loss": 0.1}}
+    assert "steps.jsonl:2: loss is 'x'; it should be a num" in caplog.text

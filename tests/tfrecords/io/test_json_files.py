@@ -56,6 +56,7 @@ KIND = {
     "rate?": float,
     "any?": object,
     "rows?": [{"id": int, "labels?": [str]}],
+    "dev*?": {"loss?": float, "*": json_files.Finite},
 }
 
 
@@ -64,6 +65,7 @@ KIND = {
     [
         {"steps": None, "rows": None, "other": {"steps": "x"}},
         {"steps": 9, "is_on": False, "rate": 1, "any": [None], "rows": []},
+        {"dev_a": {"loss": math.nan, "f1": 1, "x": 0.5}, "dev_b": None},
         {"rate": 0.5, "rows": [{"id": -1, "labels": ["a", ""]}, {"id": 0}]},
     ],
 )
@@ -74,6 +76,9 @@ def test_values_of_the_right_kind_pass(more):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
+        ({"dev": {"f1": math.inf}}, "dev.f1 is inf; it should be a finite num"),
+        ({"dev_a": {"f1": None}}, "dev_a.f1 is missing or null; it should"),
+        ({"dev_a": {"loss": "x"}}, "dev_a.loss is 'x'; it should be a number"),
         (
             {"name": None},
             "name is missing or null; it should be a string. Co",

@@ -73,3 +73,33 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError) as raised:
         streams.check_output("out", "none/b", [])
     assert raised.value.filename == "none/b"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_refused"),
+    [
+        *(("run/run.json", True), ("run/logs/new.jsonl", True)),
+        *(("run/best/new.jsonl", True), ("run/predictions/a/b", True)),
+        *(("link.json", True), ("run/report.html", False)),
+        *(("model/vocab.txt", True), ("vocab.txt", False)),
+        *(("records/a.tfrecord", True), ("records/lengths.png", False)),
+        *(("logs/new.jsonl", False), ("run.json", False)),
+    ],
+)
+def test_an_output_among_a_runs_own_files_is_refused(
+    tmp_path, monkeypatch, path, is_refused
+):
+    monkeypatch.chdir(tmp_path)
+    for name in (
+        *("run/run.json", "run/report.html", "run/logs/a", "run/best/a"),
+        *("run/predictions/a/a", "logs/a", "records/a.tfrecord"),
+        *("model/model.json", "model/vocab.txt", "vocab.txt"),
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("a")
+    (tmp_path / "link.json").symlink_to("run/run.json")
+    if not is_refused:
+        streams.check_output("out", path, [])
+        return
+    with pytest.raises(ValueError, match=f"--out={path} is among the files of"):
+        streams.check_output("out", path, [])

@@ -7,6 +7,7 @@ dark and in print.
 import html
 import string
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 from bert_tf.contrib.apps.report import figures, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
@@ -213,7 +214,8 @@ def _curves(runs) -> list[str]:
 
 def _points(log, name) -> list[tuple[float, float]]:
     found = [(step, row.get(name)) for step, row in log.items()]
-    return [(step, x) for step, x in found if isinstance(x, int | float)]
+    # Neither undefined nor of a step that diverged.
+    return [(step, x) for step, x in found if x is not None and isfinite(x)]
 
 
 def _resources(run) -> str:

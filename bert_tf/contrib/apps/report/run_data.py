@@ -1,5 +1,6 @@
 """Folder of a fine-tuning run -> scores, logs and data for its report."""
 
+import collections
 import dataclasses
 import glob
 import hashlib
@@ -11,13 +12,18 @@ from typing import Any
 import numpy as np
 
 from bert_tf.checkpoint import run_models
-from bert_tf.training import reporting, run_folder
-from bert_tf.workflows import run_history
+from bert_tf.training import reporting
+from bert_tf.workflows import run_history, trial_results
+from tfrecords import options
 from tfrecords.io import json_files
+from tfrecords.io.json_files import Finite
 from tfrecords.io.records import Manifest, Records
 from tfrecords.reading import static_lengths
 
 ROWS = os.path.join("predictions", "{split}.jsonl")
+# Form of what all of its lines have, see `json_files.check`.
+_ROW = {"source": str, "text_a": str, "text_b?": str}
+_AGAIN = "Evaluate the run again with run_... --do_eval."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,64 +89,97 @@ def read(run_dir: str) -> RunData:
       ValueError: if the folder has no eval_results.json of a fine-tuning, or a
         file in it is damaged.
     """
-    path = os.path.join(run_dir, run_folder.RESULTS)
-    if not os.path.isfile(path):
-        raise ValueError(
-            f"{run_dir} has no {run_folder.RESULTS}. Give the output folder of "
-            "a run that was evaluated."
-        )
-    results = json_files.read(path)
-    if "task_name" not in results:
-        raise ValueError(
-            f"{path} is of pre-training. Give a run of run_glue, run_squad, "
-            "run_swag or run_ner."
-        )
-    settings = {}
-    if os.path.isfile(os.path.join(run_dir, run_models.SETTINGS)):
-        settings = json_files.read(os.path.join(run_dir, run_models.SETTINGS))
+    results = trial_results.read_evaluation(run_dir)
+    settings = run_models.read_settings(run_dir)
     source = None
-    if os.path.isfile(os.path.join(run_dir, run_history.FLAGS_FILE)):
+    if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
         source = run_history.read_flags(run_dir)
     manifests = _read_manifests(run_dir, source)
     splits = [name for name in results if name.startswith("dev")]
     logs = {
-        split: run_history.read_log(run_dir, split)
+        split: log
         for split in ("train", *splits)
-        if os.path.isfile(run_history.log_path(run_dir, split))
+        if (log := run_history.read_log(run_dir, split))
     }
+    labels = [*next(iter(results.get("classes", {}).values()), ())]
+    sessions = reporting.read_lines(
+        os.path.join(run_dir, reporting.SESSIONS), reporting.SESSION
+    )
     return RunData(
         name=os.path.basename(os.path.abspath(run_dir)),
         results=results,
-        labels=[*next(iter(results.get("classes", {}).values()), ())],
+        labels=labels,
         rows={
             split: rows
             for split in splits
-            if (rows := _read_lines(run_dir, ROWS.format(split=split)))
+            if (rows := _read_rows(run_dir, results, split, labels))
         },
         train_log=logs.pop("train", {}),
         dev_logs=logs,
         settings={n: x for n, x in settings.items() if n != "config"},
-        model=settings.get("config", {}),
+        model=settings.get("config") or {},
         source=source,
         manifests={name: x.manifest for name, x in manifests.items()},
         lengths=_read_lengths(manifests.get("train")),
-        sessions=_read_lines(run_dir, reporting.SESSIONS),
+        sessions=[values for _, values in sessions],
     )
 
 
-def _read_lines(run_dir: str, name: str) -> list[dict]:
-    """Returns the objects of a file of JSON lines; [] if it is missing."""
-    path = os.path.join(run_dir, name)
-    if not os.path.isfile(path):
+def _read_rows(
+    run_dir: str, results: Mapping, split: str, labels: Sequence[str]
+) -> list[dict]:
+    """Returns the evaluated rows of a dev split; [] if there are none.
+
+    Raises:
+      ValueError: naming file and line, if a row is damaged, or they are not the
+        rows of the scores of this run.
+    """
+    path = os.path.join(run_dir, ROWS.format(split=split))
+    if not os.path.lexists(path):
         return []
-    with open(path, encoding="utf-8") as file:
-        lines = list(file)
-    if name == reporting.SESSIONS and lines and not lines[-1].endswith("\n"):
-        lines.pop()  # Cut by a kill, as it is appended.
-    return [
-        json_files.parse(line, f"{path}:{number}")
-        for number, line in enumerate(lines, 1)
-    ]
+    rows, counts = [], collections.Counter()
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            where = f"{path}:{number}"
+            rows.append(json_files.parse(line, where, _ROW))
+            answer = [str] if isinstance(rows[0].get("label"), list) else str
+            if not labels:
+                answer = Finite
+            counts.update(_check_row(rows[-1], answer, labels, where))
+    for label, scores in results.get("classes", {}).get(split, {}).items():
+        if counts[label] != scores["support"]:
+            raise ValueError(
+                f"{path} has {counts[label]} rows of {label!r}; "
+                f"{run_models.RESULTS} has {scores['support']}. {_AGAIN}"
+            )
+    return rows
+
+
+def _check_row(
+    row: Mapping, answer: Any, labels: Sequence[str], where: str
+) -> list:
+    """Returns the labels of a row, of which label and prediction are checked.
+
+    Args:
+      row: the row.
+      answer: form of its label, and of what was predicted.
+      labels: [C] names; [] of scores.
+      where: its file and line, for messages.
+    """
+    form = {"label": answer, "predicted": answer}
+    form |= {"probabilities": [Finite]} if labels else {}
+    json_files.check(row, form, where)
+    given, predicted = (
+        x if isinstance(x, list) else [x]
+        for x in (row["label"], row["predicted"])
+    )
+    is_known = {*given, *predicted} <= {*labels}
+    if labels and not (is_known and len(row["probabilities"]) == len(labels)):
+        raise ValueError(
+            f"{where}: the labels or the number of probabilities are not those "
+            f"of {run_models.RESULTS}, {options.some(labels)}. {_AGAIN}"
+        )
+    return given
 
 
 def _read_manifests(run_dir: str, source) -> dict[str, Records]:
