@@ -1,5 +1,6 @@
 """Folders of the data that commands name: text, GLUE, SQuAD, SWAG, CoNLL."""
 
+import dataclasses
 import json
 import pathlib
 
@@ -11,6 +12,7 @@ import planted_swag
 
 from bert_tf import config
 from bert_tf.checkpoint import contents
+from bert_tf.model.sentence_embedding import Normalize, SentenceEmbedding
 from tfrecords.tasks import glue_tables
 
 DATA = pathlib.Path(__file__).parent / "data"
@@ -95,7 +97,7 @@ def write_conll(folder):
 
 
 def write_models(folder, tiny_config):
-    """Writes what stands for two released checkpoints, with random weights."""
+    """Writes what stands for released checkpoints, with random weights."""
     model_config = config.BertConfig(
         **{**tiny_config.to_dict(), "max_position_embeddings": 512}
     )
@@ -118,6 +120,14 @@ def write_models(folder, tiny_config):
         ("bert-base-uncased", "hugging_face"),
     ):
         checkpoint_folders.write(given, folder / name, format_name)
+    encoder = dataclasses.replace(
+        checkpoint_folders.pretraining(given),  # Without heads.
+        sentence_embedding=SentenceEmbedding(steps=(Normalize(),)),
+        metadata={"max_seq_length": 256},
+    )
+    path = folder / "all-MiniLM-L6-v2"
+    checkpoint_folders.write(encoder, path, "hugging_face")
+    assert (path / "modules.json").exists()  # Of sentence-transformers.
 
 
 def write_all(folder, tiny_config):

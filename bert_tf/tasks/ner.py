@@ -145,7 +145,10 @@ class Ner(FineTuningTask):
         )
 
     def open_splits(self, splits):
-        """Reads the tags of all splits but train."""
+        """Reads the words and tags of all splits but train.
+
+        Files are read now, since they may change while the model is trained.
+        """
         names = ("tag_weights", "tag_ids")
         self.tags = {
             split: tuple(
@@ -154,6 +157,8 @@ class Ner(FineTuningTask):
             for split, records in splits.items()
             if split != "train"
         }
+        for split in self.tags:
+            self.read(split)
 
     def score(self, split, outputs):
         """Returns the loss, and the scores of `ner_scores`."""

@@ -112,7 +112,6 @@ class Squad(FineTuningTask):
             answer_alignment=self.data.answer_alignment,
             skip_misplaced_answers=self.data.skip_misplaced_answers,
         )
-        # Each reads its file at its first call.
         self._answer = {
             split: Answerer(
                 path,
@@ -128,7 +127,13 @@ class Squad(FineTuningTask):
         )
 
     def open_splits(self, splits):
-        """Reads the annotators' answers to the questions of dev."""
+        """Reads the questions, and the annotators' answers to those of dev.
+
+        Now, and not after training, since files may change in the meantime.
+        """
+        for split in splits:
+            if split != "train":
+                self._answer[split].read()
         if "dev" in splits:
             version = "2.0" if self.data.version_2_with_negative else "1.1"
             _, self.annotated = squad_scores.read_answers(
@@ -191,8 +196,7 @@ class Answered(NamedTuple):
 class Answerer:
     """Maps the outputs for a file's windows to the answers to its questions.
 
-    The file is read once; the graph is traced for the first number of windows,
-    then for any.
+    The graph is traced for the first number of windows, then for any.
 
     Args:
       path: SQuAD JSON.
@@ -222,15 +226,19 @@ class Answerer:
             choose, autograph=False, reduce_retracing=True
         )
 
-    def __call__(self, outputs: Mapping[str, np.ndarray]) -> Answered:
-        """Returns the answers; see the class."""
-        is_version_2 = self.settings.version_2_with_negative
+    def read(self) -> None:
+        """Reads the file, unless it was read before."""
         if self.questions is None:
             self.questions = squad_files.read_questions(
                 self.path,
-                version_2_with_negative=is_version_2,
+                version_2_with_negative=self.settings.version_2_with_negative,
                 is_training=False,
             )
+
+    def __call__(self, outputs: Mapping[str, np.ndarray]) -> Answered:
+        """Returns the answers; see the class."""
+        self.read()
+        is_version_2 = self.settings.version_2_with_negative
         logits = [
             _padded(outputs[name], self.settings.max_seq_length)
             for name in ("start_logits", "end_logits")

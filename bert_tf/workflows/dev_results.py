@@ -25,6 +25,7 @@ def make_keep_best(
     folder: run_folder.RunFolder,
     *,
     best_metric: str,
+    dev: str,
     metadata_of: Callable[[Scores], dict],
     vocabulary: bytes | None,
 ) -> Callable[[int], None]:
@@ -37,6 +38,7 @@ def make_keep_best(
       folder: folder of the run, for `best/` and `logs/` of each dev set. Only
         the chief writes to it; the others only evaluate.
       best_metric: metric of the first dev set that selects the best model.
+      dev: digest of that dev set, see `check_comparable`.
       metadata_of: scores -> content of model.json.
       vocabulary: content of vocab.txt, to save with the model, if any.
     """
@@ -61,7 +63,8 @@ def make_keep_best(
             save_best(
                 folder.best,
                 model,
-                {"step": step, "metric": best_metric, "value": value},
+                {"step": step, "metric": best_metric, "value": value}
+                | {"dev": dev},
                 metadata=metadata_of(results),
                 vocabulary=vocabulary,
             )
@@ -101,22 +104,31 @@ def check_updated(
         )
 
 
-def check_metric(folder: run_folder.RunFolder, metric: str) -> None:
-    """Raises ValueError if `best/` was chosen by another metric.
+def check_comparable(
+    folder: run_folder.RunFolder, metric: str, dev: str
+) -> None:
+    """Raises ValueError if `best/` was chosen by other scores.
 
     Args:
       folder: folder of the run.
       metric: metric of the first dev set that is to select the best model.
+      dev: digest of its rows and files.
     """
-    before = read_best(folder.best).get("metric", metric)
+    best = read_best(folder.best)
+    before = best.get("metric", metric)
     if before != metric:
-        raise ValueError(
-            f"{folder.best} has the best model of this run by {before} of dev, "
-            f"and now {metric} would decide: the two cannot be compared. To "
-            "resume, give the dev files and columns of that run, which are in "
-            f"{os.path.join(folder.path, 'run.flags')}; or choose another "
-            "--output_dir."
-        )
+        others = f"{before} of dev, and now {metric} would decide"
+    elif best.get("dev", dev) != dev:
+        others = f"{metric} of other dev files, or of what they had in them"
+    else:
+        return
+    raise ValueError(
+        f"{folder.best} has the best model of this run by {others}: the two "
+        "cannot be compared. To resume, give the dev files and columns of that "
+        f"run, which are in {os.path.join(folder.path, 'run.flags')}; to "
+        "evaluate it on others, omit --do_train; or choose another "
+        "--output_dir."
+    )
 
 
 def read_best(best_dir: str) -> dict:
@@ -131,7 +143,7 @@ def read_best(best_dir: str) -> dict:
         checksums.check_quickly(best_dir)
         state = checksums.read_state(best_dir)
         path = os.path.join(best_dir, checksums.STATE)
-        entries = {"step": int, "value?": float, "metric?": str}
+        entries = {"step": int, "value?": float, "metric?": str, "dev?": str}
         json_files.check(state, entries, path)
         if "value" not in state:
             json_files.check(None, float, path, "value")

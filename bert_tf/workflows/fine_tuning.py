@@ -16,6 +16,8 @@ One call makes the records, trains, saves the model with the best dev score to
 import contextlib
 import dataclasses
 import functools
+import hashlib
+import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -102,6 +104,16 @@ class RecordSplit:
             "bucket_lengths": list(self.train_lengths(config)) or None,
         }
 
+    def digest(self) -> str:
+        """Returns a digest of the records and of the files that they are of.
+
+        Only the files have answers and judgements of dev.
+        """
+        manifest = self.records.manifest
+        files = [manifest.flags.get(x) for x in ("source_sha256", "sha256")]
+        text = json.dumps([manifest.digest, files])
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def evaluation_batches(
         self, batch_size: int, **replicas: int
     ) -> tf.data.Dataset:
@@ -140,6 +152,11 @@ class Run:
     metadata: dict
     source: Checkpoint | None
     teacher: Any = None
+
+    def dev_digest(self) -> str:
+        """Returns the digest of the dev split that selects the best model."""
+        name = next(x for x in self.splits if x.startswith("dev"))
+        return self.splits[name].digest()
 
 
 class Steps(NamedTuple):
@@ -473,6 +490,7 @@ def train_and_predict(
                 functools.partial(_evaluate, run, predict),
                 folder,
                 best_metric=run.task.best_metric,
+                dev=run.dev_digest(),
                 metadata_of=lambda scores: (
                     run.metadata | run.task.metadata(scores)
                 ),
@@ -645,7 +663,9 @@ def _train(
     )
     run.folder.check(settings)
     if config.do_eval:
-        dev_results.check_metric(run.folder, run.task.best_metric)
+        dev_results.check_comparable(
+            run.folder, run.task.best_metric, run.dev_digest()
+        )
     else:
         dev_results.check_updated(
             run.folder, steps.num_train_steps, "--do_eval"

@@ -17,7 +17,12 @@ from absl import logging
 from bert_tf.checkpoint import run_models
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import run_folder, stopping
-from bert_tf.workflows import fine_tuning, run_history, trial_results
+from bert_tf.workflows import (
+    dev_results,
+    fine_tuning,
+    run_history,
+    trial_results,
+)
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.io import atomic_files, json_files, stored_folders
 
@@ -129,6 +134,7 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
             # So that errors in test files are found before hours of training.
             do_predict = config.do_predict and number == 1
             results.append(_result(task, config, command, trial, do_predict))
+            _check_same_dev(folder, results)
             logging.info(
                 "trial %d of %d: %s  %s",
                 number,
@@ -282,6 +288,23 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     if os.path.exists(checkpoints):  # Only `best/` is needed.
         atomic_files.remove_folder(checkpoints)
     return result | trial_results.read(folder)
+
+
+def _check_same_dev(folder: str, results: list[dict]) -> None:
+    """Raises ValueError if two runs were evaluated on different dev sets."""
+    names: dict[str, str] = {}
+    for name in (x["name"] for x in results if not x["has_failed"]):
+        best = os.path.join(folder, name, run_models.BEST)
+        if dev := dev_results.read_best(best).get("dev"):
+            names.setdefault(dev, name)
+    if len(names) > 1:
+        first, other, *_ = names.values()
+        raise ValueError(
+            f"{folder}: {first} and {other} were evaluated on different dev "
+            "files, or on one that has changed in between: their scores cannot "
+            "be compared. Remove the folders of those that are to be repeated, "
+            "or choose another --output_dir."
+        )
 
 
 def _write(task, config, results: list[dict]) -> None:

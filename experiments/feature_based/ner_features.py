@@ -97,6 +97,11 @@ class FeatureSplit:
         del config
         return self.made_of
 
+    def digest(self) -> str:
+        """Returns a digest of these settings, of which the file is one."""
+        text = json.dumps(self.made_of, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
     def phase(self, config, num_steps: int) -> loop.Phase:
         """Returns the phase that trains on this split."""
         return loop.Phase(
@@ -216,13 +221,13 @@ def _train_choices(data, config, strategy, command) -> dict[str, Scores]:
     for choice, layers in choices.items():
         task = NerFeatures(data, choice, config.lstm_units, labels, scheme)
         task.prepare(config, None)
-        made_of = source.identity(corpora["train"].path) | {
+        made_of = {
             "feature_layers": choice,
             "lstm_units": config.lstm_units,
             "labels": list(labels),
             "init_checkpoint": None,  # Identified by the sha256 of weights.
         }
-        splits = _open_splits(corpora, cached, layers, labels, made_of)
+        splits = _open_splits(source, corpora, cached, layers, labels, made_of)
         task.open_splits({s: split.sentences for s, split in splits.items()})
         own = dataclasses.replace(
             config,
@@ -294,7 +299,7 @@ def _open_source(data, config) -> Source:
 
 
 def _open_splits(
-    corpora, cached, layers, labels, made_of
+    source, corpora, cached, layers, labels, made_of
 ) -> dict[str, FeatureSplit]:
     """Returns the splits with the features of given layers."""
     return {
@@ -308,7 +313,7 @@ def _open_splits(
                     np.int32,
                 ),
             ),
-            made_of,
+            source.identity(corpora[split].path) | made_of,
         )
         for split, (path, made_layers) in cached.items()
     }

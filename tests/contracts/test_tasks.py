@@ -21,6 +21,7 @@ from safetensors.numpy import load_file
 import bert_tf
 from bert_tf.checkpoint import checksums
 from bert_tf.training import stopping
+from bert_tf.workflows import fine_tuning
 from run_scripts import report
 from tfrecords.io import json_files, records
 
@@ -230,18 +231,49 @@ def test_other_settings_are_refused_and_change_nothing(copied):
     assert (copied.output / "run.flags").read_bytes() == flags
 
 
-def test_a_best_model_by_another_metric_is_refused(copied):
+@pytest.mark.parametrize("name", ["metric", "dev"])
+def test_a_best_model_by_other_scores_is_refused(copied, name):
     if not copied.task.is_fine_tuning:
         return
     best = str(copied.output / "best")
-    state = checksums.read_state(best) | {"metric": "another"}
+    state = checksums.read_state(best)
+    assert name in state
     (copied.output / "best/state.json").unlink()
-    checksums.write_checksums(best, state)
+    checksums.write_checksums(best, state | {name: "another"})
     before = digests(copied.output)
-    message = f"by another of dev, and now {copied.task.best_metric} would"
-    with pytest.raises(ValueError, match=message):
+    metric = copied.task.best_metric
+    message = {
+        "metric": f"by another of dev, and now {metric} would decide",
+        "dev": f"by {metric} of other dev files, or of what they had",
+    }
+    with pytest.raises(ValueError, match=message[name]):
         copied.again(copied.output)
     assert digests(copied.output) == before
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", FINE_TUNED, ids=str)
+def test_files_that_change_during_training_change_no_prediction(
+    task, finished, tmp_path, monkeypatch
+):
+    data = shutil.copytree(finished(task).data, tmp_path / "data")
+    train = fine_tuning.loop.train
+
+    def then_change(*args, **kwargs):
+        train(*args, **kwargs)
+        for path in data.rglob("*.*"):
+            if path.is_file():
+                path.write_bytes(path.read_bytes()[:300])
+
+    monkeypatch.setattr(fine_tuning.loop, "train", then_change)
+    output = tmp_path / "run"
+    try:
+        task.run(data, output)
+    except ValueError as error:
+        assert "has changed since the records in" in str(error)
+        return
+    expected = finished(task).output / "predictions"
+    assert digests(output / "predictions") == digests(expected)
 
 
 def test_the_model_is_loaded_back(run, tmp_path):

@@ -68,14 +68,27 @@ def test_coming_from_another_bert_runs(data_folder):
     markdown_code.run(ROOT / "docs" / "guide" / "coming_from.md")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["uncased_L-12_H-768_A-12", "bert-base-uncased", "all-MiniLM-L6-v2"],
+)
+def test_vectors_begin_with_any_bert(data_folder, name):
+    """As their page says, which names a run of ours in each command."""
+    (data_folder / "runs").mkdir()
+    released = data_folder / "models" / name
+    released.rename(data_folder / "runs" / "pretrained")
+    markdown_code.run(ROOT / "docs" / "guide" / "vectors.md")
+
+
 NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.md"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", NOTEBOOKS, ids=lambda page: page.stem)
 def test_notebook_runs(data_folder, page):
-    released = data_folder / "models" / "bert-base-uncased"
-    released.rename(data_folder / "all-MiniLM-L6-v2")  # As its first cell.
+    released = data_folder / "models" / "all-MiniLM-L6-v2"
+    released.rename(data_folder / released.name)  # As its first cell.
     markdown_code.run_notebook(page)
     assert (data_folder / "run" / "eval_results.json").exists()
 

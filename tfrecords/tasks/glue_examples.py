@@ -141,9 +141,12 @@ def read_split(
     dev_share: float,
     seed: int,
 ) -> Iterator[glue_rows.Row]:
-    """Yields the rows of a split, in the order of its records.
+    """Returns the rows of a split, in the order of its records.
 
     The arguments are those of `make_records`, which has made the records.
+
+    Raises:
+      ValueError: if its file has changed since.
     """
     splits = find_splits(
         task,
@@ -152,6 +155,9 @@ def read_split(
         seed=seed,
     )
     (split,) = (x for x in splits if x.name == name)
+    split_records.check_unchanged(
+        os.path.join(output_dir, name), {"source_sha256": split.path}
+    )
     return rows_of(task, split)
 
 

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -11,6 +11,7 @@ from tqdm import tqdm
 
 from tfrecords import libraries, schema
 from tfrecords.io import atomic_files, records, serialization
+from tfrecords.tables import parts
 from tfrecords.tasks.data_files import RecordsConfig
 from tfrecords.text import tokenizer as tokenizer_lib
 from tfrecords.text import vocab
@@ -93,6 +94,27 @@ def make(
     for folder in folders.values():
         _warn_of_cut(folder)
     return folders
+
+
+def check_unchanged(folder: str, files: Mapping[str, str]) -> None:
+    """Checks that rows read now are those of the records.
+
+    Args:
+      folder: folder of the records.
+      files: entry of the manifest's flags with the sha256 of a file, such as
+        `source_sha256` or `sha256.corpus_file` -> the file.
+
+    Raises:
+      ValueError: if a file has changed.
+    """
+    made_with = _flat(records.Manifest.read(folder).flags)
+    for name, path in files.items():
+        if parts.source(path)["source_sha256"] != made_with.get(name):
+            raise ValueError(
+                f"{path} has changed since the records in {folder} were made "
+                "of it: their rows are others. Restore it, and run the same "
+                "command again; or choose other folders for a new run."
+            )
 
 
 def _warn_of_cut(folder: str) -> None:

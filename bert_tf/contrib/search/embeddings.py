@@ -20,6 +20,7 @@ all replicas, K candidates of a row: its texts but the first.
 """
 
 import dataclasses
+import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,6 +35,7 @@ from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
+from tfrecords.tasks import split_records
 
 _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096
@@ -272,7 +274,7 @@ class Embeddings(FineTuningTask):
         """Reads scores and judgements, and which texts of dev are equal."""
         for split, records in splits.items():
             if split == text_examples.SEARCH:
-                self._read_judgements()
+                self._read_judgements(records)
                 continue
             if not split.startswith("dev"):
                 continue
@@ -289,12 +291,30 @@ class Embeddings(FineTuningTask):
             )
             self.numbers[split] = numbers.reshape(shape)
 
-    def _read_judgements(self) -> None:
+    def _read_judgements(self, records) -> None:
+        """Reads the grades, and the documents that the records are of.
+
+        Raises:
+          ValueError: if these are the records of other files.
+        """
+        folder = os.path.dirname(records.paths[0])
+        files = {x: getattr(self.data, x) for x in text_examples.SEARCHED}
+        split_records.check_unchanged(
+            folder, {f"sha256.{name}": path for name, path in files.items()}
+        )
         judged = search_files.read_judgements(self.data.judgements_file)
         queries, _ = search_files.read_queries(self.data, judged)
         self.grades = [judged[name] for name in queries]
         corpus = search_files.read_corpus(self.data)
         self.documents = [name for name, _ in corpus]
+        if len(records) != len(queries) + len(self.documents):
+            raise ValueError(
+                f"{folder} has {len(records)} texts, but "
+                f"{self.data.queries_file} and {self.data.corpus_file} have "
+                f"{len(queries)} queries with judgements and "
+                f"{len(self.documents)} documents: another version made the "
+                "records. Delete that folder, so that they are made again."
+            )
 
     def score(self, split, outputs):
         """Returns Spearman's and Pearson's correlation; or scores of search.

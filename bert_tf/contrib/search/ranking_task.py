@@ -184,9 +184,11 @@ class Ranking(Regression):
         return self._rank(np.zeros(len(labels)), labels, split)
 
     def decisive_settings(self):
-        """Returns the settings of `TextTask`, and the loss."""
-        loss = self.table.ranking_loss
-        return super().decisive_settings() | {"ranking_loss": loss}
+        """Returns the settings of `TextTask`, the loss, and what is a query."""
+        return super().decisive_settings() | {
+            "ranking_loss": self.table.ranking_loss,
+            "groups": self.table.group_name,
+        }
 
     def label_metadata(self):
         """Returns the loss."""

@@ -280,8 +280,8 @@ class TextTask(FineTuningTask):
             yield found | {"label": self.named(row.label)} | answer
 
     def rows_of(self, split: str) -> Iterator[glue_rows.Row]:
-        """Yields the rows of a split, which are read now."""
-        yield from glue_examples.read_split(
+        """Returns the rows of a split, which are read now."""
+        return glue_examples.read_split(
             self.table,
             self.data.data_dir or "",
             self.records_dir,
@@ -317,9 +317,7 @@ class TextTask(FineTuningTask):
         """Returns the ids of a split's rows; None for their numbers."""
         if not self.table.id_column:
             return None
-        path = os.path.join(self.data.data_dir or "", self.table.files[split])
-        rows = glue_rows.read_rows(self.table, path, is_labelled=False)
-        return [row.id for row in rows]
+        return [row.id for row in self.rows_of(split)]
 
     def write_table(
         self, predicted: np.ndarray, path: str, ids: list[str] | None = None

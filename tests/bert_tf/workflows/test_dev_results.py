@@ -14,6 +14,7 @@ def make_keep_best(folder, evaluate, is_chief=True, **changes):
     """Returns a function that evaluates a step and keeps the best model."""
     settings = {
         "best_metric": "accuracy",
+        "dev": "f00",
         "metadata_of": dict,
         "vocabulary": None,
     }
@@ -45,7 +46,7 @@ def test_the_first_of_the_best_steps_is_kept(tmp_path, monkeypatch):
     for step in scores:
         keep_best(step)
     state = json.loads((tmp_path / "best/state.json").read_text())
-    expected = {"step": 2, "metric": "accuracy", "value": 0.75}
+    expected = {"step": 2, "metric": "accuracy", "value": 0.75, "dev": "f00"}
     assert state.items() >= expected.items()
     metadata = json.loads((tmp_path / "best/model.json").read_text())
     assert metadata == {"score": 0.75}
@@ -104,21 +105,26 @@ def test_an_undefined_score_is_null_with_the_reason(tmp_path, caplog):
     assert "loss 0.5  pearson undefined  spearman 0.25" in caplog.messages[0]
 
 
-def test_a_run_that_resumes_chooses_its_best_model_by_the_same_metric(
+def test_a_run_that_resumes_chooses_its_best_model_by_the_same_scores(
     tmp_path,
 ):
     folder = run_folder.RunFolder(str(tmp_path))
-    dev_results.check_metric(folder, "mrr")  # A new run.
+    dev_results.check_comparable(folder, "mrr", "f00")  # A new run.
     best = tmp_path / "best"
     best.mkdir()
     state = {"step": 3, "metric": "mrr", "value": 0.5}
     checksums.write_checksums(str(best), state)
-    dev_results.check_metric(folder, "mrr")
-    with pytest.raises(ValueError) as raised:
-        dev_results.check_metric(folder, "ndcg@10")
-    message = str(raised.value)
-    assert "by mrr of dev, and now ndcg@10 would decide" in message
-    assert f"are in {tmp_path / 'run.flags'}; or choose another" in message
+    dev_results.check_comparable(folder, "mrr", "f00")  # Unknown rows.
+    (best / "state.json").unlink()
+    checksums.write_checksums(str(best), state | {"dev": "f00"})
+    dev_results.check_comparable(folder, "mrr", "f00")
+    for metric, dev, message in (
+        ("ndcg@10", "f00", "by mrr of dev, and now ndcg@10 would decide"),
+        ("mrr", "ba4", "by mrr of other dev files, or of what they had"),
+    ):
+        with pytest.raises(ValueError, match=message) as raised:
+            dev_results.check_comparable(folder, metric, dev)
+        assert f"are in {tmp_path / 'run.flags'}; to" in str(raised.value)
 
 
 def test_a_best_model_without_a_value_is_replaced(tmp_path, caplog):

@@ -44,6 +44,26 @@ def find(sets, *lengths, hidden_size=100_000, **changes):
     return found
 
 
+def test_a_dev_split_is_known_by_its_records_and_files():
+    """Answers and judgements are in the files alone."""
+
+    def digest(records_digest, **flags):
+        manifest = types.SimpleNamespace(digest=records_digest, flags=flags)
+        split = types.SimpleNamespace(manifest=manifest)
+        return fine_tuning.RecordSplit(split, None, 9, (), "python").digest()
+
+    found = [
+        digest("a", source_sha256="b", source="dev.tsv"),
+        digest("c", source_sha256="b"),
+        digest("a", source_sha256="c"),
+        digest("a", sha256={"judgements_file": "b"}),
+        digest("a", sha256={"judgements_file": "c"}),
+    ]
+    assert len(set(found)) == len(found)
+    # Files may be renamed.
+    assert digest("a", source_sha256="b", source="old.tsv") == found[0]
+
+
 def test_steps_follow_from_epochs_and_complete_calls():
     def steps_of(num_examples, **changes):
         config = FineTuningConfig(output_dir="x", train_batch_size=4, **changes)

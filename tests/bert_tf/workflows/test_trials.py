@@ -209,6 +209,25 @@ def test_a_run_that_fails_or_is_stopped_stops_all_runs(
     assert len(json_files.read(tmp_path / "run/trials.json")["trials"]) == 1
 
 
+def test_runs_of_different_dev_files_are_not_compared(
+    flags, outcomes, tmp_path, monkeypatch
+):
+    states = iter([{}, {"dev": "f00"}, {"dev": "f00"}, {"dev": "ba4"}])
+    found = {}
+
+    def read_best(folder):
+        if folder not in found:
+            found[folder] = next(states)
+        return found[folder]
+
+    monkeypatch.setattr(trials.dev_results, "read_best", read_best)
+    outcomes |= {1: 0.5, 2: 0.6, 3: 0.7, 4: 0.8}
+    message = "seed_2 and seed_4 were evaluated on different dev files"
+    with pytest.raises(ValueError, match=message):
+        run(*flags, "--seed=1", "--num_restarts=4")
+    assert not (tmp_path / "run/best").exists()
+
+
 def test_if_all_runs_diverge_there_is_no_best_model(flags, outcomes, tmp_path):
     outcomes |= {1: DIVERGED, 2: DIVERGED}
     with pytest.raises(ValueError, match="All 2 runs diverged"):

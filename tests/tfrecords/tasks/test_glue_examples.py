@@ -64,6 +64,27 @@ def test_records_hold_the_packed_rows_and_labels(data_dir, tmp_path, tokenizer):
     assert not train["input_type_ids"].any()
 
 
+def test_rows_of_a_file_that_has_changed_are_refused(
+    data_dir, tmp_path, tokenizer
+):
+    folder = str(tmp_path / "records")
+    make("sst-2", data_dir, folder, tokenizer)
+
+    def rows():
+        return glue_examples.read_split(
+            *(glue_tables.find("sst-2"), data_dir, folder, "dev"),
+            dev_share=0.1,
+            seed=1,
+        )
+
+    assert [row.texts for row in rows()] == [("A white sail",)]
+    path = tmp_path / "SST-2" / "dev.tsv"
+    path.write_text("sentence\tlabel\nA white ship\t1\n")
+    message = f"{path} has changed since the records in {folder}/dev were"
+    with pytest.raises(ValueError, match=message):
+        rows()
+
+
 def test_truncated_rows_are_counted(data_dir, tmp_path, tokenizer):
     lengths = tokenizer([text for text, _ in TRAIN]).row_lengths().numpy() + 2
     size = int(min(lengths))  # Of a row that just fits.

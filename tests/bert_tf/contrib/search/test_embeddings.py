@@ -1,6 +1,7 @@
 """Losses, scores and refusals of Embeddings, against NumPy."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
@@ -11,9 +12,11 @@ from bert_tf.checkpoint import model_folders
 from bert_tf.config import BertConfig
 from bert_tf.contrib.search import embeddings
 from bert_tf.contrib.search.options import EmbeddingData
+from bert_tf.contrib.search.records import search_files
 from bert_tf.model import sentence_embedding
 from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.workflows.configs import FineTuningConfig
+from tfrecords.io.records import Records
 from tfrecords.text.tokenizer import BertTokenizer
 
 CONFIG = BertConfig(
@@ -383,3 +386,38 @@ def test_a_prompt_that_leaves_no_token_for_texts_is_refused(table, tmp_path):
     with pytest.raises(ValueError, match=message):
         own.make_records(read, str(tmp_path), 8)
     assert own.make_records(read, str(tmp_path), 64)
+
+
+def test_vectors_are_those_of_the_files_of_a_search(tmp_path, monkeypatch):
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text('{"id": "1", "text": "a"}\n{"id": "2", "text": "b"}\n')
+    (tmp_path / "queries.jsonl").write_text('{"id": "q", "text": "c"}\n')
+    (tmp_path / "qrels").write_text("q 0 2 1\n")
+    data = EmbeddingData(
+        corpus_file=str(corpus),
+        queries_file=str(tmp_path / "queries.jsonl"),
+        judgements_file=str(tmp_path / "qrels"),
+    )
+    own = embeddings.Embeddings(data)
+    own.trains = False
+    tokenizer = BertTokenizer(str(run_processes.VOCAB_FILE), do_lower_case=True)
+    folders = own.make_records(tokenizer, str(tmp_path / "records"), 8)
+    splits = {name: Records.open(path) for name, path in folders.items()}
+    own.open_splits(splits)
+    assert own.documents == ["1", "2"]
+    own.data = dataclasses.replace(data, input_format="csv")
+    with pytest.raises(ValueError, match="input_format None there, 'csv' now"):
+        own.make_records(tokenizer, str(tmp_path / "records"), 8)
+    own.data = data
+    read_corpus = search_files.read_corpus
+    with monkeypatch.context() as patch:  # As another version may read it.
+        patch.setattr(
+            *(search_files, "read_corpus"),
+            lambda options: itertools.islice(read_corpus(options), 1),
+        )
+        message = "has 3 texts, but .* 1 queries with judgements and 1 docum"
+        with pytest.raises(ValueError, match=message):
+            own.open_splits(splits)
+    corpus.write_text('{"id": "2", "text": "b"}\n{"id": "1", "text": "a"}\n')
+    with pytest.raises(ValueError, match="corpus.jsonl has changed since the"):
+        own.open_splits(splits)
