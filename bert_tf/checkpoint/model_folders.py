@@ -150,16 +150,17 @@ def checked_entries(values: Mapping, path: str) -> dict:
     """
     json_files.check(values, _ENTRIES, path)
     contents.check_prompts(values, path)
+    contents.check_thresholds(values, len(values.get("labels") or ()), path)
     bounds = values.get("score_range")
     threshold = values.get("null_score_diff_threshold") or 0
-    is_pair = bounds is None or len(bounds) == 2
+    is_pair = bounds is None or len(bounds) == 2 and bounds[0] < bounds[1]
     # NaN is not below anything.
     are_finite = all(abs(x) < _MAX_FLOAT for x in (*(bounds or ()), threshold))
     if not is_pair or not are_finite:
         raise ValueError(
-            f"{path}: score_range {quoted(bounds)} should be two numbers, and "
-            f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
-            "Correct them."
+            f"{path}: score_range {quoted(bounds)} should be two numbers, the "
+            f"lower one first, and null_score_diff_threshold "
+            f"{quoted(threshold)} one, all finite. Correct them."
         )
     contents.check_source(values, path)
     return {name: x for name, x in values.items() if x is not None}
