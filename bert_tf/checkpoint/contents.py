@@ -35,7 +35,6 @@ SIMILARITY = "similarity_fn_name"  # How their vectors are compared.
 # In model.json: the activation that makes a score from the logit of a
 # regression, one of `sentence_embedding.ACTIVATIONS`; by default none.
 SCORE_ACTIVATION = "score_activation"
-THRESHOLDS = "thresholds"  # Of several labels: that of each probability.
 # In model.json: JSON file of the source -> its keys that nothing here reads,
 # which a conversion to the same format writes again.
 SOURCE_SETTINGS = "source_settings"
@@ -359,29 +358,6 @@ def check_prompts(values: Mapping, path: str) -> None:
             f"{path}: {DEFAULT_PROMPT} is {quoted(default)}, and {PROMPTS} "
             f"has {some(list(prompts)) if prompts else 'none'}. Name one of "
             "them, or remove the entry."
-        )
-
-
-def check_thresholds(values: Mapping, num_labels: int, path: str) -> None:
-    """Raises ValueError unless thresholds are a probability for each label.
-
-    Args:
-      values: a JSON object that may have THRESHOLDS.
-      num_labels: number of labels, C; 0 if the file does not say it.
-      path: the file, for messages.
-    """
-    if THRESHOLDS not in values:
-        return
-    found = values[THRESHOLDS]
-    # 0, and what float32 rounds to it, would be reached by all.
-    is_right = isinstance(found, list) and all(
-        type(x) in (int, float) and 1e-38 < x <= 1 for x in found
-    )
-    if not (is_right and found and num_labels in (0, len(found))):
-        raise ValueError(
-            f"{path}: {THRESHOLDS} is {quoted(found)}; it should be a list of "
-            f"{num_labels or 'one or more'} numbers above 0 and at most 1, one "
-            "for each label. Correct it, or copy the file again."
         )
 
 

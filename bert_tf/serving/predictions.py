@@ -350,7 +350,7 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
         | {"num_classes?": int},
     )
     contents.check_prompts(values, path)
-    contents.check_thresholds(values, values.get("num_classes") or 0, path)
+    json_files.check_thresholds(values, values.get("num_classes") or 0, path)
     return values
 
 

@@ -114,26 +114,3 @@ def test_unknown_values_of_a_source_are_named(entry, message):
     contents.check_source(known, "model.json")
     with pytest.raises(ValueError, match=f"^model.json: .*{message}"):
         contents.check_source(entry, "model.json")
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        *([0, 0.5], [0.0, 0.5], [1e-50, 0.5], [-0.1, 0.5], [2, 0.5], [True, 1]),
-        *(["0.5", "0.5"], [None, 0.5], [[0.5], [0.5]], [np.nan, 0.5]),
-        *([np.inf, 0.5], [10**400, 0.5], [], [0.5], [0.5] * 3),
-        *(0.5, "0.5", True, None, {"bad": 0.5}),
-    ],
-)
-def test_thresholds_are_a_probability_for_each_label(found):
-    for right in ([0.5, 1], [1e-37, 1.0]):
-        contents.check_thresholds({"thresholds": right}, 2, "model.json")
-    contents.check_thresholds({}, 2, "model.json")
-    message = r"^m.json: thresholds is .*; it should be a list of 2 numbers abo"
-    with pytest.raises(ValueError, match=message) as raised:
-        contents.check_thresholds({"thresholds": found}, 2, "m.json")
-    assert "\n" not in str(raised.value)
-    # Without the labels, any number of them.
-    if found != [0.5] * 3 and found != [0.5]:
-        with pytest.raises(ValueError, match="a list of one or more numbers"):
-            contents.check_thresholds({"thresholds": found}, 0, "m.json")

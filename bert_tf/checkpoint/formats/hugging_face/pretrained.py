@@ -21,6 +21,7 @@ from bert_tf.checkpoint.formats.hugging_face import (
     tokenizer_files,
     weight_files,
 )
+from tfrecords.io import json_files
 from tfrecords.options import some
 from tfrecords.text import vocab
 
@@ -244,7 +245,7 @@ def read(path: str) -> contents.Contents:
     metadata = config_json.parse(values, tensors, config_path)
     settings_path = os.path.join(folder, sidecar.SETTINGS)
     num_labels = len(metadata.labels)
-    contents.check_thresholds(extra.settings, num_labels, settings_path)
+    json_files.check_thresholds(extra.settings, num_labels, settings_path)
     rows = table(metadata.config, metadata.task)
     tensors = {
         row.theirs: row.to_theirs(extra.tensors[row.ours])
