@@ -10,6 +10,7 @@ A file with a different number of rows than the official test set is refused.
 """
 
 import dataclasses
+import math
 import os
 import zipfile
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from tfrecords.io import (
     stored_folders,
     streams,
 )
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import REQUIRED, Options, option, to_number
 from tfrecords.tasks import glue_tables
 
 
@@ -154,12 +155,9 @@ def check(name: str, path: str) -> str:
 
 
 def _is_answer(task: glue_tables.GlueTask, value: str) -> bool:
-    if not task.is_regression:
-        return value in task.labels
-    try:
-        return float("-inf") < float(value) < float("inf")
-    except ValueError:
-        return False
+    if task.is_regression:
+        return not math.isnan(to_number(value))
+    return value in task.labels
 
 
 def fill(name: str) -> str:

@@ -243,6 +243,35 @@ def some(
     return separator.join([*names[:most], *last])
 
 
+def to_number(value: Any) -> float:
+    """Returns a cell, a word of a flag or a number as a float; NaN for others.
+
+    Unlike `float`, it takes neither the underscores of Python's source code nor
+    digits of other scripts; nan, inf and what is too large, as 1e400, are NaN.
+    """
+    try:
+        check_plain(value)
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    is_number = math.isfinite(number) and not isinstance(value, bool)
+    return number if is_number else math.nan
+
+
+def to_index(word: str) -> int | None:
+    """Returns a word of at most 18 digits as an int; None for others."""
+    is_index = word.isdecimal() and word.isascii() and len(word) <= 18
+    return int(word) if is_index else None
+
+
+def check_plain(number: Any) -> None:
+    """Raises ValueError for a str of a number that only Python reads so."""
+    if isinstance(number, str) and not (number.isascii() and "_" not in number):
+        raise ValueError(
+            f"{quoted(number)} should have digits from 0 to 9, and no _"
+        )
+
+
 def field_types(cls: type) -> dict[str, type]:
     """Returns the type of each field of a dataclass; int for `int | None`."""
     types_of = {}

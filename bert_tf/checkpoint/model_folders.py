@@ -33,7 +33,6 @@ LORA = run_models.LORA
 # What `write` creates.
 WRITES = (WEIGHTS, METADATA, CONFIG, VOCABULARY, OPTIMIZER, checksums.STATE)
 
-_MAX_FLOAT = 3e38  # Of float32.
 _SIZE = range(1, 2**31)
 # Forms of the entries of model.json, see `json_files.check`.
 _ENTRIES = {
@@ -149,17 +148,18 @@ def checked_entries(values: Mapping, path: str) -> dict:
         `"do_lower_case": "false"`, which Python takes for true.
     """
     json_files.check(values, _ENTRIES, path)
+    json_files.check_thresholds(values, len(values.get("labels") or ()), path)
     contents.check_prompts(values, path)
     bounds = values.get("score_range")
     threshold = values.get("null_score_diff_threshold") or 0
-    is_pair = bounds is None or len(bounds) == 2
-    # NaN is not below anything.
-    are_finite = all(abs(x) < _MAX_FLOAT for x in (*(bounds or ()), threshold))
-    if not is_pair or not are_finite:
+    is_pair = bounds is None or len(bounds) == 2 and bounds[0] < bounds[1]
+    # As float32; NaN is not below anything.
+    numbers = *(bounds or ()), threshold
+    if not is_pair or not all(abs(x) < 3e38 for x in numbers):
         raise ValueError(
-            f"{path}: score_range {quoted(bounds)} should be two numbers, and "
-            f"null_score_diff_threshold {quoted(threshold)} one, all finite. "
-            "Correct them."
+            f"{path}: score_range {quoted(bounds)} should be two numbers, the "
+            f"lower one first, and null_score_diff_threshold "
+            f"{quoted(threshold)} one, all finite. Correct them."
         )
     contents.check_source(values, path)
     return {name: x for name, x in values.items() if x is not None}

@@ -345,9 +345,12 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
     if not os.path.isfile(path):
         return {}
     values = json_files.read(
-        path, {"kind": str, "max_seq_length?": int, "prompt?": str}
+        path,
+        {"kind": str, "max_seq_length?": int, "prompt?": str}
+        | {"num_classes?": int},
     )
     contents.check_prompts(values, path)
+    json_files.check_thresholds(values, values.get("num_classes") or 0, path)
     return values
 
 

@@ -441,7 +441,7 @@ def make_parser(
 
 def id_name(id_column: str) -> str:
     """Returns the name of the values of `--id_column`: "id" of an index."""
-    return "id" if id_column.isdecimal() else id_column
+    return "id" if table_files.are_numbers([id_column]) else id_column
 
 
 def parse_text(name: str, rank: int, number: int, line: str) -> Row:
@@ -487,7 +487,7 @@ class ColumnParser:
         self.inputs, self.columns = zip(*columns, strict=True)
         self.ranks = ranks
         self.indices = None
-        if all(column.isdecimal() for column in self.columns):
+        if table_files.are_numbers(self.columns):
             self.indices = [int(column) for column in self.columns]
 
     def __call__(self, number: int, line: str) -> Row | None:

@@ -10,6 +10,7 @@ from tfrecords.options import (
     MAX_SEQ_LENGTH,
     Options,
     option,
+    to_index,
 )
 from tfrecords.text.vocab import VocabularyOptions
 
@@ -113,7 +114,7 @@ class TeacherOptions(Options):
             )
         layers = self.init_from_teacher_layers
         if layers is not None and not (
-            layers and all(word.isdecimal() for word in layers)
+            layers and None not in map(to_index, layers)
         ):
             raise ValueError(
                 f"--init_from_teacher_layers={','.join(layers)} should be "

@@ -47,7 +47,7 @@ from bert_tf.workflows import (
 from bert_tf.workflows.configs import FineTuningConfig
 from tfrecords.io import atomic_files
 from tfrecords.io.records import Records
-from tfrecords.options import some
+from tfrecords.options import some, to_index
 from tfrecords.reading import batches, static_lengths
 
 # Compiling the step of another length takes as long as training on this number
@@ -389,10 +389,7 @@ def read_bucket_lengths(config: FineTuningConfig) -> tuple[int, ...] | None:
     words, max_length = config.bucket_lengths, config.max_seq_length
     if words in (("auto",), ("none",)):
         return None if words == ("auto",) else ()
-    try:
-        lengths = sorted({int(word) for word in words})
-    except ValueError:
-        lengths = []
+    lengths = sorted({to_index(word) or 0 for word in words})
     if not lengths or lengths[0] < 1 or lengths[-1] > max_length:
         raise ValueError(
             f"--bucket_lengths={','.join(words)} should be auto, none or "

@@ -122,6 +122,22 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
                 )
 
 
+class _Integer(flags.IntegerParser):
+    """Integers without the underscores of Python's, in digits from 0 to 9."""
+
+    def convert(self, argument):
+        options.check_plain(argument)
+        return super().convert(argument)
+
+
+class _Float(flags.FloatParser):
+    """Numbers without the underscores of Python's, in digits from 0 to 9."""
+
+    def convert(self, argument):
+        options.check_plain(argument)
+        return super().convert(argument)
+
+
 def _define(flag_values, cls, field, python_type: type, default) -> None:
     """Adds the flag of one option; its module is the name of its class."""
     owner = next(c for c in cls.__mro__ if field.name in c.__annotations__)
@@ -144,14 +160,10 @@ def _define(flag_values, cls, field, python_type: type, default) -> None:
     elif python_type is str:
         flags.DEFINE_string(**keywords)
     else:
-        number = (
-            flags.DEFINE_integer if python_type is int else flags.DEFINE_float
-        )
-        number(
-            lower_bound=field.metadata["at_least"],
-            upper_bound=field.metadata["at_most"],
-            **keywords,
-        )
+        parser = _Integer if python_type is int else _Float
+        bounds = field.metadata["at_least"], field.metadata["at_most"]
+        serializer = flags.ArgumentSerializer()
+        flags.DEFINE(parser(*bounds), serializer=serializer, **keywords)
     if default is options.REQUIRED:
         require(flag_values, field.name)
 

@@ -14,6 +14,8 @@ from tfrecords.options import (
     option,
     quoted,
     shortened,
+    to_index,
+    to_number,
 )
 
 
@@ -64,6 +66,12 @@ def test_invalid_values_are_rejected(changes, message):
         Example(folder="f", **changes)
     with pytest.raises(TypeError, match="folder"):
         Example()
+
+
+@pytest.mark.parametrize("word", ["--count=1_0", "--share=0.\u0665"])
+def test_a_flag_has_no_number_that_only_python_reads(word):
+    with pytest.raises(flags.Error, match="have digits from 0 to 9, and no _"):
+        parse("--folder=f", word)
 
 
 def test_bounds_are_allowed():
@@ -148,3 +156,19 @@ def test_a_loop_of_links_is_named(tmp_path):
     for path in (tmp_path / "a", tmp_path / "b" / "text"):
         with pytest.raises(ValueError, match=f"={path} is a loop of symbolic"):
             parse("--folder=f", f"--text_file={path}")
+
+
+def test_numbers_are_those_that_others_read_too():
+    for value in ("5", " 5 ", "+5.", "0.5e1", 5, 5.0):
+        assert to_number(value) == 5
+    for value in (
+        *("1_0", "\u0665", "1e400", "nan", "inf", "0x5", "", "1,5", "true"),
+        *(None, True, 10**400, float("nan"), ["5"], "9" * 5000),
+    ):
+        assert math.isnan(to_number(value))
+
+
+def test_an_index_has_the_digits_from_0_to_9():
+    assert [to_index(x) for x in ("0", "12", "007")] == [0, 12, 7]
+    for word in ("", "-1", "+1", " 1", "1_0", "\u0661", "\u00b2", "9" * 5000):
+        assert to_index(word) is None

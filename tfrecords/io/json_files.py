@@ -146,3 +146,26 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
                 if key == name or value.get(found) is not None:
                     inner = f"{entry}.{found}".removeprefix(".")
                     check(value.get(found), of_entry, where, inner)
+
+
+def check_thresholds(values: Mapping, num_labels: int, where: str) -> None:
+    """Raises ValueError unless `thresholds` are a probability for each label.
+
+    Args:
+      values: an object, which may have none.
+      num_labels: number of labels; 0 if it is unknown.
+      where: file, for the message.
+    """
+    if "thresholds" not in values:
+        return
+    found = values["thresholds"]
+    # 0, and what float32 rounds to it, would be reached by all.
+    is_right = isinstance(found, list) and all(
+        type(x) in (int, float) and 1e-38 < x <= 1 for x in found
+    )
+    if not (is_right and found and num_labels in (0, len(found))):
+        raise ValueError(
+            f"{where}: thresholds is {quoted(found)}; it should be a list of "
+            f"{num_labels or 'one or more'} numbers above 0 and at most 1, one "
+            f"for each label. {_FIX}"
+        )

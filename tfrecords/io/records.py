@@ -12,7 +12,7 @@ import numpy as np
 
 from tfrecords import options
 from tfrecords import schema as schema_lib
-from tfrecords.io import json_files, shards, storage
+from tfrecords.io import atomic_files, json_files, shards, storage
 
 MANIFEST_NAME = "manifest.json"
 # Sidecars of a shard: see shards.py and static_lengths.py.
@@ -87,7 +87,15 @@ class Manifest:
         fields = {f.name: content[f.name] for f in dataclasses.fields(cls)}
         _check(fields, path)
         fields["shards"] = list(map(shard_info, fields["shards"]))
-        return cls(**fields)
+        found = cls(**fields)
+        digest = content.get("digest", found.digest)
+        if digest != found.digest:
+            raise ValueError(
+                f"{path}: digest is {options.quoted(digest)}; the sha256 of "
+                f"its shards give {found.digest!r}, so one was edited. Copy "
+                "the file again, or make the records again."
+            )
+        return found
 
 
 def shard_info(row: Mapping) -> ShardInfo:
@@ -224,6 +232,16 @@ def check_shard(path: str, num_bytes: int) -> None:
         f"{path!r} has {size} bytes; the manifest lists {num_bytes}. Delete it "
         "and rerun the command that makes it."
     )
+
+
+def check_digest(path: str, shard: ShardInfo) -> None:
+    """Raises ValueError if a shard has not the bytes that were written."""
+    if atomic_files.digest(path) != shard.sha256:
+        raise ValueError(
+            f"{path!r} is not the shard that the manifest lists: its sha256 is "
+            f"not {shard.sha256[:12]}.... Delete it and rerun the command that "
+            "makes it."
+        )
 
 
 class Records:

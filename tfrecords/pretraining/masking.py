@@ -6,12 +6,14 @@ and the position.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tfrecords import random_numbers
+from tfrecords.options import to_number
 
 _POSITION_BITS = np.uint64(16)
 _GEOMETRIC_P = 0.2  # Of span lengths; SpanBERT, section 3.1.
@@ -57,12 +59,11 @@ class Mix:
           ValueError: if a word is malformed or a name is unknown or repeated.
         """
         names = [field.name for field in dataclasses.fields(cls)]
-        try:
-            pairs = [word.split(":") for word in words]
-            shares = {name.strip(): float(share) for name, share in pairs}
-        except ValueError:
-            shares = {}
-        if not shares or set(shares) - set(names) or len(shares) < len(words):
+        pairs = [word.partition(":") for word in words]
+        shares = {name.strip(): to_number(share) for name, _, share in pairs}
+        is_known = shares and not set(shares) - set(names)
+        is_once = is_known and len(shares) == len(words)
+        if not is_once or math.isnan(sum(shares.values())):
             raise ValueError(
                 f"--mask_mix={','.join(words)} should look like "
                 f"mask:0.8,random:0.1,same:0.1: shares of {', '.join(names)}, "

@@ -324,7 +324,7 @@ def _spans(value: Any, where: str) -> Iterator[Span]:
             text = item["text"] if isinstance(item.get("text"), str) else None
         labels = label if isinstance(label, list) and label else [label]
         is_right = all(
-            isinstance(x, int | float) and x == x // 1 for x in (start, end)
+            type(x) in (int, float) and x == x // 1 for x in (start, end)
         ) and all(isinstance(x, str) and x.strip() for x in labels)
         if not is_right or any(map(_BREAK.search, labels)):
             raise ValueError(

@@ -37,6 +37,9 @@ def choose(
       ValueError: if all rows are in one group.
     """
     strata = np.asarray(strata)
+    if groups is not None and dev_share > 0.5:  # A fold is at most a half.
+        train = _of_groups(strata, groups, 1 - dev_share, seed)
+        return np.setdiff1d(np.arange(len(strata)), train)
     if groups is not None:
         return _of_groups(strata, groups, dev_share, seed)
     from sklearn import model_selection

@@ -20,7 +20,7 @@ from absl import logging
 
 from tfrecords.io import json_files
 from tfrecords.io.inputs import file_kinds
-from tfrecords.options import Options, option, quoted, shortened
+from tfrecords.options import Options, option, quoted, shortened, to_index
 from tfrecords.tables import parts
 from tfrecords.text import text_files
 
@@ -621,4 +621,4 @@ def listed(names: Iterable[str]) -> str:
 
 def are_numbers(columns: Iterable[str]) -> bool:
     """Returns whether columns are given by their numbers, from 0."""
-    return all(column.isdecimal() for column in columns)
+    return None not in map(to_index, columns)

@@ -319,8 +319,9 @@ def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
     num_rows = sum(1 for _ in rows)
     if not num_rows:
         raise ValueError(
-            f"{split.path} has too few rows to hold some out: {split.name} "
-            "would have none. Give a dev file, or --dev_share=0."
+            f"{split.path} has too few rows to hold out a share of "
+            f"{split.held_out['dev_share']:g}: {split.name} would have none. "
+            "Give a dev file, another --dev_share, or 0."
         )
     return num_rows
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from tfrecords.options import quoted, shortened
+from tfrecords.options import quoted, shortened, to_index, to_number
 from tfrecords.tables import parts, table_files
 from tfrecords.tables.table_files import ReadStatistics
 from tfrecords.tasks import glue_tables
@@ -274,7 +274,7 @@ def _has_repeated_indicator(labels: Sequence[str]) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return math.isfinite(glue_tables.number(text))
+    return not math.isnan(to_number(text))
 
 
 def read_rows(
@@ -529,10 +529,8 @@ def _named(cell: table_files.Cell, names: Sequence[str]) -> table_files.Cell:
     """Returns a cell of labels with names in place of a file's ids."""
     if isinstance(cell, list):
         return [_named(label, names) for label in cell]
-    # As a float first: Python makes no integer of more than 4,300 digits.
-    if cell and cell.isdecimal() and glue_tables.number(cell) < len(names):
-        return names[int(cell)]
-    return cell
+    number = to_index(cell or "")
+    return cell if number not in range(len(names)) else names[number]
 
 
 def _make_row(
@@ -577,9 +575,10 @@ def _class_id(task, label: str, where: str) -> int:
     if label in task.label_ids:
         return task.label_ids[label]
     # As in files of Hugging Face's datasets. Not if labels are numbers.
-    if label.isdecimal() and not any(map(_is_number, task.labels)):
-        if glue_tables.number(label) < len(task.labels):
-            return int(label)
+    number = to_index(label)
+    if number in range(len(task.labels)):
+        if not any(map(_is_number, task.labels)):
+            return number
     raise ValueError(
         f"{where}: label {quoted(label)} is not one of {task.name}'s: "
         f"{shortened(', '.join(task.labels), 300)}. Correct the line or the "
@@ -604,7 +603,7 @@ def _indicated(task, cells: Sequence, where: str) -> tuple[int, ...]:
 
 
 def _parse_weight(task, cell: table_files.Cell, where: str) -> float:
-    weight = glue_tables.number(cell)
+    weight = to_number(cell)
     if not 0 <= weight <= glue_tables.MAX_SCORE:
         raise ValueError(
             f"{where}: {task.weight_column!r} is {quoted(cell)}; the weight of "

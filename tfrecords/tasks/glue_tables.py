@@ -6,11 +6,10 @@ an entry for a user's own files.
 
 import dataclasses
 import functools
-import math
 import re
 import unicodedata
 
-from tfrecords.options import option, quoted
+from tfrecords.options import option, quoted, to_number
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 
@@ -115,7 +114,7 @@ class GlueTask:
           ValueError: if the cell has none, or one out of `score_range`.
         """
         low, high = self.score_range or (-MAX_SCORE, MAX_SCORE)
-        score = number(cell)
+        score = to_number(cell)
         if not low <= score <= high:
             raise ValueError(
                 f"{where}: label {quoted(cell)} is not a score of {self.name}, "
@@ -149,14 +148,6 @@ def check_label(label: str, where: str) -> None:
 
 
 MAX_SCORE = 3e38  # About the range of float32.
-
-
-def number(cell) -> float:
-    """Returns the number of a cell; NaN if it is none."""
-    try:
-        return float(cell)
-    except (TypeError, ValueError):
-        return math.nan
 
 
 # Of a task with several labels.
@@ -433,6 +424,8 @@ class GlueData(data_files.TaskFiles, table_files.TableOptions):
         0.1,
         "Fraction of the training rows to hold out as dev if there is no dev "
         "file, of each class, and of whole groups or queries; 0 for none.",
+        at_least=0.0,
+        at_most=0.9,
     )
 
     def own_files(self) -> dict[str, str]:

@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 from absl import logging
 
-from tfrecords.options import option, quoted, shortened
+from tfrecords.options import option, quoted, shortened, to_index
 from tfrecords.tables import annotations, parts
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -141,8 +141,8 @@ class NerData(data_files.TaskFiles):
         columns = {"word_column": self.word_column or None}
         columns["tag_column"] = self.tag_column or None
         for name, value in columns.items():
-            if str(value).isdecimal():
-                columns[name] = int(value)
+            if (number := to_index(str(value))) is not None:
+                columns[name] = number
         is_default = self.span_mismatch == "error"
         return columns | {
             "comment_prefix": self.comment_prefix or None,
@@ -459,7 +459,7 @@ def _number(name: str, column: int | str | None, path: str) -> int | None:
     """Returns the number of a column of a column file."""
     if column is None:
         return None
-    if not str(column).isdecimal() or not int(column):
+    if not to_index(str(column)):
         raise ValueError(
             f"--{name}={column}: the columns of {path} have numbers, from 1. "
             "Give a number; names are for JSON lines and Parquet."

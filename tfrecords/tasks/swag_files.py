@@ -11,8 +11,8 @@ from tfrecords.tasks import data_files
 
 # Zellers et al. 2018; other columns are ignored.
 CONTEXT, BEGINNING, LABEL = "sent1", "sent2", "label"
-_ENDING = re.compile(r"ending(\d{1,3})")
-_LABEL = re.compile(r"\d{1,3}")
+_ENDING = re.compile(r"ending([0-9]{1,3})")
+_LABEL = re.compile(r"[0-9]{1,3}")
 _FIX = (
     "Use the official file, or name the columns of yours as in SWAG: sent1, "
     "sent2, ending0, ending1 and so on, label."

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import sklearn.metrics
 
+from tfrecords.options import to_number
+
 # Kind -> outputs of its network that labels are compared with.
 SCORED_OUTPUTS = {
     "classification": ("logits",),
@@ -28,7 +30,8 @@ def check(kind: str, label: str | None, labels: Sequence[str]) -> str | None:
     if label is None or kind not in SCORED_OUTPUTS:
         return None
     if "score" in SCORED_OUTPUTS[kind]:
-        return None if _is_number(label) else "a score should be a number"
+        is_number = not math.isnan(to_number(label))
+        return None if is_number else "a score should be a number"
     given = _split(label) if kind == "multi_label" else [label]
     if set(given) <= set(labels):
         return None
@@ -66,10 +69,3 @@ def _split(labels: str) -> list[str]:
     """Returns the labels in a cell, which has commas between them."""
     words = (word.strip() for word in labels.split(","))
     return [word for word in words if word]
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False

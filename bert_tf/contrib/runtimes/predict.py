@@ -31,7 +31,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import math
 import os
 import signal
 import sys
@@ -71,9 +70,14 @@ _IS = {
     "a positive integer or null": lambda x: (
         x is None or _IS["a positive integer"](x)
     ),
-    "a finite number": lambda x: type(x) in (int, float) and math.isfinite(x),
+    "a finite number": lambda x: type(x) in (int, float) and abs(x) < 3e38,
+    "a number above 0 and at most 1": lambda x: (
+        _IS["a finite number"](x) and 1e-38 < x <= 1
+    ),
     "a list, each a string": lambda x: _is_list(x, "a string"),
-    "a list, each a finite number": lambda x: _is_list(x, "a finite number"),
+    "a list, each a number above 0 and at most 1": lambda x: _is_list(
+        x, "a number above 0 and at most 1"
+    ),
     "an object of strings": lambda x: (
         isinstance(x, dict) and all(map(_IS["a string"], x.values()))
     ),
@@ -100,7 +104,8 @@ _CLASSES = {
 }
 _ENTRIES_OF = {
     "classification": _CLASSES,
-    "multi_label": _CLASSES | {"thresholds": "a list, each a finite number"},
+    "multi_label": _CLASSES
+    | {"thresholds": "a list, each a number above 0 and at most 1"},
     "question_answering": {
         "doc_stride": "a positive integer",
         "max_query_length": "a positive integer",
@@ -356,6 +361,9 @@ class Model:
         outputs = self.run({name: token for name in settings["inputs"]})
         found = {
             "labels in model.json": len(settings["labels"]),
+            "thresholds in model.json": len(
+                settings.get("thresholds", settings["labels"])
+            ),
             f"outputs of {settings['file']}": outputs["logits"].shape[-1],
         }
         for what, number in found.items():

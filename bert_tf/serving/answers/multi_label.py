@@ -43,17 +43,12 @@ class MultiLabel(ExplainedKind):
         """Reads the thresholds of the model.
 
         Raises:
-          ValueError: if the model has no names of labels, or other numbers of
-            labels and thresholds.
+          ValueError: if the model has no names of labels.
         """
         require_labels(self)
         default = [_DEFAULT_THRESHOLD] * len(self.labels)
-        self.thresholds = list(self.metadata.get("thresholds") or default)
-        if len(self.thresholds) != len(self.labels):
-            raise ValueError(
-                f"The model has {len(self.labels)} labels and "
-                f"{len(self.thresholds)} thresholds; correct its model.json."
-            )
+        found = self.metadata.get("thresholds", default)
+        self.thresholds = list(map(float, found))
 
     def network(self, batch):
         """Returns `probabilities` and `logits`, [N, C] float32."""

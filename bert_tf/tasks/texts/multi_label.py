@@ -22,6 +22,7 @@ from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
 
 DEFAULT_THRESHOLD = 0.5
+_LEAST_THRESHOLD = 1e-37
 
 
 class MultiLabel(TextTask):
@@ -207,7 +208,8 @@ def _best_threshold(probability: np.ndarray, labels: np.ndarray) -> float:
     )
     best = int(f1.argmax())
     below = thresholds[best - 1] if best else 0.0
-    return float((thresholds[best] + below) / 2)
+    # Above 0, also as float32, whatever the probabilities are.
+    return max(float((thresholds[best] + below) / 2), _LEAST_THRESHOLD)
 
 
 def f1_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfrecords.options import Options, option
+from tfrecords.options import Options, option, to_number
 from tfrecords.tasks.glue_tables import GlueData
 
 
@@ -51,11 +51,8 @@ class LabelOptions(Options):
         """
         if self.threshold in ("one", "each"):
             return None
-        try:
-            value = float(self.threshold)
-        except ValueError:
-            value = 0.0
-        if not 0.0 < value < 1.0:
+        value = to_number(self.threshold)
+        if not 1e-38 < value < 1.0:  # Not 0 as float32, either.
             raise ValueError(
                 f"--threshold={self.threshold} should be one, each, or a "
                 "probability above 0 and below 1."
@@ -92,10 +89,7 @@ def read_weights(
     found = {}
     for word in words:
         label, colon, number = word.rpartition(":")
-        try:
-            weight = float(number)
-        except ValueError:
-            weight = -1.0
+        weight = to_number(number)
         if not colon or not 0.0 <= weight < 1e9:
             raise ValueError(
                 f"--class_weights={','.join(words)}: {word!r} should be a "

@@ -9,8 +9,11 @@ from typing import NamedTuple
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.workflows.pretraining.config import PretrainingConfig
+from tfrecords.inspection import shard_checks
+from tfrecords.inspection.diagnostics import errors
 from tfrecords.io import records as records_lib
 from tfrecords.io import stored_folders
+from tfrecords.options import to_index, to_number
 from tfrecords.reading import batches
 from tfrecords.text import vocab
 
@@ -125,6 +128,9 @@ def open_data(
         `input_mode`, or records and model do not match.
     """
     opened = records_lib.Records.open(path)
+    found = shard_checks.check_digests(opened, shard_checks.DIGEST_BYTES)
+    for problem in errors(found):
+        raise ValueError(problem.text)
     manifest = opened.manifest
     sizes = dict(manifest.sizes) if manifest else {}
     for name in ("max_seq_length", "max_predictions_per_seq"):
@@ -208,7 +214,6 @@ def _ramp(
     fractions = _parse(flag, config.batch_size_ramp, "32:0.2,128:0.3", "sizes")
     rest = 1.0 - sum(fractions.values())
     sizes = [*fractions, config.train_batch_size]
-    # Both comparisons are false for NaN.
     if not (min(fractions.values()) > 0 and rest > 0):
         raise ValueError(
             f"{flag}: the fractions should be above 0, with a sum below 1; the "
@@ -238,15 +243,14 @@ def _ramp(
 
 def _parse(flag: str, words, example: str, keys: str) -> dict[int, float]:
     """Returns the content of words such as 128:0.9; each key is there once."""
-    try:
-        pairs = [word.split(":") for word in words]
-        fractions = {int(key): float(value) for key, value in pairs}
-    except ValueError:
+    parts = [word.partition(":") for word in words]
+    fractions = {to_index(key): to_number(value) for key, _, value in parts}
+    if None in fractions or math.isnan(sum(fractions.values())):
         raise ValueError(
             f"{flag} should have the form {example}: {keys}, and fractions of "
             "the optimizer steps."
-        ) from None
-    if len(fractions) != len(pairs):
+        )
+    if len(fractions) != len(parts):
         raise ValueError(f"{flag}: give each of the {keys} once.")
     return fractions
 
@@ -274,7 +278,6 @@ def _fractions(
             f"{flag}: the records of --input_file have examples of {lengths} "
             "tokens. Give each length once."
         )
-    # Both comparisons are false for NaN.
     is_one = abs(sum(fractions.values()) - 1) <= 1e-6
     if not (min(fractions.values()) > 0 and is_one):
         raise ValueError(

@@ -103,3 +103,26 @@ def test_a_value_of_another_kind_is_named(more, message):
     text = json.dumps({"name": "x"} | more)
     with pytest.raises(ValueError, match=re.escape(f"a.json: {message}")):
         json_files.parse(text, "a.json", KIND)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        *([0, 0.5], [0.0, 0.5], [1e-50, 0.5], [-0.1, 0.5], [2, 0.5], [True, 1]),
+        *(["0.5", "0.5"], [None, 0.5], [[0.5], [0.5]], [math.nan, 0.5]),
+        *([math.inf, 0.5], [10**400, 0.5], [], [0.5], [0.5] * 3),
+        *(0.5, "0.5", True, None, {"bad": 0.5}),
+    ],
+)
+def test_thresholds_are_a_probability_for_each_label(found):
+    for right in ([0.5, 1], [1e-37, 1.0]):
+        json_files.check_thresholds({"thresholds": right}, 2, "model.json")
+    json_files.check_thresholds({}, 2, "model.json")
+    message = r"^m.json: thresholds is .*; it should be a list of 2 numbers abo"
+    with pytest.raises(ValueError, match=message) as raised:
+        json_files.check_thresholds({"thresholds": found}, 2, "m.json")
+    assert "\n" not in str(raised.value)
+    # Without the labels, any number of them.
+    if found != [0.5] * 3 and found != [0.5]:
+        with pytest.raises(ValueError, match="a list of one or more numbers"):
+            json_files.check_thresholds({"thresholds": found}, 0, "m.json")

@@ -187,6 +187,13 @@ def test_any_bytes_in_a_manifest_are_read_or_rejected(
         file.write_bytes(before)
 
 
+def test_an_edited_digest_is_named(folder):
+    with changed(folder) as content:
+        content["shards"][1]["sha256"] = "aa"
+    with pytest.raises(ValueError, match="manifest.json: digest is .* edited"):
+        records.Records.open(folder)
+
+
 def test_a_shard_with_another_number_of_records_is_named(folder):
     with changed(folder) as content:
         content["shards"][1]["num_examples"] = 6

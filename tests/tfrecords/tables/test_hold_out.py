@@ -60,6 +60,13 @@ def test_dev_is_the_fold_of_groups_whose_rows_are_nearest_to_its_share():
     assert {groups[i] for i in dev} == {"b"} and len(dev) == 20
 
 
+def test_most_groups_may_be_held_out():
+    groups = [i // 4 for i in range(len(STRATA))]
+    most, few = (choose(groups=groups, dev_share=x) for x in (0.8, 0.2))
+    assert sorted([*most, *few]) == list(range(len(STRATA)))
+    assert 76 <= len(most) <= 84
+
+
 def test_a_group_may_have_no_name():
     dev = choose([0, 1] * 4, [None, None, "a", "a", "b", "b", "c", "c"], 0.25)
     assert len(dev) == 2

@@ -139,7 +139,7 @@ def test_too_few_rows_to_hold_out_raise(tmp_path, tokenizer):
     (folder / "train.tsv").write_text(
         "index\tsentence1\tsentence2\tlabel\n0\ta\tb\t1\n"
     )
-    with pytest.raises(ValueError, match="too few rows to hold some out: dev"):
+    with pytest.raises(ValueError, match="hold out a share of 0.1: dev"):
         make("WNLI", folder, tmp_path / "records", tokenizer)
 
 

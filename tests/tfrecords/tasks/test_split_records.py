@@ -128,3 +128,19 @@ def test_cut_texts_are_counted_when_records_are_made_and_reused(
         assert text.startswith(f"{tmp_path}/dev: {message}")
         flag = "query_length=2" if "questions" in message else "seq_length=4"
         assert text.endswith(f"have more than --max_{flag} tokens and are cut")
+
+
+def test_a_shard_that_was_changed_is_refused(make):
+    folder = make()
+    (shard,) = records.Manifest.read(folder).shards
+    path = os.path.join(folder, shard.name)
+    with open(path, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    with pytest.raises(ValueError, match=f"{shard.name}' is not the shard th"):
+        make()
+    os.remove(path)
+    make()
+    records.check_digest(path, shard)

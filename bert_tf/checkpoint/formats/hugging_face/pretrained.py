@@ -21,6 +21,7 @@ from bert_tf.checkpoint.formats.hugging_face import (
     tokenizer_files,
     weight_files,
 )
+from tfrecords.io import json_files
 from tfrecords.options import some
 from tfrecords.text import vocab
 
@@ -242,6 +243,9 @@ def read(path: str) -> contents.Contents:
     extra = sidecar.read(folder, _WEIGHTS)
     config_path = os.path.join(folder, config_json.CONFIG)
     metadata = config_json.parse(values, tensors, config_path)
+    settings_path = os.path.join(folder, sidecar.SETTINGS)
+    num_labels = len(metadata.labels)
+    json_files.check_thresholds(extra.settings, num_labels, settings_path)
     rows = table(metadata.config, metadata.task)
     tensors = {
         row.theirs: row.to_theirs(extra.tensors[row.ours])
@@ -253,7 +257,7 @@ def read(path: str) -> contents.Contents:
     needed = () if is_inside else metadata.parts
     source = f"hugging_face {path}"
     where = "; ".join([source, *prefix_notes])
-    sizes = (metadata.config, metadata.task, len(metadata.labels))
+    sizes = (metadata.config, metadata.task, num_labels)
     weights, _, unused = renaming.to_ours(
         rows,
         tensors,

@@ -21,8 +21,6 @@ from tfrecords.io import records as records_lib
 from tfrecords.options import some
 from tfrecords.text import vocab
 
-# Bytes of shards to compare with the manifest; takes about a second.
-_DIGEST_BYTES = 256 << 20
 _GB = 1e9
 _MAX_NAMES = 3  # Weights named in a message.
 
@@ -60,7 +58,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         "case", initial_model.choose_rules, config, made_with
     )
     diagnostics += contradicted
-    max_bytes = None if config.all else _DIGEST_BYTES
+    max_bytes = None if config.all else shard_checks.DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else record_checks.EXAMPLES
     sample_diagnostics, statistics = record_checks.check_examples(

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from tfrecords.options import REQUIRED, option, quoted
+from tfrecords.options import REQUIRED, option, quoted, to_number
 from tfrecords.tasks import glue_tables
 
 RANKING_LOSSES = ("binary", "listwise")
@@ -27,7 +27,7 @@ class RankingTable(glue_tables.GlueTask):
 
     def parse_score(self, cell, where):
         """Returns a grade."""
-        score = glue_tables.number(cell)
+        score = to_number(cell)
         if not 0 <= score <= glue_tables.MAX_SCORE:
             raise ValueError(
                 f"{where}: {self.label_column!r} is {quoted(cell)}; a grade "

@@ -2,13 +2,12 @@
 
 import dataclasses
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 from absl import logging
 
 from tfrecords.io.inputs import file_kinds
-from tfrecords.options import option, quoted
+from tfrecords.options import option, quoted, to_number
 from tfrecords.tables import parts, table_files
 
 # Columns of a judgements file with a header; without one, those of TREC, in
@@ -206,17 +205,16 @@ def read_judgements(path: str) -> dict[str, dict[str, int]]:
 
 def _grade(cell: table_files.Cell, where: str) -> int:
     """Returns a grade; 1.0 is 1."""
-    try:
-        grade = float(cell)
-    except (TypeError, ValueError):
-        grade = math.nan
-    if not grade.is_integer():
+    grade = to_number(cell)
+    # trec_eval's are of 32 bits.
+    is_small = abs(grade) < 2**31
+    if not is_small or not grade.is_integer():
         fix = "Correct the line."
-        if math.isfinite(grade):
+        if is_small:
             fix = "Multiply all by one number, such as 2 for 0.5; or round."
         raise ValueError(
-            f"{where}: the grade is {quoted(cell)}; it should be an integer, "
-            f"relevant from 1. {fix}"
+            f"{where}: the grade is {quoted(cell)}; it should be an integer of "
+            f"at most 2,147,483,647, relevant from 1. {fix}"
         )
     return int(grade)
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tfrecords.options import option, quoted
+from tfrecords.options import option, quoted, to_number
 from tfrecords.tables import table_files
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -109,11 +109,9 @@ class SimilarityData(table_files.TableOptions):
         Raises:
           ValueError: unless they are two numbers in ascending order.
         """
-        try:
-            low, high = map(float, self.score_range)
-        except ValueError:
-            low = high = math.nan
-        if not low < high or not math.isfinite(high - low):
+        numbers = [*map(to_number, self.score_range)]
+        low, high = numbers if len(numbers) == 2 else (0.0, 0.0)
+        if not 0 < high - low < math.inf:
             raise ValueError(
                 f"--score_range={','.join(self.score_range)} should be two "
                 "numbers, the lower one first, such as 0,5."
@@ -234,10 +232,7 @@ class Table:
     def _score(self, cell, where: str) -> float:
         """Returns a score, moved to [0, 1]."""
         low, high = self.bounds
-        try:
-            score = float(cell)
-        except (TypeError, ValueError):
-            score = math.nan
+        score = to_number(cell)
         if not low <= score <= high:
             raise ValueError(
                 f"{where}: {self.score_column!r} is {quoted(cell)}; a score "

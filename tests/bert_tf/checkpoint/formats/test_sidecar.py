@@ -18,7 +18,7 @@ ENTRIES = {
     },
     "tagging": {"tag_scheme": "bilou", "doc_stride": 7},
     "regression": {"score_range": [0.0, 5.0], "ranking_loss": "binary"},
-    "multi_label": {"thresholds": [0.0, 0.25, 0.5]},
+    "multi_label": {"thresholds": [0.125, 0.25, 0.5]},
 }
 
 

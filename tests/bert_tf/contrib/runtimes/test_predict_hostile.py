@@ -139,6 +139,28 @@ CASES = [
         **_QUESTIONS | {"null_score_diff_threshold": float("nan")},
     ),
     _settings("which is too few", **_QUESTIONS | {"max_query_length": 6}),
+    _settings(
+        "null_score_diff_threshold is 1000000000",
+        **_QUESTIONS | {"null_score_diff_threshold": 10**400},
+    ),
+    *(
+        _settings(
+            f"thresholds is {shown}; expected a list, each a number above 0",
+            **{"kind": "multi_label", "thresholds": value},
+        )
+        for value, shown in (
+            *((0.5, "0.5"), ([0, 1], "[0, 1]"), (["0.5", 1], "['0.5', 1]")),
+            *(([True, 1], "[True, 1]"), ([1.5, 1], "[1.5, 1]"), ([], "[]")),
+            ([float("nan"), 1], "[nan, 1]"),
+        )
+    ),
+    *(
+        _settings(
+            f"has {number} thresholds in model.json",
+            **{"kind": "multi_label", "thresholds": [0.5] * number},
+        )
+        for number in (1, 3)
+    ),
     # Prompts, which other kinds ignore.
     _settings("prompt is 3; expected a string", prompt=3),
     _settings("prompts is ['q']; expected an object", prompts=["q"]),

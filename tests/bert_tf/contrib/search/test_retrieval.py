@@ -280,14 +280,22 @@ _TABS = _HEADER.replace(",", "\t")
         (
             "qrels",
             "q1 0 d1 x\n",
-            r":1: the grade is 'x'; it should be an integer, .* 1\. Correct",
+            r":1: the grade is 'x'; it should be an integer .* 1\. Correct",
         ),
         (
             "q.csv",
             _HEADER + "q1,d1,0.5\n",
             ":2: the grade is '0.5'; .* such as 2",
         ),
-        ("q.csv", _HEADER + "q1,d1,inf\n", ":2: the grade is 'inf'.*Correct"),
+        *(
+            (
+                "q.csv",
+                f"{_HEADER}q1,d1,{x}\n",
+                f":2: the grade is '{x}.*Correct",
+            )
+            for x in ("inf", "1_0", "\u0665", "1e300", "2147483648", "1" * 90)
+        ),
+        ("q.csv", _HEADER + "q1,d1," + "1" * 400, ":2: the grade is '1111"),
         ("q.csv", _HEADER + "q1,d 1,1\n", ":2: query and document are .*'d 1'"),
         (
             "q.csv",

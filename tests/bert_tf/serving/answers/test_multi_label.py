@@ -30,8 +30,3 @@ def test_a_label_is_an_answer_from_its_threshold(predictor, below):
     assert found.probabilities == values
     expected = exports.LABELS if below else exports.LABELS[1:2]
     assert found.labels == tuple(expected)
-
-
-def test_another_number_of_thresholds_is_refused(predictor):
-    with pytest.raises(ValueError, match="3 labels and 1 thresholds; correct"):
-        predictor([0.5])

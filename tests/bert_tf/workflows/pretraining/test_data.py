@@ -1,5 +1,6 @@
 """data.py: phases, and errors in settings and records."""
 
+import os
 import types
 
 import numpy as np
@@ -142,7 +143,7 @@ def test_a_batch_of_a_later_phase_is_described_by_its_own_records(tmp_path):
     ("text", "message"),
     [
         ("4:0.5,8:0.5", "above 0, with a sum below 1"),
-        ("4:0.5,8:nan", "above 0, with a sum below 1"),
+        ("4:0.5,8:nan", "should have the form 32:0.2"),
         ("4:-0.5", "above 0, with a sum below 1"),
         ("8:0.2,4:0.2", "should grow, up to --train_batch_size=32"),
         ("64:0.2", "should grow, up to --train_batch_size=32"),
@@ -189,9 +190,9 @@ SUM = "above 0, with a sum of 1"
         ("8:0.9,16:0.05", SUM),
         ("8:1,16:0", SUM),
         ("8:1.5,16:-0.5", SUM),
-        ("8:nan,16:0.1", SUM),
-        ("8:0.9,16:nan", SUM),
-        ("8:inf,16:0.1", SUM),
+        ("8:nan,16:0.1", FORM),
+        ("8:0.9,16:nan", FORM),
+        ("8:inf,16:0.1", FORM),
         ("8:1", r"of \[8, 16\] tokens. Give each"),
         ("8:0.5,32:0.5", r"of \[8, 16\] tokens. Give each"),
         ("8:0.5,8:0.5,16:0.5", "give each of the lengths once"),
@@ -240,6 +241,17 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
     long = write_records(tmp_path / "long", 128)
     with pytest.raises(ValueError, match="of 128 tokens; the model accepts"):
         open_phases(folders, [8, long])
+
+
+def test_a_shard_of_other_records_of_the_same_length_is_refused(folders):
+    path = os.path.join(folders[8], records.shard_name("train", 0, 1))
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    content[-9] ^= 1
+    with open(path, "wb") as file:
+        file.write(content)
+    with pytest.raises(ValueError, match="is not the shard that the manifest"):
+        open_phases(folders, [8])
 
 
 def test_the_vocabulary_of_records_has_all_rules(tmp_path):
