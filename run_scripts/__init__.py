@@ -22,17 +22,22 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def exit_while_importing(number, frame) -> None:
-    """Handles Ctrl-C until `common_flags.run`: nothing has been done yet.
+    """Handles a signal until `common_flags.run`: nothing has been done yet.
 
-    A KeyboardInterrupt would be raised in the middle of a library's import.
+    An error would be raised in the middle of a library's import. The status is
+    that of a run that is stopped: supervisors start it again.
     """
-    del number, frame
+    del frame
     os.write(2, b"stopped before the start\n")
-    os._exit(130)
+    os._exit(130 if number == signal.SIGINT else 75)
 
 
 streams.open_closed()
 if _IS_SCRIPT:
     libraries.quiet_tensorflow()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, exit_while_importing)
+    for _number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        if signal.getsignal(_number) in (
+            signal.SIG_DFL,
+            signal.default_int_handler,
+        ):
+            signal.signal(_number, exit_while_importing)

@@ -36,8 +36,12 @@ _POLL_SECONDS = 1.0
 _SERVER_SECONDS = 2.0  # Until a server that does not answer is given up.
 
 
-class Stopped(Exception):
+class Stopped(BaseException):
     """A run has stopped before its end, and can resume.
+
+    No Exception, as KeyboardInterrupt: a signal raises it anywhere, and
+    libraries ignore an Exception, or make another one of it: AutoGraph in a
+    function that it traces, Keras in a layer.
 
     Args:
       message: where and why it stopped, and how to resume.
@@ -207,16 +211,44 @@ def _handling(handler: Callable, *numbers: int) -> Iterator[None]:
 def at_once_on_signal() -> Iterator[None]:
     """Raises Stopped immediately on a SIGTERM or SIGHUP.
 
-    For all work outside of training steps, which the next start repeats.
+    For all work outside of training steps, which the next start repeats. A
+    SIGINT raises KeyboardInterrupt, unless it is ignored, as in a shell's
+    background. Errors that follow, as of the import that ends, are not raised.
     """
+    made: list[BaseException] = []
 
     def stop(number, frame):
         del frame
         name = signal.Signals(number).name
-        raise Stopped(f"by {name}; the same command resumes or repeats it")
+        text = f"by {name}; the same command resumes or repeats it"
+        is_interrupt = number == signal.SIGINT
+        made.append(KeyboardInterrupt() if is_interrupt else Stopped(text))
+        raise made[-1]
 
-    with _handling(stop, signal.SIGTERM, signal.SIGHUP):
+    numbers = list(_STOP_SIGNALS)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        numbers.remove(signal.SIGINT)
+    with _handling(stop, *numbers):
+        try:
+            yield
+        except Exception:
+            if made:
+                raise made[0] from None
+            raise
+
+
+@contextlib.contextmanager
+def ignored_after(handler: Callable) -> Iterator[None]:
+    """Ignores signals after the body that a handler would get.
+
+    For the end of a process: all has been written, and its status is known.
+    """
+    try:
         yield
+    finally:
+        for number in _STOP_SIGNALS:
+            if signal.getsignal(number) is handler:
+                signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,6 @@ import functools
 import logging as python_logging
 import os
 import re
-import signal
 import sys
 import traceback
 from collections.abc import Callable
@@ -361,12 +360,11 @@ def run(main) -> None:
     for name in ("tensorflow", "absl"):
         python_logging.getLogger(name).addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
-    if signal.getsignal(signal.SIGINT) is run_scripts.exit_while_importing:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with (
-            streams.complete_stdout(),
+            stopping.ignored_after(run_scripts.exit_while_importing),
             stopping.at_once_on_signal(),
+            streams.complete_stdout(),
             _outputs_in_stores(argv),
         ):
             main(argv)

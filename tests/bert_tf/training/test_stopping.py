@@ -1,3 +1,4 @@
+import contextlib
 import hashlib
 import http.server
 import os
@@ -149,6 +150,33 @@ def test_outside_of_training_a_signal_stops_immediately(number):
             raise AssertionError("not stopped")
     assert info.value.exit_code == 75
     assert signal.getsignal(number) is before
+
+
+def test_no_library_ignores_or_changes_a_stop():
+    numbers = signal.SIGTERM, signal.SIGINT
+    for number, error in zip(
+        numbers, (stopping.Stopped, KeyboardInterrupt), strict=True
+    ):
+        with pytest.raises(error), stopping.at_once_on_signal():
+            with contextlib.suppress(Exception):  # As AutoGraph and Keras.
+                os.kill(os.getpid(), number)
+            raise AssertionError("not stopped")
+        with pytest.raises(error), stopping.at_once_on_signal():
+            try:
+                os.kill(os.getpid(), number)
+            except BaseException:  # As the import of a library in C++.
+                raise ImportError("initialization failed") from None
+    with pytest.raises(ImportError), stopping.at_once_on_signal():
+        raise ImportError("of its own")
+
+
+def test_an_ignored_sigint_stays_ignored_outside_of_training():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with stopping.at_once_on_signal():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_a_sighup_that_nohup_ignores_stays_ignored():

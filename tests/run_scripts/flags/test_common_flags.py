@@ -318,11 +318,32 @@ def test_stdout_as_an_output_has_the_errors_of_stdout(path):
     assert status == 1 and "Bad file descriptor: '<stdout>'" in shown
 
 
-def test_an_interrupt_during_imports_is_one_line():
-    code = """
+_STARTED = """
 import os, signal, sys
 sys.argv = ["-m"]
 import run_scripts
-os.kill(os.getpid(), signal.SIGINT)
 """
-    assert run_in_shell("", code) == (130, "", "stopped before the start\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "status"), [("SIGINT", 130), ("SIGTERM", 75), ("SIGHUP", 75)]
+)
+def test_a_signal_during_imports_is_one_line(name, status):
+    code = f"{_STARTED}os.kill(os.getpid(), signal.{name})"
+    assert run_in_shell("", code) == (status, "", "stopped before the start\n")
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_signal_after_the_end_of_a_run_changes_nothing(is_stopped):
+    code = f"""{_STARTED}
+import atexit
+from run_scripts.flags import common_flags
+def send(argv=None):
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        os.kill(os.getpid(), number)
+atexit.register(send)
+common_flags.run(lambda argv: {is_stopped} and send())
+"""
+    line = "stopped by SIGTERM; the same command resumes or repeats it\n"
+    wanted = (75, "", line) if is_stopped else (0, "", "")
+    assert run_in_shell("", code) == wanted

@@ -182,7 +182,17 @@ def test_prompts_are_those_of_encode_query_and_encode_document(
 
 def test_tf_idf_ranks_the_document_with_the_words_first(config):
     scores = retrieval.score(config)["scores"]["tfidf"]
-    assert scores["recall@100"] == 1.0
+    found = [  # Relevant documents with a word of the query, but stop words.
+        np.mean([not words.isdisjoint(DOCUMENTS[x].split()) for x in relevant])
+        for words, relevant in (
+            (
+                {*QUERIES[query].split()} - {"the", "on", "was", "it", "a"},
+                [x for x in grades if grades[x] > 0],
+            )
+            for query, grades in JUDGED.items()
+        )
+    ]
+    assert scores["recall@100"] == pytest.approx(np.mean(found)) != 1.0
     compare = retrieval._tf_idf(config, ["ship"])
     (found,) = compare(["cat", "ship", "old ship"])
     assert found[1] == pytest.approx(1.0) and found[0] == 0.0
@@ -190,16 +200,42 @@ def test_tf_idf_ranks_the_document_with_the_words_first(config):
 
 
 def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
-    pytest.importorskip("bm25s", reason="make parity installs it")
-    monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
-    compare = retrieval._bm25(config, ["ship", "bread"])
+    bm25s = pytest.importorskip("bm25s", reason="make parity installs it")
+    queries = ["ship bread ship", "of it", "a whale", "bread"]
+    compare = retrieval._bm25(config, queries)
     texts = [text for _, text in search_files.read_corpus(config)]
     found = np.concatenate(
         [compare(texts[i : i + 7]) for i in range(0, len(texts), 7)], axis=1
     )
-    for row, word in zip(found, ("ship", "bread"), strict=True):
-        has_word = [word in text.split() for text in texts]
-        assert ((row > 0) == has_word).all()
+    retriever = bm25s.BM25()
+    retriever.index(bm25s.tokenize(texts, stopwords="en"))
+    for row, query in zip(found, queries, strict=True):
+        words = [x for x in query.split() if x in ("ship", "bread")]
+        wanted = retriever.get_scores(words) if words else np.zeros(30)
+        assert row.tolist() == wanted.tolist()
+        assert (
+            (row > 0) == [bool({*words} & {*x.split()}) for x in texts]
+        ).all()
+
+
+@pytest.mark.parametrize("scores_at_once", [1, 24])
+@pytest.mark.parametrize("baseline", ["tfidf", "bm25"])
+def test_a_baseline_finds_documents_with_a_word_of_the_query(
+    config, tmp_path, monkeypatch, baseline, scores_at_once
+):
+    if baseline == "bm25":
+        pytest.importorskip("bm25s", reason="make parity installs it")
+    monkeypatch.setattr(retrieval, "_SCORES_AT_ONCE", scores_at_once)
+    texts = ["warm bread", "old ship", "warm ship", "\u6c7d\u8f66", "sat"]
+    rows = [
+        {"_id": f"d{i}", "title": text, "body": ""}
+        for i, text in enumerate(texts)
+    ]
+    write(tmp_path / "corpus.jsonl", rows)
+    # The last query has no spaces; its second character is a word, too.
+    queries = ["bread", "the whale", "warm old bread", "\u8d5b\u8f66"]
+    found = retrieval._rank_by_words(config, baseline, queries, len(texts))
+    assert found.ids() == [["d0"], [], ["d0", "d1", "d2"], ["d3"]]
 
 
 _JUDGEMENTS = {"query-id": "q1", "corpus-id": "d1", "score": 1.0}
