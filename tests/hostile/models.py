@@ -161,6 +161,7 @@ _METADATA = (
     ("export_savedmodel", "max_seq_length", '"16"', "should be an integer fro"),
     ("export_savedmodel", "precision", "[]", "is []; it should be a string"),
     ("export_savedmodel", "score_range", "[0]", "[0] should be two numbers"),
+    ("export_savedmodel", "score_range", "[5, 0]", "two numbers, the lower"),
     (
         "export_savedmodel",
         "null_score_diff_threshold",

@@ -299,6 +299,7 @@ LONDON = {"text": "London", "label": [[0, 6, "LOC"]]}
     [
         ({"text": "a", "label": None}, "'label' is missing or null. Write []"),
         ({"text": "a", "label": ["LOC"]}, "'label' has 'LOC'; expected [start"),
+        ({"text": "a", "label": [[False, True, "LOC"]]}, "has [False, True,"),
         ({"text": "a", "label": [[0, 1]]}, "'label' has [0, 1]; expected"),
         ({"text": "a", "label": [[0, "1", "X"]]}, "has [0, '1', 'X']; exp"),
         ({"text": "a", "label": [[0, 1, 4]]}, "has [0, 1, 4]; expected"),

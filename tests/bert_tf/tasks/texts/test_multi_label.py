@@ -135,6 +135,12 @@ def test_a_threshold_is_between_two_probabilities():
     assert found == pytest.approx([0.5])
 
 
+def test_a_threshold_is_above_0_as_float32():
+    probability, right = np.zeros((2, 1)), np.ones((2, 1), int)
+    (found,) = multi_label.choose_thresholds(probability, right, True)
+    assert 0 < np.float32(found) < 1e-30
+
+
 def test_a_label_of_no_row_keeps_the_default():
     right = RIGHT.copy()
     right[:, 2] = 0
