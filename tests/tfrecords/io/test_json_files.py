@@ -77,6 +77,7 @@ def test_values_of_the_right_kind_pass(more):
     ("more", "message"),
     [
         ({"dev": {"f1": math.inf}}, "dev.f1 is inf; it should be a finite num"),
+        ({"dev": {"f1": math.nan}}, "dev.f1 is nan; it should be a finite num"),
         ({"dev_a": {"f1": None}}, "dev_a.f1 is missing or null; it should"),
         ({"dev_a": {"loss": "x"}}, "dev_a.loss is 'x'; it should be a number"),
         (

@@ -47,3 +47,15 @@ def test_an_infinite_perplexity_is_null_and_warned_of(tmp_path, caplog):
         "held out, step 3  masked_lm_loss 800  perplexity inf",
         "held out, step 3: perplexity not finite, null in files",
     ]
+
+
+def test_damaged_results_are_evaluated_again(tmp_path, caplog):
+    evaluation = types.SimpleNamespace(
+        folder=run_folder.RunFolder(str(tmp_path)), source=dict
+    )
+    path = tmp_path / "eval_results.json"
+    path.write_text('{"step": 3, "perplexity": 2.0}')
+    assert held_out.HeldOutEvaluation.is_done(evaluation, 3)
+    path.write_text('{"step": 3, "perplexity": "x"}')
+    assert not held_out.HeldOutEvaluation.is_done(evaluation, 3)
+    assert "perplexity is 'x'; it should be a finite number" in caplog.text
