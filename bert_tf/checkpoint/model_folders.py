@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.config import EXPERIMENTS, BertConfig
+from bert_tf.config import EXPERIMENTS, POLICIES, BertConfig
 from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
@@ -162,6 +162,12 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"{quoted(threshold)} one, all finite. Correct them."
         )
     contents.check_source(values, path)
+    precision = values.get("precision")
+    if precision not in (None, *POLICIES):
+        raise ValueError(
+            f"{path} has precision {precision!r}; expected one of "
+            f"{', '.join(POLICIES)}. Correct it."
+        )
     return {name: x for name, x in values.items() if x is not None}
 
 

@@ -13,7 +13,7 @@ from bert_tf.checkpoint import (
 )
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.options import OURS
-from bert_tf.config import POLICIES, inference_policy
+from bert_tf.config import inference_policy
 from bert_tf.model import dropout, layers
 from bert_tf.serving import kinds, saved_model
 from bert_tf.serving.answers.encoder import Encoder
@@ -42,7 +42,7 @@ def export(config: kinds.ExportConfig) -> None:
     if config.kind != "auto" and not kinds.by_name(config.kind).weights:
         _export_preprocessor(config, given, metadata)
         return
-    precision = _choose_precision(config, given, metadata)
+    precision = config.precision or metadata.get("precision", "float32")
     model = load_model(given, _make_policy(precision, config.weights_dtype))
     kind = kinds.choose(config, metadata, model)
     is_pooler_trained = contents.is_pooler_trained(metadata, model.config)
@@ -171,18 +171,6 @@ def make_card(
         **(run_models.read_run(given.folder) if is_ours else {}),
     )
     return model_card.text(facts)
-
-
-def _choose_precision(config, given: Checkpoint, metadata: Mapping) -> str:
-    """Returns the configured precision; by default, that of training."""
-    precision = config.precision or metadata.get("precision", "float32")
-    if precision not in POLICIES:
-        policies = ", ".join(POLICIES)
-        raise ValueError(
-            f"{given.path_of(model_folders.METADATA)} has precision "
-            f"{precision!r}; expected one of {policies}."
-        )
-    return precision
 
 
 def _make_policy(precision: str, weights_dtype: str | None):

@@ -80,6 +80,7 @@ def tree(tmp_path):
 def test_every_fault_fits_the_code():
     faults = planted_faults.read(planted_faults.ROOT / planted_faults.LIST)
     assert len(faults) >= 60
+    assert len({fault[1:5] for fault in faults}) == len(faults)
     wrong = []
     for fault in faults:
         try:

@@ -312,7 +312,7 @@ def _data(run) -> str:
     for split, manifest in run.manifests.items():
         counts, flags = manifest.statistics, manifest.flags
         examples = sum(shard.num_examples for shard in manifest.shards)
-        cut = counts.get("truncated_rows")
+        cut = counts.get("truncated_rows", counts.get("truncated_texts"))
         rows.append(
             (
                 split,

@@ -137,13 +137,14 @@ def test_runs_on_other_rows_are_not_compared(changes, is_comparable):
     assert is_warned != is_comparable
 
 
-def test_records_have_rows_those_cut_and_the_digest_of_their_file():
+@pytest.mark.parametrize("cut", ["truncated_rows", "truncated_texts"])
+def test_records_have_rows_those_cut_and_the_digest_of_their_file(cut):
     manifest = records.Manifest(
         schema_name="classification",
         sizes={"max_seq_length": 16},
         flags={"source": "a.csv", "source_sha256": "f00d"},
         vocabulary={},
-        statistics={"rows": 9, "skipped_rows": 4, "truncated_rows": 3},
+        statistics={"rows": 9, "skipped_rows": 4, cut: 3},
         shards=[
             shards.ShardInfo(str(i), n, 0, "") for i, n in ((0, 7), (1, 2))
         ],
