@@ -201,8 +201,9 @@ def _check_not_own(name: str, path: str) -> None:
         return any(os.path.exists(os.path.join(folder, x)) for x in names)
 
     folder, file = os.path.split(os.path.realpath(path))
-    is_own = os.path.exists(path) and (file in _OWN or ".tfrecord" in file)
+    is_own = file in _OWN or ".tfrecord" in file
     is_own |= file in _BESIDE and has(folder, _OWN)
+    is_own &= os.path.exists(path)
     while not is_own and folder != os.path.dirname(folder):
         folder, inside = os.path.split(folder)
         is_own = inside in _RUN_FOLDERS and has(folder, _RUN_FILES)
