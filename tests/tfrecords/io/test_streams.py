@@ -82,6 +82,7 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
         *(("run/best/new.jsonl", True), ("run/predictions/a/b", True)),
         *(("link.json", True), ("run/report.html", False)),
         *(("model/vocab.txt", True), ("vocab.txt", False)),
+        ("new/vocab.txt", False),
         *(("records/a.tfrecord", True), ("records/lengths.png", False)),
         *(("logs/new.jsonl", False), ("run.json", False)),
     ],
@@ -94,6 +95,7 @@ def test_an_output_among_a_runs_own_files_is_refused(
         *("run/run.json", "run/report.html", "run/logs/a", "run/best/a"),
         *("run/predictions/a/a", "logs/a", "records/a.tfrecord"),
         *("model/model.json", "model/vocab.txt", "vocab.txt"),
+        "new/config.json",
     ):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a")
