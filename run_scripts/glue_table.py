@@ -87,7 +87,7 @@ def read(run_dir: str) -> Rows:
             continue
         column = results["task_name"] + _SPLITS.get(split, "")
         rows[_EXAMPLES][column] = _count_examples(run_dir)
-        rows[_BEST][column] = _percent(results[split][metric])
+        rows[_BEST][column] = _percent(results[split].get(metric))
         baseline = results[run_models.BASELINE].get(split, {})
         if metric in baseline:
             rows[_BASELINE][column] = _percent(baseline[metric])

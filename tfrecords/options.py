@@ -266,7 +266,9 @@ def to_index(word: str) -> int | None:
 
 def check_plain(number: Any) -> None:
     """Raises ValueError for a str of a number that only Python reads so."""
-    if isinstance(number, str) and not (number.isascii() and "_" not in number):
+    # Spaces beside it may be of any kind.
+    text = number.strip() if isinstance(number, str) else ""
+    if not text.isascii() or "_" in text:
         raise ValueError(
             f"{quoted(number)} should have digits from 0 to 9, and no _"
         )

@@ -183,10 +183,10 @@ def read_results(run_dir: str) -> dict:
             f"{path} has no scores of a dev set. Evaluate the run again with "
             "run_... --do_eval."
         )
+    # The first one selects the best model; others may have other metrics.
     metric = results["best_metric"]
-    for split in dev:
-        if metric not in results[split]:
-            json_files.check(None, Finite, path, f"{split}.{metric}")
+    if metric not in results[dev[0]]:
+        json_files.check(None, Finite, path, f"{dev[0]}.{metric}")
     _check_classes(results, dev, path)
     return results
 

@@ -99,10 +99,10 @@ CASES = [
     Case(
         "report",
         "--run_dirs=run",
-        "run/logs/dev/steps.jsonl:2 is not JSON",
+        "run/predictions/dev.jsonl:1 is not JSON",
         {
             "run/eval_results.json": _json(_EVALUATED),
-            "run/logs/dev/steps.jsonl": b'{"step": 1}\n{"step"\n',
+            "run/predictions/dev.jsonl": b'{"source"\n',
         },
     ),
     Case("glue_table", "--run_dirs=text", "text has no eval_results.json"),

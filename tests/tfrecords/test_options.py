@@ -159,7 +159,7 @@ def test_a_loop_of_links_is_named(tmp_path):
 
 
 def test_numbers_are_those_that_others_read_too():
-    for value in ("5", " 5 ", "+5.", "0.5e1", 5, 5.0):
+    for value in ("5", " 5 ", "5\xa0", "+5.", "0.5e1", 5, 5.0):
         assert to_number(value) == 5
     for value in (
         *("1_0", "\u0665", "1e400", "nan", "inf", "0x5", "", "1,5", "true"),

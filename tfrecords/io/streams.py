@@ -17,20 +17,25 @@ _STDOUT = "<stdout>"  # Its name in errors.
 # Status of a process that writes to a closed pipe and does not handle SIGPIPE.
 _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 _STDOUT_PATHS = ("-", "/dev/stdout")
-# Files of runs, models, exports and records, which no output may replace; and
-# folders of a run that are its own.
-_OWN = frozenset(
+# A folder with one of these is that of a run, a model, an export or records.
+_MARKS = frozenset(
     (
-        *("run.json", "run.flags", "run.lock", "eval_results.json"),
-        *("trials.json", "model.json", "state.json", "manifest.json"),
-        *("model.safetensors", "optimizer.safetensors", "lora.safetensors"),
-        *("config.json", "tokenizer.json", "tokenizer_config.json"),
-        *("modules.json", "pytorch_model.bin", "tf_model.h5", "saved_model.pb"),
+        *("run.json", "model.json", "manifest.json", "modules.json"),
+        *("model.safetensors", "pytorch_model.bin", "tf_model.h5"),
+        "saved_model.pb",
     )
 )
-_BESIDE = ("vocab.txt", "bert_config.json")  # Of a model, beside one of them.
+# Its other files that no output may replace, beside shards; and folders of a
+# run that are its own.
+_OWN = _MARKS | frozenset(
+    (
+        *("run.flags", "run.lock", "eval_results.json", "trials.json"),
+        *("state.json", "optimizer.safetensors", "lora.safetensors"),
+        *("config.json", "tokenizer.json", "tokenizer_config.json"),
+        *("vocab.txt", "bert_config.json"),
+    )
+)
 _RUN_FOLDERS = ("best", "checkpoints", "logs", "predictions")
-_RUN_FILES = ("run.json", "eval_results.json")
 
 
 def open_closed() -> None:
@@ -182,16 +187,16 @@ def check_output(
         except OSError as error:
             error.filename = path
             raise
-        _check_not_own(name, path)
-    if not os.path.isfile(output):  # A terminal or pipe may be both.
-        return
-    for flag, given in inputs:
+    # A terminal or pipe may be both.
+    for flag, given in inputs if os.path.isfile(output) else ():
         other = "/dev/stdin" if given == "-" else given
         if other and os.path.exists(other) and os.path.samefile(output, other):
             raise ValueError(
                 f"--{name}={path} is the same file as --{flag}={given}, and "
                 "would destroy this input. Choose another file."
             )
+    if not is_stream(path):
+        _check_not_own(name, path)
 
 
 def _check_not_own(name: str, path: str) -> None:
@@ -202,13 +207,12 @@ def _check_not_own(name: str, path: str) -> None:
 
     folder, file = os.path.split(os.path.realpath(path))
     is_own = file in _OWN or ".tfrecord" in file
-    is_own |= file in _BESIDE and has(folder, _OWN)
-    is_own &= os.path.exists(path)
+    is_own = is_own and os.path.exists(path) and has(folder, _MARKS)
     while not is_own and folder != os.path.dirname(folder):
         folder, inside = os.path.split(folder)
-        is_own = inside in _RUN_FOLDERS and has(folder, _RUN_FILES)
+        is_own = inside in _RUN_FOLDERS and has(folder, ("run.json",))
     if is_own:
         raise ValueError(
-            f"--{name}={path} is among the files of a run, a model or records, "
-            "and would damage them. Choose another file."
+            f"--{name}={path} is among the files of a run, a model or records. "
+            "Choose another file."
         )

@@ -84,6 +84,7 @@ def test_an_output_that_is_an_input_is_refused(tmp_path, monkeypatch):
         *(("model/vocab.txt", True), ("vocab.txt", False)),
         ("new/vocab.txt", False),
         *(("records/a.tfrecord", True), ("records/lengths.png", False)),
+        *(("features.tfrecord", False), ("eval_results.json", False)),
         *(("logs/new.jsonl", False), ("run.json", False)),
     ],
 )
@@ -94,6 +95,7 @@ def test_an_output_among_a_runs_own_files_is_refused(
     for name in (
         *("run/run.json", "run/report.html", "run/logs/a", "run/best/a"),
         *("run/predictions/a/a", "logs/a", "records/a.tfrecord"),
+        *("records/manifest.json", "features.tfrecord", "eval_results.json"),
         *("model/model.json", "model/vocab.txt", "vocab.txt"),
         "new/config.json",
     ):
