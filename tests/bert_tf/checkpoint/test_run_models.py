@@ -37,6 +37,7 @@ def read(folder, **changes):
     [
         {},
         {"dev": {"accuracy": None}},
+        {"dev_pairs": {"spearman": 0.1}},  # Of vectors that a search chooses.
         {"classes": "-", "confusion_matrix": None},
         {"confusion_matrix": "-"},
         PRETRAINED,
