@@ -251,11 +251,10 @@ def to_number(value: Any) -> float:
     """
     try:
         check_plain(value)
-        number = float(value)
+        number = math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-    is_number = math.isfinite(number) and not isinstance(value, bool)
-    return number if is_number else math.nan
+    return number if math.isfinite(number) else math.nan
 
 
 def to_index(word: str) -> int | None:

@@ -38,16 +38,12 @@ CASES = {
     "float32, 2 replicas": MIRRORED,
     "bfloat16, 2 replicas": MIRRORED | {"precision": "bfloat16"},
 }
-# Case -> script, and its own flags, of tables from `write_tables`.
+# Case -> script and flags of a run on the table of `write_table`.
 FINE_TUNED = {
     "vectors": ("run_embeddings", ["--text_column=query,passage"]),
     "several labels": (
         "run_glue",
-        [
-            "--text_column=passage",
-            "--multi_label",
-            f"--label_columns={','.join(planted_ranking.NOUNS)}",
-        ],
+        ["--text_column=passage", "--label_column=topic", "--multi_label"],
     ),
     "few examples": (
         "run_few_shot",
@@ -195,36 +191,36 @@ def compare(reference: pathlib.Path, killed: pathlib.Path) -> list[str]:
     )
 
 
-def write_tables(folder: pathlib.Path) -> None:
-    """Writes train.csv and dev.csv: queries, passages, and labels of these.
-
-    Their columns are `planted_ranking.HEADER` and its nouns: 0 or 1, whether a
-    passage has the noun. All passages have their queries.
-    """
-    nouns = planted_ranking.NOUNS
-    for seed, (name, size) in enumerate({"train": 96, "dev": 40}.items()):
-        rows = planted_ranking.rows(size, seed)
-        lines = [",".join((*planted_ranking.HEADER, *nouns))]
-        for row in rows:
-            if row[2] == "1":
-                has = ["01"[noun in row[1]] for noun in nouns]
-                lines.append(",".join((*row, *has)))
-        (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
+def write_table(path: pathlib.Path, num_queries: int) -> None:
+    """Writes relevant rows of `planted_ranking`; every third has two topics."""
+    nouns, table = planted_ranking.NOUNS, []
+    for row in planted_ranking.rows(num_queries, num_queries):
+        if row[2] == "1":
+            other = nouns[nouns.index(row[0]) - 1]
+            topics = row[0] if len(table) % 3 else f"{row[0]},{other}"
+            table.append((*row[:3], topics))
+    planted_ranking.write(path, table)
 
 
 def fine_tuning_arguments(
     data: pathlib.Path, output_dir: pathlib.Path, flags: list[str]
 ) -> list[str]:
-    """Returns flags of a run of `NUM_TRAIN_STEPS` on `write_tables`."""
-    return [
-        *(f"--train_file={data / 'train.csv'}", "--do_train", "--do_eval"),
-        *(f"--dev_file={data / 'dev.csv'}", "--max_seq_length=16"),
-        f"--bert_config_file={data / 'bert_config.json'}",
-        f"--vocab_file={run_processes.VOCAB_FILE}",
-        *("--train_batch_size=8", "--num_train_epochs=10"),
-        *(f"--save_checkpoints_steps={SAVE_STEPS}", "--log_every_steps=1"),
-        *("--learning_rate=1e-3", f"--output_dir={output_dir}", *flags),
-    ]
+    """Returns flags of a run of `NUM_TRAIN_STEPS` on `write_table`."""
+    values = {
+        "train_file": data / "train.csv",
+        "dev_file": data / "dev.csv",
+        "bert_config_file": data / "bert_config.json",
+        "vocab_file": run_processes.VOCAB_FILE,
+        "max_seq_length": 16,
+        "train_batch_size": 8,
+        "num_train_epochs": 10,
+        "learning_rate": 1e-3,
+        "save_checkpoints_steps": SAVE_STEPS,
+        "log_every_steps": 1,
+        "output_dir": output_dir,
+    }
+    words = [f"--{name}={value}" for name, value in values.items()]
+    return ["--do_train", "--do_eval", *words, *flags]
 
 
 def command_of(case: str, data: pathlib.Path):
@@ -374,7 +370,8 @@ def main() -> None:
         folder = pathlib.Path(name)
         data = folder / "data"
         run_processes.make_data(data, dupe_factor=30, hidden_size=16)
-        write_tables(data)
+        write_table(data / "train.csv", 96)
+        write_table(data / "dev.csv", 40)
         for index, case in enumerate(cases):
             rng = random.Random(f"{flags.seed} {case}")
             print(case, flush=True)

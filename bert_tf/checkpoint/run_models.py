@@ -9,7 +9,7 @@ Each is a model folder (see model_folders.py). A checkpoint also contains
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from absl import logging
 
@@ -32,7 +32,8 @@ STEP_PREFIX = "step-"  # Of the names of checkpoints.
 _NOT_SCORES = ("step", "records", "max_eval_steps", "unigram_accuracy")
 _TOKEN_ACCURACIES = ("masked_lm_accuracy", "next_token_accuracy")
 
-# Forms of what is read of the two, see `json_files.check`. A loss may be NaN.
+# Forms of run.json and eval_results.json, see `json_files.check`. A loss may be
+# NaN.
 _SETTINGS = {"task?": str, "config?": dict, "num_train_steps?": int}
 _SCORES = {"loss?": float, "*?": Finite}
 _COUNT = range(2**53)
@@ -162,7 +163,8 @@ def read_settings(run_dir: str) -> dict:
 def read_results(run_dir: str) -> dict:
     """Returns the content of a run's `eval_results.json`.
 
-    Only that of a fine-tuning has "task_name", and one or more dev splits.
+    After fine-tuning it has `task_name` and scores of dev splits, after
+    pre-training held-out scores.
 
     Raises:
       OSError: if it cannot be read.
@@ -187,24 +189,7 @@ def read_results(run_dir: str) -> dict:
     metric = results["best_metric"]
     if metric not in results[dev[0]]:
         json_files.check(None, Finite, path, f"{dev[0]}.{metric}")
-    _check_classes(results, dev, path)
     return results
-
-
-def _check_classes(results: Mapping, dev: Sequence[str], path: str) -> None:
-    """Raises ValueError unless all classes have the same scores and counts."""
-    all_classes = results.get("classes", {})
-    matrices = results.get("confusion_matrix", {})
-    for split in {**all_classes, **matrices}:
-        classes = all_classes.get(split, {})
-        matrix = matrices.get(split, [[0] * len(classes)] * len(classes))
-        sizes = {len(classes), len(matrix), *map(len, matrix)}
-        names = {tuple(scores) for scores in classes.values()}
-        if split not in dev or len(names) != 1 or len(sizes) != 1:
-            raise ValueError(
-                f"{path}: the classes or the confusion matrix of {split} are "
-                "not complete. Evaluate the run again with run_... --do_eval."
-            )
 
 
 def read_run(folder: str) -> dict[str, dict]:

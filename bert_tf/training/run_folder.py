@@ -97,9 +97,7 @@ class RunFolder:
 
 
 @contextlib.contextmanager
-def open_run(
-    output_dir: str, strategy=None, settings: dict | None = None
-) -> Iterator[RunFolder]:
+def open_run(output_dir: str, strategy=None) -> Iterator[RunFolder]:
     """Locks a run's folder; translates signals and lost workers to Stopped.
 
     Everything that writes to a run's folder runs in this context. A SIGTERM
@@ -111,15 +109,12 @@ def open_run(
       output_dir: folder of the run; created if missing.
       strategy: strategy of the worker processes, whose chief acquires the
         lock; None for a single process.
-      settings: settings that identify the run, if known yet; see
-        `RunFolder.check`.
 
     Yields:
       The folder.
 
     Raises:
-      ValueError: if another process has locked the folder, or it contains a
-        run with other settings.
+      ValueError: if another process has locked the folder.
       stopping.Stopped: on a signal, or if another worker is lost.
     """
     with contextlib.ExitStack() as stack:
@@ -131,10 +126,7 @@ def open_run(
             stack.enter_context(strategies.translate_worker_errors(strategy))
             is_chief = strategies.is_chief(strategy)
         stack.enter_context(lock(output_dir, is_chief))
-        folder = RunFolder(output_dir, is_chief)
-        if settings is not None:
-            folder.check(settings)
-        yield folder
+        yield RunFolder(output_dir, is_chief)
 
 
 @contextlib.contextmanager

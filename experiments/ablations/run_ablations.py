@@ -20,11 +20,9 @@ so does a command with more --tables.
 
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping
 
 from absl import flags, logging
 
-from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from experiments import commands, evaluation_tasks, recipes, step_time
 from experiments.ablations import checks as ablation_checks
@@ -86,25 +84,6 @@ def write_report(
     return checks
 
 
-def after_runs(
-    progress: commands.Progress, configs: Mapping[str, BertConfig]
-) -> Iterator[None]:
-    """Runs the missing jobs; yields whenever a report has to be written.
-
-    That is after each run, but not after jobs that make records or a
-    vocabulary, and once more at the end.
-
-    Args:
-      progress: progress of the plan; see `commands.run`.
-      configs: path -> config, written first.
-    """
-    recipes.write_configs(configs)
-    for job in commands.run(progress):
-        if ".run_" in job.module:
-            yield
-    yield
-
-
 def main(argv: list[str]) -> None:
     """Runs the missing jobs of the plan, and writes its report."""
     common_flags.parse(FLAGS, argv, __doc__)
@@ -127,8 +106,12 @@ def main(argv: list[str]) -> None:
         "experiments.ablations.run_ablations", argv[1:]
     )
     with run_folder.open_run(settings.output_dir):
-        for _ in after_runs(progress, configs):
-            checks = write_report(rows, tasks, settings, progress, command)
+        recipes.write_configs(configs)
+        report_on = (rows, tasks, settings, progress, command)
+        for job in commands.run(progress):
+            if ".run_" in job.module:  # Not one that makes records.
+                write_report(*report_on)
+        checks = write_report(*report_on)
     answers = [check.answer for check in checks if check.is_from_paper]
     logging.info(
         "%d of %d claims of the paper hold here; see %s",

@@ -121,20 +121,20 @@ def define(flag_values: flags.FlagValues, cls: type, **defaults: Any) -> None:
                 )
 
 
-class _Integer(flags.IntegerParser):
-    """Integers without the underscores of Python's, in digits from 0 to 9."""
+class _Plain:
+    """Mixin of absl's parsers: neither underscores nor non-ASCII digits."""
 
     def convert(self, argument):
         options.check_plain(argument)
         return super().convert(argument)
 
 
-class _Float(flags.FloatParser):
-    """Numbers without the underscores of Python's, in digits from 0 to 9."""
+class _Integer(_Plain, flags.IntegerParser):
+    pass
 
-    def convert(self, argument):
-        options.check_plain(argument)
-        return super().convert(argument)
+
+class _Float(_Plain, flags.FloatParser):
+    pass
 
 
 def _define(flag_values, cls, field, python_type: type, default) -> None:

@@ -8,8 +8,8 @@ import planted_squad
 import pytest
 
 from bert_tf.config import BertConfig
-from experiments import commands, dev_scores, evaluation_tasks, recipes
-from experiments.ablations import report, run_ablations
+from experiments import dev_scores, evaluation_tasks, recipes
+from experiments.ablations import report
 from experiments.dev_scores import Score
 
 
@@ -84,20 +84,3 @@ def test_configs_of_finished_runs_are_not_overwritten(tmp_path):
     assert path.read_bytes() == before
     # The missing one is not written either.
     assert not (tmp_path / "more.json").exists()
-
-
-def test_a_report_follows_each_run_and_ends_the_plan(monkeypatch, tmp_path):
-    scripts = ("make_vocab", "run_glue", "make_ner_records", "run_ner")
-    jobs = [commands.Job(script, script, {}, 1.0) for script in scripts]
-    done = []
-
-    def run(progress):
-        for job in progress.jobs:
-            done.append(job.name)
-            yield job
-
-    monkeypatch.setattr(commands, "run", run)
-    options = commands.PlanOptions(output_dir=str(tmp_path))
-    progress = commands.Progress(jobs, options)
-    after = run_ablations.after_runs(progress, {})
-    assert [len(done) for _ in after] == [2, 4, 4]

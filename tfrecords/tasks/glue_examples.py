@@ -155,9 +155,7 @@ def read_split(
         seed=seed,
     )
     (split,) = (x for x in splits if x.name == name)
-    split_records.check_unchanged(
-        os.path.join(output_dir, name), {"source_sha256": split.path}
-    )
+    split_records.check_unchanged(os.path.join(output_dir, name), split.path)
     return rows_of(task, split)
 
 

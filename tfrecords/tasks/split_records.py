@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -96,25 +96,15 @@ def make(
     return folders
 
 
-def check_unchanged(folder: str, files: Mapping[str, str]) -> None:
-    """Checks that rows read now are those of the records.
-
-    Args:
-      folder: folder of the records.
-      files: entry of the manifest's flags with the sha256 of a file, such as
-        `source_sha256` or `sha256.corpus_file` -> the file.
-
-    Raises:
-      ValueError: if a file has changed.
-    """
-    made_with = _flat(records.Manifest.read(folder).flags)
-    for name, path in files.items():
-        if parts.source(path)["source_sha256"] != made_with.get(name):
-            raise ValueError(
-                f"{path} has changed since the records in {folder} were made "
-                "of it: their rows are others. Restore it, and run the same "
-                "command again; or choose other folders for a new run."
-            )
+def check_unchanged(folder: str, path: str) -> None:
+    """Raises ValueError if a file has changed since its records were made."""
+    made_with = records.Manifest.read(folder).flags["source_sha256"]
+    if parts.source(path)["source_sha256"] != made_with:
+        raise ValueError(
+            f"{path} has changed since the records in {folder} were made from "
+            "it. Restore it, and run the same command again; or choose other "
+            "folders for a new run."
+        )
 
 
 def _warn_of_cut(folder: str) -> None:

@@ -35,7 +35,6 @@ from bert_tf.model.sentence_encoder import BertSentenceEncoder
 from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import DEV_SEED, FineTuningTask, Target
 from tfrecords import schema
-from tfrecords.tasks import split_records
 
 _NEVER = -1e9  # Logit of what is not compared.
 _TEXTS_AT_ONCE = 4096
@@ -297,11 +296,6 @@ class Embeddings(FineTuningTask):
         Raises:
           ValueError: if these are the records of other files.
         """
-        folder = os.path.dirname(records.paths[0])
-        files = {x: getattr(self.data, x) for x in text_examples.SEARCHED}
-        split_records.check_unchanged(
-            folder, {f"sha256.{name}": path for name, path in files.items()}
-        )
         judged = search_files.read_judgements(self.data.judgements_file)
         queries, _ = search_files.read_queries(self.data, judged)
         self.grades = [judged[name] for name in queries]
@@ -309,11 +303,10 @@ class Embeddings(FineTuningTask):
         self.documents = [name for name, _ in corpus]
         if len(records) != len(queries) + len(self.documents):
             raise ValueError(
-                f"{folder} has {len(records)} texts, but "
-                f"{self.data.queries_file} and {self.data.corpus_file} have "
-                f"{len(queries)} queries with judgements and "
-                f"{len(self.documents)} documents: another version made the "
-                "records. Delete that folder, so that they are made again."
+                f"{os.path.dirname(records.paths[0])} has {len(records)} texts "
+                f"of {len(queries)} queries with judgements and "
+                f"{len(self.documents)} documents. Delete that folder, so that "
+                "its records are made again."
             )
 
     def score(self, split, outputs):

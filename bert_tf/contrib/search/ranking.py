@@ -29,16 +29,13 @@ class Ranking:
     Args:
       num_queries: Q.
       depth: maximum number of documents of a query.
-      above: only documents with a higher score are found.
 
     Attributes:
       best: for each query (score, id of a document), the best first.
     """
 
-    def __init__(
-        self, num_queries: int, depth: int = DEPTH, above: float = -np.inf
-    ):
-        self.depth, self.above = depth, above
+    def __init__(self, num_queries: int, depth: int = DEPTH):
+        self.depth = depth
         self.best: list[list[tuple[float, str]]] = [
             [] for _ in range(num_queries)
         ]
@@ -65,7 +62,7 @@ class Ranking:
             if len(row) > self.depth:
                 nth = len(row) - self.depth
                 least = max(least, np.partition(row, nth)[nth])
-            chosen = np.flatnonzero((row >= least) & (row > self.above))
+            chosen = np.flatnonzero(row >= least)
             if len(chosen) > 2 * self.depth:  # Many are equal, such as 0.
                 equal = chosen[row[chosen] == least]
                 equal = equal[np.argsort(rank[equal])[: self.depth]]

@@ -119,7 +119,7 @@ def score(config: RetrievalConfig) -> dict:
     # First: they are fast, and may fail.
     baselines = {
         name: ranking.scores(
-            _rank_by_words(config, name, queries, num_documents).ids(), grades
+            _rank_by_words(config, name, queries, num_documents), grades
         )
         for name in config.baselines
     }
@@ -173,7 +173,6 @@ def _rank(
     num_queries: int,
     num_documents: int,
     compare: Callable[[Sequence[str]], np.ndarray],
-    above: float = -np.inf,
 ) -> ranking.Ranking:
     """Returns the best documents, and shows progress.
 
@@ -183,9 +182,8 @@ def _rank(
       num_queries: Q.
       num_documents: number of documents with a text.
       compare: C texts, in the order of the corpus -> [Q, C].
-      above: only documents with a higher score are found.
     """
-    found = ranking.Ranking(num_queries, above=above)
+    found = ranking.Ranking(num_queries)
     most = min(_DOCUMENTS_AT_ONCE, max(1, _SCORES_AT_ONCE // num_queries))
     starts = range(0, num_documents, most)
     sizes = [min(most, num_documents - x) for x in starts]
@@ -210,17 +208,23 @@ def _rank_by_words(
     name: str,
     queries: Sequence[str],
     num_documents: int,
-) -> ranking.Ranking:
-    """Returns the best documents of a baseline that have a word of the query.
+) -> list[list[str]]:
+    """Returns the ids of the best documents of each query, by a baseline.
 
-    Those without one, of score 0, are not found, as by Lucene.
+    Documents without a word of the query, of score 0, are left out, as in
+    Lucene.
 
     Raises:
       ValueError: if it cannot rank the corpus, as without any word.
     """
     try:
-        compare = {"tfidf": _tf_idf, "bm25": _bm25}[name](config, queries)
-        return _rank(config, name, len(queries), num_documents, compare, 0.0)
+        if name == "bm25":
+            found = _bm25(config, queries)
+        else:
+            compare = _tf_idf(config, queries)
+            sizes = len(queries), num_documents
+            found = _rank(config, name, *sizes, compare).best
+        return [[x for score, x in best if score > 0] for best in found]
     except ValueError as error:
         raise ValueError(
             f"--baselines={name} cannot rank {config.corpus_file}: {error}. "
@@ -241,39 +245,28 @@ def _tf_idf(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
     return lambda texts: (of_queries @ vectorizer.transform(texts).T).toarray()
 
 
-def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> Callable:
-    """Returns [Q, C] of the next C texts of the corpus: their BM25."""
+def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> list:
+    """Returns BM25 and id of the best documents, as `ranking.Ranking.best`."""
     import bm25s
-    from scipy import sparse
 
     python_logging.getLogger("bm25s").setLevel(python_logging.WARNING)
     options = {"stopwords": "en", "token_pattern": _WORD}
     tokenize = functools.partial(bm25s.tokenize, show_progress=False, **options)
-    rows = search_files.read_corpus(config)
+    ids, texts = zip(*search_files.read_corpus(config), strict=True)
     retriever = bm25s.BM25()
-    tokens = tokenize([text for _, text in rows])
+    tokens = tokenize(texts)
     if not any(tokens.ids):
         raise ValueError("its documents have stop words alone")
     retriever.index(tokens, show_progress=False)
-    # [documents, words], the share of each word in the score of a document.
-    index = retriever.scores
-    found = index["data"], index["indices"], index["indptr"]
-    size = index["num_docs"], len(index["indptr"]) - 1
-    of_documents = sparse.csc_array(found, size).tocsr()
-    words = tokenize(queries, return_ids=False)
-    ids = [retriever.get_tokens_ids(query) for query in words]
-    ones = np.ones(sum(map(len, ids)), np.float32)
-    ends = np.cumsum([0, *map(len, ids)])
-    of_queries = sparse.csr_array(
-        (ones, np.concatenate(ids).astype(np.int32), ends), (len(ids), size[1])
+    numbers, scores = retriever.retrieve(
+        tokenize(queries, return_ids=False),
+        k=min(ranking.DEPTH, len(ids)),
+        show_progress=False,
     )
-    starts = itertools.count()
-
-    def compare(texts):
-        part = of_documents[[next(starts) for _ in texts]]
-        return (of_queries @ part.T).toarray()
-
-    return compare
+    return [
+        sorted(((float(x), ids[i]) for x, i in zip(*best, strict=True)))[::-1]
+        for best in zip(scores, numbers, strict=True)
+    ]
 
 
 def _run_lines(

@@ -60,23 +60,6 @@ def test_results_of_a_run_are_read(tmp_path, changes):
             {"classes": {"dev": {"bad": {"f1": 1}}}},
             "bad.support is missing",
         ),
-        (
-            {"classes": {"dev": {"bad": CLASS}}},
-            ": the classes or the confus",
-        ),
-        (
-            {"classes": "-"},
-            "confusion matrix of dev are not complete. Eval",
-        ),
-        (
-            {"classes": {"dev2": {"bad": CLASS}}},
-            "of dev2 are not complete",
-        ),
-        (
-            {"classes": {"dev": {"bad": CLASS, "good": CLASS | {"x": 1}}}},
-            "of dev are not complete",
-        ),
-        ({"confusion_matrix": {"dev": [[1], [1]]}}, "of dev are not complete"),
         ({"confusion_matrix": {"dev": [[-1]]}}, "dev.0..0. is -1; .* from 0"),
         (PRETRAINED | {"perplexity": "x"}, "perplexity is 'x'; it should be a"),
     ],

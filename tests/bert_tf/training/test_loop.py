@@ -69,7 +69,8 @@ def run(tiny_config, batches):
         )
         own = {"task": "pretraining"}
         phase = loop.Phase(num_steps=num_train_steps, batches=batches)
-        with run_folder.open_run(str(folder), strategy, own):
+        with run_folder.open_run(str(folder), strategy) as run:
+            run.check(own)
             digest = loop.train(
                 pretraining.TASK,
                 model,

@@ -21,7 +21,7 @@ from tfrecords.io.records import Manifest, Records
 from tfrecords.reading import static_lengths
 
 ROWS = os.path.join("predictions", "{split}.jsonl")
-# Form of what all of its lines have, see `json_files.check`.
+# Form of each row, see `json_files.check`.
 _ROW = {"source": str, "text_a": str, "text_b?": str}
 _AGAIN = "Evaluate the run again with run_... --do_eval."
 
@@ -90,6 +90,7 @@ def read(run_dir: str) -> RunData:
         file in it is damaged.
     """
     results = trial_results.read_evaluation(run_dir)
+    _check_classes(results, os.path.join(run_dir, run_models.RESULTS))
     settings = run_models.read_settings(run_dir)
     source = None
     if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
@@ -125,6 +126,22 @@ def read(run_dir: str) -> RunData:
     )
 
 
+def _check_classes(results: Mapping, path: str) -> None:
+    """Raises ValueError unless classes and confusion matrix agree in size."""
+    all_classes = results.get("classes", {})
+    matrices = results.get("confusion_matrix", {})
+    for split in {**all_classes, **matrices}:
+        classes = all_classes.get(split, {})
+        matrix = matrices.get(split, [[0] * len(classes)] * len(classes))
+        sizes = {len(classes), len(matrix), *map(len, matrix)}
+        names = {tuple(scores) for scores in classes.values()}
+        if split not in results or len(names) != 1 or len(sizes) != 1:
+            raise ValueError(
+                f"{path}: the classes or the confusion matrix of {split} are "
+                f"not complete. {_AGAIN}"
+            )
+
+
 def _read_rows(
     run_dir: str, results: Mapping, split: str, labels: Sequence[str]
 ) -> list[dict]:
@@ -138,14 +155,30 @@ def _read_rows(
     if not os.path.lexists(path):
         return []
     rows, counts = [], collections.Counter()
+    form = {"label": str, "predicted": str, "probabilities": [Finite]}
+    if not labels:
+        form = {"label": Finite, "predicted": Finite}
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
-            where = f"{path}:{number}"
-            rows.append(json_files.parse(line, where, _ROW))
-            answer = [str] if isinstance(rows[0].get("label"), list) else str
+            row = json_files.parse(line, f"{path}:{number}", _ROW)
+            if labels and not rows and isinstance(row.get("label"), list):
+                form |= {"label": [str], "predicted": [str]}
+            json_files.check(row, form, f"{path}:{number}")
+            rows.append(row)
             if not labels:
-                answer = Finite
-            counts.update(_check_row(rows[-1], answer, labels, where))
+                continue
+            given, predicted = (
+                x if isinstance(x, list) else [x]
+                for x in (row["label"], row["predicted"])
+            )
+            counts.update(given)
+            is_known = {*given, *predicted} <= {*labels}
+            if not (is_known and len(row["probabilities"]) == len(labels)):
+                raise ValueError(
+                    f"{path}:{number}: the labels or the number of "
+                    f"probabilities are not those of {run_models.RESULTS}, "
+                    f"{options.some(labels)}. {_AGAIN}"
+                )
     for label, scores in results.get("classes", {}).get(split, {}).items():
         if counts[label] != scores["support"]:
             raise ValueError(
@@ -153,33 +186,6 @@ def _read_rows(
                 f"{run_models.RESULTS} has {scores['support']}. {_AGAIN}"
             )
     return rows
-
-
-def _check_row(
-    row: Mapping, answer: Any, labels: Sequence[str], where: str
-) -> list:
-    """Returns the labels of a row, of which label and prediction are checked.
-
-    Args:
-      row: the row.
-      answer: form of its label, and of what was predicted.
-      labels: [C] names; [] of scores.
-      where: its file and line, for messages.
-    """
-    form = {"label": answer, "predicted": answer}
-    form |= {"probabilities": [Finite]} if labels else {}
-    json_files.check(row, form, where)
-    given, predicted = (
-        x if isinstance(x, list) else [x]
-        for x in (row["label"], row["predicted"])
-    )
-    is_known = {*given, *predicted} <= {*labels}
-    if labels and not (is_known and len(row["probabilities"]) == len(labels)):
-        raise ValueError(
-            f"{where}: the labels or the number of probabilities are not those "
-            f"of {run_models.RESULTS}, {options.some(labels)}. {_AGAIN}"
-        )
-    return given
 
 
 def _read_manifests(run_dir: str, source) -> dict[str, Records]:

@@ -12,13 +12,12 @@ import tensorflow as tf
 
 from bert_tf.contrib.search.records import search_files, text_tables
 from tfrecords.io import records
-from tfrecords.tables import table_files
+from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_examples, split_records
 from tfrecords.tasks.glue_examples import Split
 from tfrecords.text import tokenizer as tokenizer_lib
 
 SEARCH = "dev_search"
-SEARCHED = ("queries_file", "corpus_file", "judgements_file")  # Its files.
 # Query and other texts of some rows -> a score of each text. Its attribute
 # `sha256` says which teacher it is.
 Rank = Callable[[Sequence[tuple[str, Sequence[str]]]], list[list[float]]]
@@ -210,12 +209,9 @@ def _search_split(
         yield from _examples(rows, encode, counts, ("", ""))
         statistics |= counts
 
-    # --input_format is that of tables; judgements are known by their lines.
-    formats = dict.fromkeys(SEARCHED, search.input_format)
-    formats["judgements_file"] = "auto"
     files = {
-        name: table_files.manifest_entries(getattr(search, name), input_format)
-        for name, input_format in formats.items()
+        name: parts.source(getattr(search, name))["source_sha256"]
+        for name in ("queries_file", "corpus_file", "judgements_file")
     }
     return split_records.Split(
         name=SEARCH,
@@ -229,14 +225,10 @@ def _search_split(
             "corpus_columns": list(search.corpus_columns),
             "texts_of_a_row": 1,
             **_prompt_flags(prompts),
-            **{
-                name: value
-                for entries in files.values()
-                for name, value in entries.items()
-                if name == "input_format"
-            },
-            "source": files["corpus_file"]["source"],
-            "sha256": {x: files[x]["source_sha256"] for x in files},
+            **table_files.manifest_entries(
+                search.corpus_file, search.input_format
+            ),
+            "sha256": files,
         },
         count=count,
         examples=examples,

@@ -199,23 +199,18 @@ def test_tf_idf_ranks_the_document_with_the_words_first(config):
     assert 0.0 < found[2] < 1.0
 
 
-def test_bm25_is_of_the_documents_in_order(config, monkeypatch):
+def test_bm25_is_that_of_the_library(config):
     bm25s = pytest.importorskip("bm25s", reason="make parity installs it")
     queries = ["ship bread ship", "of it", "a whale", "bread"]
-    compare = retrieval._bm25(config, queries)
-    texts = [text for _, text in search_files.read_corpus(config)]
-    found = np.concatenate(
-        [compare(texts[i : i + 7]) for i in range(0, len(texts), 7)], axis=1
-    )
+    found = retrieval._bm25(config, queries)
+    names, texts = zip(*search_files.read_corpus(config), strict=True)
     retriever = bm25s.BM25()
     retriever.index(bm25s.tokenize(texts, stopwords="en"))
-    for row, query in zip(found, queries, strict=True):
+    for best, query in zip(found, queries, strict=True):
         words = [x for x in query.split() if x in ("ship", "bread")]
         wanted = retriever.get_scores(words) if words else np.zeros(30)
-        assert row.tolist() == wanted.tolist()
-        assert (
-            (row > 0) == [bool({*words} & {*x.split()}) for x in texts]
-        ).all()
+        pairs = zip(wanted.tolist(), names, strict=True)
+        assert best == sorted(pairs, reverse=True)
 
 
 @pytest.mark.parametrize("scores_at_once", [1, 24])
@@ -235,7 +230,7 @@ def test_a_baseline_finds_documents_with_a_word_of_the_query(
     # The last query has no spaces; its second character is a word, too.
     queries = ["bread", "the whale", "warm old bread", "\u8d5b\u8f66"]
     found = retrieval._rank_by_words(config, baseline, queries, len(texts))
-    assert found.ids() == [["d0"], [], ["d0", "d1", "d2"], ["d3"]]
+    assert found == [["d0"], [], ["d0", "d1", "d2"], ["d3"]]
 
 
 _JUDGEMENTS = {"query-id": "q1", "corpus-id": "d1", "score": 1.0}

@@ -99,6 +99,37 @@ def test_rows_are_those_of_the_scores(tmp_path, rows, message):
         run_data.read(str(tmp_path))
 
 
+CLASS = {"f1": 0.5, "support": 3}
+TWO = {"bad": CLASS, "good": CLASS}
+
+
+@pytest.mark.parametrize(
+    ("split", "classes", "matrix"),
+    [
+        ("dev", {"bad": CLASS}, [[2, 1], [0, 3]]),
+        ("dev", {}, [[2, 1], [0, 3]]),
+        ("dev", TWO, [[1], [1]]),
+        ("dev", {"bad": CLASS, "good": CLASS | {"x": 1}}, [[2, 1], [0, 3]]),
+        ("dev2", TWO, [[2, 1], [0, 3]]),
+    ],
+)
+def test_classes_and_confusion_matrix_fit(tmp_path, split, classes, matrix):
+    path = tmp_path / "eval_results.json"
+
+    def write(split, classes, matrix):
+        found = {
+            "classes": {split: classes},
+            "confusion_matrix": {split: matrix},
+        }
+        path.write_text(json.dumps(RESULTS | found))
+
+    write("dev", TWO, [[2, 1], [0, 3]])
+    assert run_data.read(str(tmp_path)).labels == ["bad", "good"]
+    write(split, classes, matrix)
+    with pytest.raises(ValueError, match=f"of {split} are not complete. Eval"):
+        run_data.read(str(tmp_path))
+
+
 def test_rows_of_scores_have_no_labels(tmp_path):
     (tmp_path / "eval_results.json").write_text(json.dumps(RESULTS))
     (tmp_path / "predictions").mkdir()
