@@ -264,7 +264,7 @@ def to_index(word: str) -> int | None:
 
 
 def check_plain(number: Any) -> None:
-    """Raises ValueError for a str of a number that only Python reads so."""
+    """Raises ValueError for digits or underscores that only Python reads."""
     # Spaces beside it may be of any kind.
     text = number.strip() if isinstance(number, str) else ""
     if not text.isascii() or "_" in text:

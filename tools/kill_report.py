@@ -5,7 +5,7 @@ r"""Runs killed at random moments -> table: are their files byte-identical?
 Trains a tiny BERT for 120 steps with dropout, shuffling over several epochs and
 gradient accumulation, saving a checkpoint and evaluating every 15 steps. The
 process is killed (SIGKILL) and started again with the same command, `--kills`
-times, until the run ends. So are three fine-tunings of as many steps. Prints
+times, until the run ends. Three fine-tuning runs are killed likewise. Prints
 the moment of each kill and a table that compares all files with those of an
 uninterrupted run; exits with 1 if any byte differs.
 """

@@ -153,7 +153,7 @@ def checked_entries(values: Mapping, path: str) -> dict:
     bounds = values.get("score_range")
     threshold = values.get("null_score_diff_threshold") or 0
     is_pair = bounds is None or len(bounds) == 2 and bounds[0] < bounds[1]
-    # As float32; NaN is not below anything.
+    # Finite as float32; the comparison is false for NaN.
     numbers = *(bounds or ()), threshold
     if not is_pair or not all(abs(x) < 3e38 for x in numbers):
         raise ValueError(

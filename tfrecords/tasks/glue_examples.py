@@ -146,7 +146,7 @@ def read_split(
     The arguments are those of `make_records`, which has made the records.
 
     Raises:
-      ValueError: if its file has changed since.
+      ValueError: if its file has changed since the records were made.
     """
     splits = find_splits(
         task,

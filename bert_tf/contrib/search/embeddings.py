@@ -291,10 +291,10 @@ class Embeddings(FineTuningTask):
             self.numbers[split] = numbers.reshape(shape)
 
     def _read_judgements(self, records) -> None:
-        """Reads the grades, and the documents that the records are of.
+        """Reads grades and documents, and compares their number with records.
 
         Raises:
-          ValueError: if these are the records of other files.
+          ValueError: if the records have another number of texts.
         """
         judged = search_files.read_judgements(self.data.judgements_file)
         queries, _ = search_files.read_queries(self.data, judged)

@@ -184,7 +184,7 @@ class Ranking(Regression):
         return self._rank(np.zeros(len(labels)), labels, split)
 
     def decisive_settings(self):
-        """Returns the settings of `TextTask`, the loss, and what is a query."""
+        """Returns the settings of `TextTask`, the loss and the group column."""
         return super().decisive_settings() | {
             "ranking_loss": self.table.ranking_loss,
             "groups": self.table.group_name,

@@ -214,7 +214,7 @@ def _curves(runs) -> list[str]:
 
 def _points(log, name) -> list[tuple[float, float]]:
     found = [(step, row.get(name)) for step, row in log.items()]
-    # Neither undefined nor of a step that diverged.
+    # Undefined and non-finite values are left out.
     return [(step, x) for step, x in found if x is not None and isfinite(x)]
 
 
