@@ -128,6 +128,18 @@ class Journal:
             and storage.version(path)[0] == row["shard"]["num_bytes"]
         )
 
+    def check_digests(self) -> None:
+        """Calls `records.check_digests` for finished shards on a disk."""
+        if storage.is_local(self.output_dir):
+            found = {
+                os.path.join(self.output_dir, *key): row["shard"]
+                for key, row in self._rows.items()
+                if self.has(*key)
+            }
+            records.check_digests(
+                {path: records.shard_info(found[path]) for path in found}
+            )
+
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict
     ) -> None:

@@ -32,6 +32,7 @@ from bert_tf.workflows.pretraining.held_out import (
     EarlyStopping,
     HeldOutEvaluation,
 )
+from tfrecords.io import records as records_lib
 from tfrecords.text import vocab
 
 # Steps of a run whose number of steps is not known yet.
@@ -197,6 +198,11 @@ def _open_records(
         )
     opened = [*phases, held_out] if held_out else phases
     pretraining.check_pairs([data.records for data in opened])
+    # The phases of a batch-size ramp share their records.
+    for records in dict.fromkeys(data.records for data in opened):
+        if records.manifest:
+            listed = zip(records.paths, records.manifest.shards, strict=True)
+            records_lib.check_digests(dict(listed))
     return phases, held_out
 
 
