@@ -131,14 +131,12 @@ class Journal:
     def check_digests(self) -> None:
         """Calls `records.check_digests` for finished shards on a disk."""
         if storage.is_local(self.output_dir):
-            found = {
-                os.path.join(self.output_dir, *key): row["shard"]
-                for key, row in self._rows.items()
-                if self.has(*key)
-            }
-            records.check_digests(
-                {path: records.shard_info(found[path]) for path in found}
-            )
+            for name in self._names:
+                rows = [self._rows[key] for key in self._rows if key[0] == name]
+                shards = [records.shard_info(row["shard"]) for row in rows]
+                found = [x for x in shards if self.has(name, x.name)]
+                folder = os.path.join(self.output_dir, name)
+                records.check_digests(folder, found)
 
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -246,13 +246,13 @@ def check_digest(path: str, shard: ShardInfo) -> None:
         )
 
 
-def check_digests(paths: Mapping[str, ShardInfo]) -> None:
+def check_digests(folder: str, of_folder: Iterable[ShardInfo]) -> None:
     """Calls `check_digest` for shards of at most `DIGEST_BYTES` in total."""
     left = DIGEST_BYTES
-    for path, shard in paths.items():
+    for shard in of_folder:
         if shard.num_bytes <= left:
             left -= shard.num_bytes
-            check_digest(path, shard)
+            check_digest(os.path.join(folder, shard.name), shard)
 
 
 class Records:

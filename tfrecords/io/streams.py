@@ -20,13 +20,10 @@ _STDOUT_PATHS = ("-", "/dev/stdout")
 # Files of runs, models, exports and records, which no output may replace; and
 # folders of a run that are its own.
 _OWN = frozenset(
-    (
-        *("run.json", "run.flags", "run.lock", "eval_results.json"),
-        *("trials.json", "model.json", "state.json", "manifest.json"),
-        *("model.safetensors", "optimizer.safetensors", "lora.safetensors"),
-        *("config.json", "tokenizer.json", "tokenizer_config.json"),
-        *("modules.json", "pytorch_model.bin", "tf_model.h5", "saved_model.pb"),
-    )
+    "run.json run.flags run.lock eval_results.json trials.json model.json "
+    "state.json manifest.json model.safetensors optimizer.safetensors "
+    "lora.safetensors config.json tokenizer.json tokenizer_config.json "
+    "modules.json pytorch_model.bin tf_model.h5 saved_model.pb".split()
 )
 _BESIDE = ("vocab.txt", "bert_config.json")  # Of a model, beside one of them.
 _RUN_FOLDERS = ("best", "checkpoints", "logs", "predictions")

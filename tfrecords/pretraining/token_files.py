@@ -240,23 +240,20 @@ def read_counts(path: str) -> dict:
 def find_complete(paths: Sequence[str], workers: progress.Engine) -> set[str]:
     """Returns the token files that are complete; logs which are damaged."""
     found = [path for path in paths if storage.exists(f"{path}.json")]
-    faults = workers.run(
-        _find_fault, found, [1] * len(found), name="compare", unit="token files"
+    ones = [1] * len(found)
+    faults = dict(
+        workers.run(_find_fault, found, ones, name="compare", unit="files")
     )
-    complete = set()
-    for path, fault in faults:
-        if fault:
-            logging.warning("%s.*  made again: %s", path, fault)
-        else:
-            complete.add(path)
-    return complete
+    for path in filter(faults.get, found):
+        logging.warning("%s.*  made again: %s", path, faults[path])
+    return {path for path in found if not faults[path]}
 
 
 def _find_fault(path: str) -> str:
     """Returns what is wrong with a token file that was complete once, or ""."""
-    with contextlib.suppress(
-        FileNotFoundError, ValueError, TypeError, KeyError
-    ):
+    # Not OSError: a store that cannot be reached is no damage.
+    damages = (FileNotFoundError, ValueError, TypeError, KeyError)
+    with contextlib.suppress(*damages):
         with storage.open_bytes(f"{path}.json") as file:
             content = json.load(file)
         if "checksum" not in content:

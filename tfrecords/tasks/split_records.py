@@ -165,9 +165,7 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
         )
     is_complete = manifest.is_complete(folder)
     if is_complete:
-        records.check_digests(
-            {os.path.join(folder, x.name): x for x in manifest.shards}
-        )
+        records.check_digests(folder, manifest.shards)
     state = "already complete" if is_complete else "incomplete"
     logging.info("%s  %s", folder, state)
     return is_complete
