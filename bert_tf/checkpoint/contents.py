@@ -362,14 +362,15 @@ def check_prompts(values: Mapping, path: str) -> None:
 
 
 def check_source(values: Mapping, path: str) -> None:
-    """Raises ValueError unless what a model.json has of its source is known."""
-    name = values.get(SCORE_ACTIVATION)
-    known = sentence_embedding_lib.ACTIVATIONS
-    if name not in (None, *known):
-        raise ValueError(
-            f"{path}: {SCORE_ACTIVATION} is {quoted(name)}; it should be "
-            f"{', '.join(known)}. Correct it."
-        )
+    """Raises ValueError unless precision and source of a model.json are known."""
+    activations = sentence_embedding_lib.ACTIVATIONS
+    known = {SCORE_ACTIVATION: activations, "precision": bert_config.POLICIES}
+    for entry, names in known.items():
+        if values.get(entry) not in (None, *names):
+            raise ValueError(
+                f"{path}: {entry} is {quoted(values[entry])}; it should be "
+                f"{', '.join(names)}. Correct it."
+            )
     for file, keys in (values.get(SOURCE_SETTINGS) or {}).items():
         if not isinstance(keys, dict):
             raise ValueError(

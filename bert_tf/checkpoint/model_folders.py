@@ -17,7 +17,7 @@ from absl import logging
 
 from bert_tf.checkpoint import checksums, contents, run_models, tensor_files
 from bert_tf.checkpoint.contents import Contents
-from bert_tf.config import EXPERIMENTS, POLICIES, BertConfig
+from bert_tf.config import EXPERIMENTS, BertConfig
 from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
@@ -151,23 +151,16 @@ def checked_entries(values: Mapping, path: str) -> dict:
     json_files.check_thresholds(values, len(values.get("labels") or ()), path)
     contents.check_prompts(values, path)
     bounds = values.get("score_range")
-    threshold = values.get("null_score_diff_threshold") or 0
     is_pair = bounds is None or len(bounds) == 2 and bounds[0] < bounds[1]
     # Finite as float32; the comparison is false for NaN.
-    numbers = *(bounds or ()), threshold
+    numbers = *(bounds or ()), values.get("null_score_diff_threshold") or 0
     if not is_pair or not all(abs(x) < 3e38 for x in numbers):
         raise ValueError(
             f"{path}: score_range {quoted(bounds)} should be two numbers, the "
             f"lower one first, and null_score_diff_threshold "
-            f"{quoted(threshold)} one, all finite. Correct them."
+            f"{quoted(numbers[-1])} one, all finite. Correct them."
         )
     contents.check_source(values, path)
-    precision = values.get("precision")
-    if precision not in (None, *POLICIES):
-        raise ValueError(
-            f"{path} has precision {precision!r}; expected one of "
-            f"{', '.join(POLICIES)}. Correct it."
-        )
     return {name: x for name, x in values.items() if x is not None}
 
 

@@ -159,7 +159,7 @@ _METADATA = (
     ("export_savedmodel", "labels", "[1, 2]", "labels[0] is 1; it should be a"),
     ("export_savedmodel", "labels", "null", "has no labels; add"),
     ("export_savedmodel", "max_seq_length", '"16"', "should be an integer fro"),
-    ("extract_features", "precision", '"fp8"', "has precision 'fp8'; ex"),
+    ("extract_features", "precision", '"fp8"', "precision is 'fp8'; it should"),
     ("export_savedmodel", "score_range", "[0]", "[0] should be two numbers"),
     ("export_savedmodel", "score_range", "[5, 0]", "two numbers, the lower"),
     (

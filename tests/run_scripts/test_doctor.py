@@ -15,8 +15,7 @@ from bert_tf import config
 from bert_tf.checkpoint import contents, model_folders, tensor_files
 from bert_tf.workflows import record_checks
 from run_scripts import doctor
-from tfrecords.inspection import shard_checks
-from tfrecords.io import json_files
+from tfrecords.io import json_files, records
 from tfrecords.text import vocab
 
 
@@ -221,7 +220,7 @@ def test_large_sets_are_sampled_unless_all_is_given(
     tmp_path, examine, monkeypatch
 ):
     monkeypatch.setattr(record_checks, "EXAMPLES", 128)
-    monkeypatch.setattr(shard_checks, "DIGEST_BYTES", 1)
+    monkeypatch.setattr(records, "DIGEST_BYTES", 1)
     words = plant(tmp_path)
     _, lines = examine(*words)
     assert "800 records, shards: 2; 128 examples checked" in lines

@@ -11,8 +11,6 @@ from tfrecords.io import records as records_lib
 from tfrecords.io import shards
 
 _CHECK = "shards"
-# Bytes of shards to compare with the manifest; takes about a second.
-DIGEST_BYTES = 256 << 20
 _attempt = functools.partial(diagnostics.attempt, _CHECK)
 
 

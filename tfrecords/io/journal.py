@@ -128,6 +128,16 @@ class Journal:
             and storage.version(path)[0] == row["shard"]["num_bytes"]
         )
 
+    def check_digests(self) -> None:
+        """Calls `records.check_digests` for finished shards on a disk."""
+        if storage.is_local(self.output_dir):
+            for name in self._names:
+                rows = [self._rows[key] for key in self._rows if key[0] == name]
+                shards = [records.shard_info(row["shard"]) for row in rows]
+                found = [x for x in shards if self.has(name, x.name)]
+                folder = os.path.join(self.output_dir, name)
+                records.check_digests(folder, found)
+
     def add(
         self, set_name: str, shard: records.ShardInfo, statistics: dict
     ) -> None:

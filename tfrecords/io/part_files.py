@@ -111,7 +111,7 @@ class _Parts:
             self.read(number)
         except FileNotFoundError:
             return False
-        except (OSError, ValueError):
+        except ValueError:
             text = "%s  made again: it is damaged, or of another run"
             logging.warning(text, self._path(number))
             return False

@@ -19,21 +19,15 @@ _CLOSED_PIPE_EXIT_CODE = 128 + signal.SIGPIPE
 _STDOUT_PATHS = ("-", "/dev/stdout")
 # A folder with one of these is that of a run, a model, an export or records.
 _MARKS = frozenset(
-    (
-        *("run.json", "model.json", "manifest.json", "modules.json"),
-        *("model.safetensors", "pytorch_model.bin", "tf_model.h5"),
-        "saved_model.pb",
-    )
+    "run.json model.json manifest.json modules.json model.safetensors "
+    "pytorch_model.bin tf_model.h5 saved_model.pb".split()
 )
-# Its other files that no output may replace, beside shards; and folders of a
-# run that are its own.
-_OWN = _MARKS | frozenset(
-    (
-        *("run.flags", "run.lock", "eval_results.json", "trials.json"),
-        *("state.json", "optimizer.safetensors", "lora.safetensors"),
-        *("config.json", "tokenizer.json", "tokenizer_config.json"),
-        *("vocab.txt", "bert_config.json"),
-    )
+# No output may replace these in it, nor its shards; and folders of a run that
+# are its own.
+_OWN = _MARKS.union(
+    "run.flags run.lock eval_results.json trials.json state.json vocab.txt "
+    "optimizer.safetensors lora.safetensors bert_config.json config.json "
+    "tokenizer.json tokenizer_config.json".split()
 )
 _RUN_FOLDERS = ("best", "checkpoints", "logs", "predictions")
 

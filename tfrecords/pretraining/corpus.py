@@ -111,9 +111,8 @@ def tokenize(
         for part in parts
     ]
     tokenized = [job.token_file for job in jobs]
-    missing = [
-        job for job in jobs if not token_files.is_complete(job.token_file)
-    ]
+    complete = token_files.find_complete(tokenized, workers)
+    missing = [job for job in jobs if job.token_file not in complete]
     weights = [
         (job.part.end or job.version[1]) - job.part.begin for job in missing
     ]

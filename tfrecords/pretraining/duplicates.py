@@ -88,15 +88,15 @@ def drop(
     name = hashlib.sha256("\n".join([*kinds, *paths]).encode()).hexdigest()
     begin = os.path.join(work, f"{name[:12]}-")
     copies = [f"{begin}copy-{index}" for index in range(len(paths))]
-    is_complete = [token_files.is_complete(copy) for copy in copies]
-    if all(is_complete):
+    complete = token_files.find_complete(copies, workers)
+    if complete.issuperset(copies):
         return copies
     is_kept = _first_documents(paths, "documents" in kinds)
     repeated = _find_lines(paths, begin, workers) if "lines" in kinds else []
     jobs = [
         _CopyJob(path, index, is_kept[index], repeated, copy, vocab_size)
         for index, (path, copy) in enumerate(zip(paths, copies, strict=True))
-        if not is_complete[index]
+        if copy not in complete
     ]
     weights = [_size(f"{job.token_file}.tokens") for job in jobs]
     list(

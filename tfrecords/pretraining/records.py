@@ -103,7 +103,8 @@ def make(
       The manifest of each folder, by folder name.
 
     Raises:
-      ValueError: if the folder holds other records, or the corpus has no text.
+      ValueError: if the folder holds other records or a damaged shard, or the
+        corpus has no text.
       OSError: if the disk is full; no partial file remains.
     """
     fault = masking.too_few_slots(
@@ -138,6 +139,7 @@ def make(
     folders = [
         os.path.join(output.output_dir, name) for name in [*names, "work"]
     ]
+    journal.check_digests()
     manifests = journal.finished_manifests()
     if manifests:
         logging.info("records in %s are already complete", output.output_dir)

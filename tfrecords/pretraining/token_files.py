@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from absl import logging
 
-from tfrecords.io import storage
+from tfrecords.io import progress, storage
 
 # Sentences tokenized in one call, and held as text at a time.
 _SENTENCES = 4096
@@ -237,17 +237,30 @@ def read_counts(path: str) -> dict:
         return json.load(file)["counts"]
 
 
-def is_complete(path: str) -> bool:
-    """Returns whether a token file is complete; a warning says if damaged."""
-    if not storage.exists(f"{path}.json"):
-        return False
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+def find_complete(paths: Sequence[str], workers: progress.Engine) -> set[str]:
+    """Returns the token files that are complete; logs which are damaged."""
+    found = [path for path in paths if storage.exists(f"{path}.json")]
+    ones = [1] * len(found)
+    faults = dict(
+        workers.run(_find_fault, found, ones, name="compare", unit="files")
+    )
+    for path in filter(faults.get, found):
+        logging.warning("%s.*  made again: %s", path, faults[path])
+    return {path for path in found if not faults[path]}
+
+
+def _find_fault(path: str) -> str:
+    """Returns what is wrong with a token file that was complete once, or ""."""
+    # Not OSError: a store that cannot be reached is no damage.
+    damages = (FileNotFoundError, ValueError, TypeError, KeyError)
+    with contextlib.suppress(*damages):
         with storage.open_bytes(f"{path}.json") as file:
             content = json.load(file)
+        if "checksum" not in content:
+            return "it is of an earlier version"
         if content["checksum"] == _checksum(path, content["counts"]):
-            return True
-    logging.warning("%s.*  made again: a file is damaged", path)
-    return False
+            return ""
+    return "a file is damaged"
 
 
 def _checksum(path: str, counts: dict) -> int:

@@ -154,8 +154,8 @@ def _is_made(folder: str, flags: dict, vocabulary: dict) -> bool:
             "delete that one."
         )
     is_complete = manifest.is_complete(folder)
-    for shard in manifest.shards if is_complete else ():
-        records.check_digest(os.path.join(folder, shard.name), shard)
+    if is_complete:
+        records.check_digests(folder, manifest.shards)
     state = "already complete" if is_complete else "incomplete"
     logging.info("%s  %s", folder, state)
     return is_complete

@@ -9,8 +9,6 @@ from typing import NamedTuple
 from bert_tf.config import BertConfig
 from bert_tf.tasks import pretraining
 from bert_tf.workflows.pretraining.config import PretrainingConfig
-from tfrecords.inspection import shard_checks
-from tfrecords.inspection.diagnostics import errors
 from tfrecords.io import records as records_lib
 from tfrecords.io import stored_folders
 from tfrecords.options import to_index, to_number
@@ -128,9 +126,6 @@ def open_data(
         `input_mode`, or records and model do not match.
     """
     opened = records_lib.Records.open(path)
-    found = shard_checks.check_digests(opened, shard_checks.DIGEST_BYTES)
-    for problem in errors(found):
-        raise ValueError(problem.text)
     manifest = opened.manifest
     sizes = dict(manifest.sizes) if manifest else {}
     for name in ("max_seq_length", "max_predictions_per_seq"):

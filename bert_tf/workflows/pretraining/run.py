@@ -1,6 +1,7 @@
 """PretrainingConfig -> a pre-trained model and its held-out metrics."""
 
 import dataclasses
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ from bert_tf.workflows.pretraining.held_out import (
     EarlyStopping,
     HeldOutEvaluation,
 )
+from tfrecords.io import records as records_lib
 from tfrecords.text import vocab
 
 # Steps of a run whose number of steps is not known yet.
@@ -197,6 +199,11 @@ def _open_records(
         )
     opened = [*phases, held_out] if held_out else phases
     pretraining.check_pairs([data.records for data in opened])
+    # The phases of a batch-size ramp share their records.
+    for records in dict.fromkeys(data.records for data in opened):
+        if records.manifest:
+            folder = os.path.dirname(records.paths[0])
+            records_lib.check_digests(folder, records.manifest.shards)
     return phases, held_out
 
 

@@ -83,6 +83,16 @@ def test_a_damaged_part_is_made_again(tmp_path, damage, caplog):
     assert (tmp_path / "f").read_text() == "part 0\npart 1\npart 2\n"
 
 
+def test_a_part_that_cannot_be_read_is_no_damage(tmp_path):
+    with pytest.raises(OSError, match="no more"):
+        write(tmp_path / "f", [], fails_at=1)
+    part = tmp_path / ".f.parts" / "000000"
+    part.unlink()
+    part.mkdir()  # Any error but that of a missing file.
+    with pytest.raises(IsADirectoryError, match=str(part)):
+        write(tmp_path / "f", [])
+
+
 def test_parts_are_of_their_settings(tmp_path):
     """Without settings.json, too: a checksum is also of the settings."""
     made = []

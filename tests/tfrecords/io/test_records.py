@@ -229,6 +229,23 @@ def test_a_shard_of_another_run_is_named(folder, samples, num_records):
         records.Records.open(folder)
 
 
+def test_shards_are_compared_up_to_a_number_of_bytes(
+    folder, samples, monkeypatch
+):
+    opened = records.Records.open(folder)
+    shards = opened.manifest.shards
+    samples.damage(opened.paths[2], 40)
+    sizes = [shard.num_bytes for shard in shards]
+    # The second is the largest, and left out.
+    enough = sizes[0] + sizes[2]
+    assert sizes[1] > sizes[2]
+    monkeypatch.setattr(records, "DIGEST_BYTES", enough - 1)
+    records.check_digests(folder, shards)
+    monkeypatch.setattr(records, "DIGEST_BYTES", enough)
+    with pytest.raises(ValueError, match="00002-of-00003.*is not the shard"):
+        records.check_digests(folder, shards)
+
+
 def test_a_record_that_does_not_exist_is_named(folder):
     with pytest.raises(ValueError, match="Record 10 of 10 does not exist"):
         records.Records.open(folder).get([10])

@@ -1,6 +1,8 @@
 """corpus.py: one token file per input file or part of it, written once."""
 
 import dataclasses
+import errno
+import json
 import os
 import pathlib
 import shutil
@@ -175,6 +177,30 @@ def test_a_rerun_tokenizes_only_missing_or_damaged_parts(
     # A part without .json was never finished.
     warning = f"{made[2]}.*  made again: a file is damaged"
     assert (warning in caplog.text) == (not is_gone)
+
+
+def test_a_token_file_of_an_earlier_version_is_made_again(
+    text, tmp_path, caplog
+):
+    made = tokenize(text, tmp_path / "work")
+    path = pathlib.Path(f"{made[0]}.json")
+    wanted = path.read_text()
+    path.write_text(json.dumps(json.loads(wanted)["counts"]))
+    assert tokenize(text, tmp_path / "work") == made
+    assert path.read_text() == wanted
+    assert f"{made[0]}.*  made again: it is of an earlier ver" in caplog.text
+    assert "damaged" not in caplog.text
+
+
+def test_a_store_that_is_not_reached_is_no_damage(text, tmp_path, monkeypatch):
+    tokenize(text, tmp_path / "work")
+
+    def open_bytes(path):
+        raise OSError(errno.EIO, "cannot be reached", path)
+
+    monkeypatch.setattr(storage, "open_bytes", open_bytes)
+    with pytest.raises(OSError, match="cannot be reached"):
+        tokenize(text, tmp_path / "work")
 
 
 def test_the_token_file_of_another_part_is_made_again(large, tmp_path):

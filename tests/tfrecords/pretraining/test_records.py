@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 
+import numbered_records
 import numpy as np
 import pytest
 
@@ -193,6 +194,21 @@ def test_remote_storage_holds_the_same_records(text, tmp_path, monkeypatch):
     for _ in range(2):
         assert make(text, out)["train"].digest == whole["train"].digest
         assert made == [lost]
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_damaged_shard_is_refused(text, tmp_path, is_finished):
+    before = make(text, tmp_path / "out")["train"]
+    path = tmp_path / "out" / "train" / before.shards[2].name
+    numbered_records.damage(path, 40)
+    if not is_finished:  # As if it had been killed before the last shard.
+        os.remove(path.with_name("manifest.json"))
+        os.remove(path.with_name(before.shards[3].name))
+    with pytest.raises(ValueError, match=f"{path.name}' is not the shard that"):
+        make(text, tmp_path / "out")
+    os.remove(path)
+    assert make(text, tmp_path / "out")["train"] == before
+    records.check_digest(str(path), before.shards[2])
 
 
 def test_text_without_a_sentence_raises(text, tmp_path):

@@ -130,7 +130,7 @@ def test_cut_texts_are_counted_when_records_are_made_and_reused(
         assert text.endswith(f"have more than --max_{flag} tokens and are cut")
 
 
-def test_a_shard_that_was_changed_is_refused(make):
+def test_a_shard_that_was_changed_is_refused(make, monkeypatch):
     folder = make()
     (shard,) = records.Manifest.read(folder).shards
     path = os.path.join(folder, shard.name)
@@ -140,6 +140,9 @@ def test_a_shard_that_was_changed_is_refused(make):
         file.seek(-1, os.SEEK_END)
         file.write(bytes([last ^ 1]))
     with pytest.raises(ValueError, match=f"{shard.name}' is not the shard th"):
+        make()
+    with monkeypatch.context() as patch:
+        patch.setattr(records, "DIGEST_BYTES", 1)  # Too large to compare.
         make()
     os.remove(path)
     make()

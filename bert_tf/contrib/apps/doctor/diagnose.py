@@ -58,7 +58,7 @@ def diagnose(config: DoctorConfig) -> tuple[list[Diagnostic], list[str]]:
         "case", initial_model.choose_rules, config, made_with
     )
     diagnostics += contradicted
-    max_bytes = None if config.all else shard_checks.DIGEST_BYTES
+    max_bytes = None if config.all else records_lib.DIGEST_BYTES
     diagnostics += shard_checks.check_digests(records, max_bytes)
     num_examples = None if config.all else record_checks.EXAMPLES
     sample_diagnostics, statistics = record_checks.check_examples(

@@ -1,6 +1,5 @@
 """data.py: phases, and errors in settings and records."""
 
-import os
 import types
 
 import numpy as np
@@ -241,17 +240,6 @@ def test_each_phase_must_match_the_model_and_its_vocabulary(folders, tmp_path):
     long = write_records(tmp_path / "long", 128)
     with pytest.raises(ValueError, match="of 128 tokens; the model accepts"):
         open_phases(folders, [8, long])
-
-
-def test_a_shard_of_other_records_of_the_same_length_is_refused(folders):
-    path = os.path.join(folders[8], records.shard_name("train", 0, 1))
-    with open(path, "rb") as file:
-        content = bytearray(file.read())
-    content[-9] ^= 1
-    with open(path, "wb") as file:
-        file.write(content)
-    with pytest.raises(ValueError, match="is not the shard that the manifest"):
-        open_phases(folders, [8])
 
 
 def test_the_vocabulary_of_records_has_all_rules(tmp_path):
