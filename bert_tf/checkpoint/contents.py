@@ -362,7 +362,7 @@ def check_prompts(values: Mapping, path: str) -> None:
 
 
 def check_source(values: Mapping, path: str) -> None:
-    """Raises ValueError unless precision and source of a model.json are known."""
+    """Raises ValueError unless model.json has a known precision and source."""
     activations = sentence_embedding_lib.ACTIVATIONS
     known = {SCORE_ACTIVATION: activations, "precision": bert_config.POLICIES}
     for entry, names in known.items():

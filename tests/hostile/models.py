@@ -168,6 +168,7 @@ _METADATA = (
         "NaN",
         "null_score_diff_threshold nan one, all finite",
     ),
+    ("export_savedmodel", "thresholds", "[0, 1]", "is [0, 1]; it should be a"),
     ("extract_features", "untrained", '"encoder"', "it should be a lis"),
     ("convert_checkpoint", "task", '["spans"]', "it should be a string"),
     ("convert_checkpoint", "source", "3", "source is 3; it should be a str"),

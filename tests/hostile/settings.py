@@ -10,6 +10,11 @@ _CASED = {
 
 CASES = [
     Case(
+        "run_glue",
+        "--dev_share=0.999",
+        "--dev_share=0.999: 0.999 is not a number in the range",
+    ),
+    Case(
         "run_pretraining",
         "--do_lower_case=false",
         "the records were made with do_lower_case=True. Use one value: omit",

@@ -201,9 +201,7 @@ def test_weights_may_be_stored_in_bfloat16(tmp_path, task, precision):
 def test_an_unknown_precision_is_refused(tmp_path):
     model, folder = make_model("classification"), tmp_path / "model"
     save_model(model, "classification", folder, precision="int8")
-    with pytest.raises(
-        ValueError, match="model.json: precision is 'int8'; it s"
-    ):
+    with pytest.raises(ValueError, match="model.json: precision is 'int8';"):
         write(folder, tmp_path / "out")
 
 
