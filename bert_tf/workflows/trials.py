@@ -304,8 +304,8 @@ def _check_same_dev(folder: str, result: dict, names: dict[str, str]) -> None:
         dev = checksums.read_state(best).get("dev")
     except ValueError as error:
         raise ValueError(
-            f"{error} Remove {os.path.dirname(best)}; the same command repeats "
-            "that run."
+            f"{error} Or remove {os.path.dirname(best)}; the same command "
+            "repeats that run."
         ) from error
     if dev:
         names.setdefault(dev, result["name"])

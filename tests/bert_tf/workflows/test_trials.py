@@ -231,7 +231,7 @@ def test_runs_of_different_dev_files_are_not_compared(
         run(*flags, "--seed=1", "--num_restarts=4")
     assert not (tmp_path / "run/best").exists()
     (tmp_path / "run/trials/seed_1/best/state.json").write_text("{")
-    message = "best is damaged: .* Remove .*seed_1; the same command repeats"
+    message = "best is damaged: .* Or remove .*seed_1; the same command repeats"
     with pytest.raises(ValueError, match=message):
         run(*flags, "--seed=1", "--num_restarts=4")
     assert "replaced" not in caplog.text
