@@ -1,5 +1,6 @@
 """Values of each step -> steps.jsonl, progress lines, TensorBoard."""
 
+import bisect
 import contextlib
 import errno
 import json
@@ -76,9 +77,9 @@ def format_values(values: Mapping[str, float | None]) -> str:
 def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
     """Yields where each line of a log ends, in bytes, and its values.
 
-    A log only informs: a damaged line, or one whose step is not after that of
-    the line before, is left out, with a warning. A last line without its end
-    is still being written, or was cut by a kill.
+    A log only informs: damaged lines are left out, with a warning, and the
+    fewest lines without which steps increase. A last line without its end is
+    still being written, or was cut by a kill.
 
     Args:
       path: path of the log, which need not exist.
@@ -87,9 +88,31 @@ def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
     Raises:
       OSError: if it cannot be read.
     """
-    faults, end, last = [], 0, -1
     if not os.path.lexists(path):
         return
+    faults: dict[int, str] = {}
+    # Read twice, since the values of a million steps need much memory.
+    lines = _parse_lines(path, form, faults)
+    steps = {number: x.get("step", number) for number, _, x in lines}
+    kept = _increasing(steps)
+    for number in steps.keys() - kept:
+        faults[number] = (
+            f"{path}:{number}: step {steps[number]} is not between the steps "
+            "of the lines around it. Remove the line."
+        )
+    for number, end, values in _parse_lines(path, form, {}):
+        if number in kept:
+            yield end, values
+    if faults:
+        first = faults[min(faults)]
+        logging.warning("%s Lines left out: %d.", first, len(faults))
+
+
+def _parse_lines(
+    path: str, form: Mapping, faults: dict[int, str]
+) -> Iterator[tuple[int, int, dict]]:
+    """Yields number, end and values of lines; adds messages to `faults`."""
+    end = 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
@@ -97,19 +120,27 @@ def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
             end += len(line)
             try:
                 values = json_files.parse(line, f"{path}:{number}", form)
-                step = values.get("step", last + 1)
-                if step <= last:
-                    raise ValueError(
-                        f"{path}:{number}: step {step} follows step {last}; "
-                        "steps should increase. Remove the line."
-                    )
             except ValueError as error:
-                faults.append(error)
+                faults[number] = str(error)
                 continue
-            last = step
-            yield end, values
-    if faults:
-        logging.warning("%s Lines left out: %d.", faults[0], len(faults))
+            yield number, end, values
+
+
+def _increasing(steps: Mapping[int, int]) -> set[int]:
+    """Returns the most lines whose steps increase, given line -> step."""
+    # For each length, the last line of those with the smallest last step.
+    ends: list[int] = []
+    before: dict[int, int | None] = {}
+    for line, step in steps.items():
+        length = bisect.bisect_left(ends, step, key=steps.get)
+        before[line] = ends[length - 1] if length else None
+        if length == len(ends) or step < steps[ends[length]]:
+            ends[length : length + 1] = [line]
+    found, line = set(), ends[-1] if ends else None
+    while line is not None:
+        found.add(line)
+        line = before[line]
+    return found
 
 
 def _truncate(path: str, start_step: int) -> int:

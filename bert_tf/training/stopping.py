@@ -213,7 +213,7 @@ def at_once_on_signal() -> Iterator[None]:
 
     For all work outside of training steps, which the next start repeats. A
     SIGINT raises KeyboardInterrupt, unless it is ignored, as in a shell's
-    background. Errors that follow, as of the import that ends, are not raised.
+    background. An error that follows, as of the import that ends, is logged.
     """
     made: list[BaseException] = []
 
@@ -231,24 +231,47 @@ def at_once_on_signal() -> Iterator[None]:
     with _handling(stop, *numbers):
         try:
             yield
-        except Exception:
-            if made:
-                raise made[0] from None
-            raise
+        except Exception as error:
+            if not made:
+                raise
+            # It may be of its own, if a library has ignored the signal.
+            text = str(error).partition("\n")[0]
+            name = type(error).__name__
+            logging.warning("%s after the signal: %s", name, text)
+            raise made[0] from None
+
+
+def _ignore(number, frame) -> None:
+    """Handles a signal after the work, until its status is known."""
 
 
 @contextlib.contextmanager
 def ignored_after(handler: Callable) -> Iterator[None]:
     """Ignores signals after the body that a handler would get.
 
-    For the end of a process: all has been written, and its status is known.
+    All has been written; `end_on_signal` follows.
     """
     try:
         yield
     finally:
-        for number in _STOP_SIGNALS:
-            if signal.getsignal(number) is handler:
-                signal.signal(number, signal.SIG_IGN)
+        _replace(handler, _ignore)
+
+
+def end_on_signal(status: int) -> None:
+    """Makes signals that `ignored_after` ignores end this process at once.
+
+    The end of Python waits for threads, which may hang.
+
+    Args:
+      status: status of the process, which a signal does not change.
+    """
+    _replace(_ignore, lambda *_: os._exit(status))
+
+
+def _replace(old: Callable, new: Callable) -> None:
+    for number in _STOP_SIGNALS:
+        if signal.getsignal(number) is old:
+            signal.signal(number, new)
 
 
 @contextlib.contextmanager

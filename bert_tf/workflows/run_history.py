@@ -4,22 +4,27 @@ import csv
 import dataclasses
 import importlib.util
 import io
+import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from bert_tf.training import reporting
 from tfrecords import libraries
-from tfrecords.io import atomic_files, stored_folders
+from tfrecords.io import atomic_files, json_files, stored_folders
 from tfrecords.options import quoted
 
 FLAGS_FILE = "run.flags"
 # Start of the first line; the module of the script follows.
 _SCRIPT_LINE = "# "
 _SCRIPTS = "run_scripts."
+# Start of the line of a flag that absl cannot read from a file, in JSON.
+_COMMENT = "# Give this in the command; no flag file can hold it: "
 _EXPERIMENT = re.compile(r"experiments(\.\w+)+")
 
 
@@ -66,11 +71,22 @@ def write_flags(command: str, output_dir: str, *configs) -> None:
         file.write(f"# {versions}\n")
         for name, value in sorted(fields.items()):
             if value is not None:
-                file.write(flag_line(name, value) + "\n")
+                file.write(_file_line(flag_line(name, value)) + "\n")
+
+
+def _file_line(line: str) -> str:
+    """Returns a flag's line for a flag file; a comment if that cannot hold it.
+
+    absl removes spaces at both ends, and reads each line as another argument.
+    """
+    if line == line.strip() and not re.search("[\r\n]", line):
+        return line
+    name, _, value = line.partition("=")
+    return f"{_COMMENT}{name}={json.dumps(value)}"
 
 
 def flag_line(name: str, value) -> str:
-    """Returns the line of a flag in a flag file of absl."""
+    """Returns the argument of a flag, as in a command or flag file."""
     if isinstance(value, bool):
         return f"--{name}" if value else f"--no{name}"
     if isinstance(value, (list, tuple)):
@@ -89,7 +105,7 @@ def read_flags(run_dir: str) -> Source:
     path = os.path.join(run_dir, FLAGS_FILE)
     try:
         with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+            lines = [line.removesuffix("\n") for line in file]
     except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{run_dir} has no {FLAGS_FILE}. Give the output folder of "
@@ -110,25 +126,43 @@ def read_flags(run_dir: str) -> Source:
             f"{path}:1: {first!r} should be the script of the run, such as "
             f"'{_SCRIPT_LINE}{_SCRIPTS}run_pretraining'. Correct the line."
         )
-    for number, line in enumerate(lines, 1):
-        if line.strip() and not line.startswith(("--", "#")):
-            raise ValueError(
-                f"{path}:{number}: {quoted(line)} should be a flag, such as "
-                "--seed=1, or a comment, # ... Correct the line."
-            )
     versions = (
         word.partition(" ") for word in second.removeprefix("# ").split("  ")
-    )
-    flags = (
-        line.removeprefix("--").partition("=")
-        for line in lines
-        if line.startswith("--")
     )
     return Source(
         script,
         {name: version for name, _, version in versions if version},
-        {name: value for name, _, value in flags},
+        _parse_flags(lines, path),
     )
+
+
+def _parse_flags(lines: Sequence[str], path: str) -> dict[str, str]:
+    """Returns the flags in the lines of a flag file, as absl reads them."""
+    flags, name = {}, ""
+    for number, line in enumerate(lines, 1):
+        if line.startswith(_COMMENT):
+            name, _, value = line.removeprefix(f"{_COMMENT}--").partition("=")
+            flags[name] = json_files.parse(value, f"{path}:{number}", str)
+        elif not line.strip() or line.startswith(("#", "//")):
+            continue
+        elif line.lstrip().startswith("-"):
+            name, _, value = line.strip().lstrip("-").partition("=")
+            flags[name] = value
+        elif name:  # Earlier versions wrote texts with line breaks so.
+            flags[name] += f"\n{line}"
+            logging.warning(
+                "%s:%d: %s is no flag; it is read as the next line of --%s.",
+                path,
+                number,
+                quoted(line),
+                name,
+            )
+        else:
+            raise ValueError(
+                f"{path}:{number}: {quoted(line)} should be a flag, such as "
+                "--seed=1, or a comment, # ... Correct the line."
+            )
+    return flags
 
 
 def read_log(run_dir: str, split: str = "train") -> dict[int, dict[str, float]]:

@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from absl import logging
 
-from bert_tf.checkpoint import run_models
+from bert_tf.checkpoint import checksums, run_models
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import run_folder, stopping
 from bert_tf.workflows import (
-    dev_results,
     fine_tuning,
     run_history,
     trial_results,
@@ -129,12 +128,12 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     folder = os.path.join(config.output_dir, FOLDER)
     with run_folder.open_run(folder):
         _check_flags(task, config)
-        trials, results = plan(config), []
+        trials, results, dev_sets = plan(config), [], {}
         for number, trial in enumerate(trials, 1):
             # So that errors in test files are found before hours of training.
             do_predict = config.do_predict and number == 1
             results.append(_result(task, config, command, trial, do_predict))
-            _check_same_dev(folder, results)
+            _check_same_dev(folder, results[-1], dev_sets)
             logging.info(
                 "trial %d of %d: %s  %s",
                 number,
@@ -290,13 +289,26 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     return result | trial_results.read(folder)
 
 
-def _check_same_dev(folder: str, results: list[dict]) -> None:
-    """Raises ValueError if two runs were evaluated on different dev sets."""
-    names: dict[str, str] = {}
-    for name in (x["name"] for x in results if not x["has_failed"]):
-        best = os.path.join(folder, name, run_models.BEST)
-        if dev := dev_results.read_best(best).get("dev"):
-            names.setdefault(dev, name)
+def _check_same_dev(folder: str, result: dict, names: dict[str, str]) -> None:
+    """Raises ValueError if a run was evaluated on another dev set.
+
+    Args:
+      folder: folder of all runs.
+      result: entries of the run.
+      names: digest of a dev set -> the first run with it, which is added.
+    """
+    if result["has_failed"]:
+        return
+    best = os.path.join(folder, result["name"], run_models.BEST)
+    try:
+        dev = checksums.read_state(best).get("dev")
+    except ValueError as error:
+        raise ValueError(
+            f"{error} Or remove {os.path.dirname(best)}; the same command "
+            "repeats that run."
+        ) from error
+    if dev:
+        names.setdefault(dev, result["name"])
     if len(names) > 1:
         first, other, *_ = names.values()
         raise ValueError(

@@ -360,6 +360,7 @@ def run(main) -> None:
     for name in ("tensorflow", "absl"):
         python_logging.getLogger(name).addFilter(_is_wanted)
     argv = [word for word in sys.argv if word != "--traceback"]
+    status = 1
     try:
         with (
             stopping.ignored_after(run_scripts.exit_while_importing),
@@ -368,11 +369,15 @@ def run(main) -> None:
             _outputs_in_stores(argv),
         ):
             main(argv)
+        status = 0
+    except SystemExit as ended:
+        status = ended.code if isinstance(ended.code, int) else 1
+        raise
     except stopping.Stopped as stopped:
         # The terminal may be closed, which is why the run stops.
         with contextlib.suppress(OSError):
             print(f"stopped {stopped}", file=sys.stderr)
-        raise SystemExit(stopped.exit_code) from None
+        status = stopped.exit_code
     except Exception as error:
         user_errors = (ValueError, flags.Error, OSError, FloatingPointError)
         if not isinstance(error, (*user_errors, *_tensorflow_errors())):
@@ -381,12 +386,14 @@ def run(main) -> None:
             traceback.print_exc()
         print(f"error: {_message(error)}", file=sys.stderr)
         print("(--traceback: stack trace, --help: flags)", file=sys.stderr)
-        diverged = isinstance(error, FloatingPointError)
-        raise SystemExit(
-            stopping.DIVERGED_EXIT_CODE if diverged else 1
-        ) from None
+        if isinstance(error, FloatingPointError):
+            status = stopping.DIVERGED_EXIT_CODE
     except KeyboardInterrupt:
         print(
             "stopped; the same command resumes or repeats it", file=sys.stderr
         )
-        raise SystemExit(130) from None
+        status = 130
+    finally:
+        stopping.end_on_signal(status)
+    if status:
+        raise SystemExit(status)

@@ -162,12 +162,27 @@ def test_other_processes_than_the_chief_print_nothing(caplog):
     ],
 )
 def test_a_damaged_line_of_a_log_is_left_out(tmp_path, caplog, line):
-    text = f'{{"step": 1}}\n{line}\n{{"step": 4}}\n{line}\n'
+    text = f'{{"step": 0}}\n{{"step": 1}}\n{line}\n{{"step": 4}}\n{line}\n'
     (tmp_path / "steps.jsonl").write_text(text, "latin-1")
     assert reporting.Writer(str(tmp_path), 5).last_step == 4
-    assert re.search(r"steps.jsonl:2(:| is not JSON) .* out: 2", caplog.text)
+    assert re.search(r"steps.jsonl:3(:| is not JSON) .* out: 2", caplog.text)
     found = reporting.read_lines(str(tmp_path / "steps.jsonl"), reporting.LINE)
-    assert [values for _, values in found] == [{"step": 1}, {"step": 4}]
+    assert [values["step"] for _, values in found] == [0, 1, 4]
+
+
+@pytest.mark.parametrize("steps", [{3: 1000000}, {4: 50, 5: 60}, {8: 2}])
+def test_lines_after_a_wrong_step_are_kept(tmp_path, caplog, steps):
+    path = tmp_path / "steps.jsonl"
+    written = [{"step": steps.get(n, n)} for n in range(1, 13)]
+    path.write_text("".join(json.dumps(x) + "\n" for x in written))
+    assert reporting.Writer(str(tmp_path), 10).last_step == 10
+    assert lines(tmp_path) == written[:10]
+    found = reporting.read_lines(str(path), reporting.LINE)
+    kept = [n for n in range(1, 11) if n not in steps]
+    assert [values["step"] for _, values in found] == kept
+    number, step = next(iter(steps.items()))
+    assert f"{path}:{number}: step {step} is not between" in caplog.text
+    assert f"Lines left out: {len(steps)}." in caplog.text
 
 
 def test_a_restart_drops_lines_of_steps_it_repeats(tmp_path):

@@ -152,7 +152,7 @@ def test_outside_of_training_a_signal_stops_immediately(number):
     assert signal.getsignal(number) is before
 
 
-def test_no_library_ignores_or_changes_a_stop():
+def test_no_library_ignores_or_changes_a_stop(caplog):
     numbers = signal.SIGTERM, signal.SIGINT
     for number, error in zip(
         numbers, (stopping.Stopped, KeyboardInterrupt), strict=True
@@ -164,7 +164,9 @@ def test_no_library_ignores_or_changes_a_stop():
             try:
                 os.kill(os.getpid(), number)
             except BaseException:  # As the import of a library in C++.
-                raise ImportError("initialization failed") from None
+                raise ImportError("initialization failed\nat 0") from None
+    shown = "ImportError after the signal: initialization failed"
+    assert caplog.messages == [shown, shown]
     with pytest.raises(ImportError), stopping.at_once_on_signal():
         raise ImportError("of its own")
 

@@ -18,6 +18,7 @@ class Config(TrainingConfig):
     phases: tuple[str, ...] | None = option(None, "List.")
     do_lower_case: bool | None = option(None, "Bool.")
     do_eval: bool = option(True, "Bool.")
+    prompt: str | None = option(None, "Text.")
 
 
 def test_the_flag_file_of_a_run_repeats_it(tmp_path):
@@ -80,6 +81,35 @@ def test_flags_versions_and_script_of_a_run(tmp_path):
     assert read.flags == expected
 
 
+@pytest.mark.parametrize("prompt", ["find:\nQuery: ", "query: ", "a\rb"])
+def test_a_text_that_no_flag_file_can_hold_is_a_comment(tmp_path, prompt):
+    config = Config(output_dir="x", prompt=prompt)
+    run_history.write_flags("run_glue", str(tmp_path), config)
+    assert run_history.read_flags(str(tmp_path)).flags["prompt"] == prompt
+    text = (tmp_path / "run.flags").read_text()
+    assert "# Give this in the command; no flag file can hold it" in text
+    values = flags.FlagValues()
+    common_flags.define(values, Config)
+    words = ["script", f"--flagfile={tmp_path / 'run.flags'}"]
+    common_flags.parse(values, words, "Doc.")
+    without = dataclasses.replace(config, prompt=None)
+    assert common_flags.config(Config, values) == without
+
+
+def test_flags_are_read_as_absl_reads_them(tmp_path, caplog):
+    lines = ["  --seed=1", "-task_name=a\u2028b", "// seed=2", "  ", "# x"]
+    write_flags(tmp_path, "# run_scripts.run_glue", "", *lines)
+    found = run_history.read_flags(str(tmp_path)).flags
+    assert found == {"seed": "1", "task_name": "a\u2028b"}
+    assert not caplog.messages
+    # As earlier versions wrote a text with a line break.
+    lines = ["--query_prompt=find:", "Query: ", "--seed=1"]
+    write_flags(tmp_path, "# run_scripts.run_glue", "", *lines)
+    found = run_history.read_flags(str(tmp_path)).flags
+    assert found == {"query_prompt": "find:\nQuery: ", "seed": "1"}
+    assert "run.flags:4: 'Query: ' is no flag; it is read" in caplog.text
+
+
 def test_a_command_of_experiments_has_its_full_name(tmp_path):
     run_history.write_flags("experiments.features.run_x", str(tmp_path))
     read = run_history.read_flags(str(tmp_path))
@@ -102,7 +132,7 @@ def test_flags_without_a_valid_script_are_rejected(tmp_path, line):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"--seed=1\nseed=1\n", "run.flags:3: 'seed=1' should be a flag, su"),
+        (b"seed=1\n--seed=1\n", "run.flags:2: 'seed=1' should be a flag, su"),
         (b"--name=\xff\n", r"run.flags is not UTF-8 \(.*\). Correct it, or"),
     ],
 )
