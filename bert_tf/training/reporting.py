@@ -1,6 +1,5 @@
 """Values of each step -> steps.jsonl, progress lines, TensorBoard."""
 
-import bisect
 import contextlib
 import errno
 import json
@@ -77,8 +76,8 @@ def format_values(values: Mapping[str, float | None]) -> str:
 def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
     """Yields where each line of a log ends, in bytes, and its values.
 
-    A log only informs: damaged lines are left out, with a warning, and the
-    fewest lines without which steps increase. A last line without its end is
+    Logs are informational: a damaged line, and one whose step is not between
+    those around it, is left out with a warning. A last line without its end is
     still being written, or was cut by a kill.
 
     Args:
@@ -90,26 +89,32 @@ def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
     """
     if not os.path.lexists(path):
         return
-    faults: dict[int, str] = {}
-    # Read twice, since the values of a million steps need much memory.
-    lines = _parse_lines(path, form, faults)
-    steps = {number: x.get("step", number) for number, _, x in lines}
-    kept = _increasing(steps)
-    for number in steps.keys() - kept:
-        faults[number] = (
-            f"{path}:{number}: step {steps[number]} is not between the steps "
-            "of the lines around it. Remove the line."
-        )
-    for number, end, values in _parse_lines(path, form, {}):
-        if number in kept:
-            yield end, values
+    faults: list[str] = []
+    # Number, step, end and values of the line before, which is yielded when the
+    # next one has a higher step.
+    before, last = None, -1
+    for number, end, values in _parse_lines(path, form, faults):
+        line = (number, values.get("step", number), end, values)
+        if before and line[1] <= before[1]:
+            is_before = last < line[1] < before[1]
+            odd, before = (before, line) if is_before else (line, before)
+            faults.append(
+                f"{path}:{odd[0]}: step {odd[1]} is not between the steps of "
+                "the lines around it. Remove the line."
+            )
+            continue
+        if before:
+            yield before[2:]
+            last = before[1]
+        before = line
+    if before:
+        yield before[2:]
     if faults:
-        first = faults[min(faults)]
-        logging.warning("%s Lines left out: %d.", first, len(faults))
+        logging.warning("%s Lines left out: %d.", faults[0], len(faults))
 
 
 def _parse_lines(
-    path: str, form: Mapping, faults: dict[int, str]
+    path: str, form: Mapping, faults: list[str]
 ) -> Iterator[tuple[int, int, dict]]:
     """Yields number, end and values of lines; adds messages to `faults`."""
     end = 0
@@ -121,26 +126,9 @@ def _parse_lines(
             try:
                 values = json_files.parse(line, f"{path}:{number}", form)
             except ValueError as error:
-                faults[number] = str(error)
+                faults.append(str(error))
                 continue
             yield number, end, values
-
-
-def _increasing(steps: Mapping[int, int]) -> set[int]:
-    """Returns the most lines whose steps increase, given line -> step."""
-    # For each length, the last line of those with the smallest last step.
-    ends: list[int] = []
-    before: dict[int, int | None] = {}
-    for line, step in steps.items():
-        length = bisect.bisect_left(ends, step, key=steps.get)
-        before[line] = ends[length - 1] if length else None
-        if length == len(ends) or step < steps[ends[length]]:
-            ends[length : length + 1] = [line]
-    found, line = set(), ends[-1] if ends else None
-    while line is not None:
-        found.add(line)
-        line = before[line]
-    return found
 
 
 def _truncate(path: str, start_step: int) -> int:

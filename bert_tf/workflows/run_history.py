@@ -12,12 +12,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
-from absl import logging
 
 from bert_tf.training import reporting
 from tfrecords import libraries
 from tfrecords.io import atomic_files, json_files, stored_folders
-from tfrecords.options import quoted
 
 FLAGS_FILE = "run.flags"
 # Start of the first line; the module of the script follows.
@@ -137,31 +135,15 @@ def read_flags(run_dir: str) -> Source:
 
 
 def _parse_flags(lines: Sequence[str], path: str) -> dict[str, str]:
-    """Returns the flags in the lines of a flag file, as absl reads them."""
-    flags, name = {}, ""
+    flags = {}
     for number, line in enumerate(lines, 1):
-        if line.startswith(_COMMENT):
-            name, _, value = line.removeprefix(f"{_COMMENT}--").partition("=")
-            flags[name] = json_files.parse(value, f"{path}:{number}", str)
-        elif not line.strip() or line.startswith(("#", "//")):
-            continue
-        elif line.lstrip().startswith("-"):
-            name, _, value = line.strip().lstrip("-").partition("=")
+        is_comment = line.startswith(_COMMENT)
+        flag = line.removeprefix(_COMMENT)
+        if flag.startswith("--"):
+            name, _, value = flag.removeprefix("--").partition("=")
+            if is_comment:
+                value = json_files.parse(value, f"{path}:{number}", str)
             flags[name] = value
-        elif name:  # Earlier versions wrote texts with line breaks so.
-            flags[name] += f"\n{line}"
-            logging.warning(
-                "%s:%d: %s is no flag; it is read as the next line of --%s.",
-                path,
-                number,
-                quoted(line),
-                name,
-            )
-        else:
-            raise ValueError(
-                f"{path}:{number}: {quoted(line)} should be a flag, such as "
-                "--seed=1, or a comment, # ... Correct the line."
-            )
     return flags
 
 

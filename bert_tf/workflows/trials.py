@@ -14,14 +14,10 @@ from typing import NamedTuple
 
 from absl import logging
 
-from bert_tf.checkpoint import checksums, run_models
+from bert_tf.checkpoint import run_models
 from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import run_folder, stopping
-from bert_tf.workflows import (
-    fine_tuning,
-    run_history,
-    trial_results,
-)
+from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords.io import atomic_files, json_files, stored_folders
 
@@ -128,12 +124,11 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     folder = os.path.join(config.output_dir, FOLDER)
     with run_folder.open_run(folder):
         _check_flags(task, config)
-        trials, results, dev_sets = plan(config), [], {}
+        trials, results = plan(config), []
         for number, trial in enumerate(trials, 1):
             # So that errors in test files are found before hours of training.
             do_predict = config.do_predict and number == 1
             results.append(_result(task, config, command, trial, do_predict))
-            _check_same_dev(folder, results[-1], dev_sets)
             logging.info(
                 "trial %d of %d: %s  %s",
                 number,
@@ -287,36 +282,6 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     if os.path.exists(checkpoints):  # Only `best/` is needed.
         atomic_files.remove_folder(checkpoints)
     return result | trial_results.read(folder)
-
-
-def _check_same_dev(folder: str, result: dict, names: dict[str, str]) -> None:
-    """Raises ValueError if a run was evaluated on another dev set.
-
-    Args:
-      folder: folder of all runs.
-      result: entries of the run.
-      names: digest of a dev set -> the first run with it, which is added.
-    """
-    if result["has_failed"]:
-        return
-    best = os.path.join(folder, result["name"], run_models.BEST)
-    try:
-        dev = checksums.read_state(best).get("dev")
-    except ValueError as error:
-        raise ValueError(
-            f"{error} Or remove {os.path.dirname(best)}; the same command "
-            "repeats that run."
-        ) from error
-    if dev:
-        names.setdefault(dev, result["name"])
-    if len(names) > 1:
-        first, other, *_ = names.values()
-        raise ValueError(
-            f"{folder}: {first} and {other} were evaluated on different dev "
-            "files, or on one that has changed in between: their scores cannot "
-            "be compared. Remove the folders of those that are to be repeated, "
-            "or choose another --output_dir."
-        )
 
 
 def _write(task, config, results: list[dict]) -> None:

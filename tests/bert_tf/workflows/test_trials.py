@@ -8,7 +8,6 @@ import sys
 import planted_data
 import pytest
 
-from bert_tf.checkpoint import checksums
 from bert_tf.training import stopping
 from bert_tf.training.stopping import DIVERGED_EXIT_CODE as DIVERGED
 from bert_tf.workflows import trials
@@ -131,7 +130,6 @@ def test_restarts_differ_in_seed_and_the_best_is_kept(flags, tmp_path, started):
 def write_result(folder, score):
     os.makedirs(folder / "best")
     (folder / "best/model.safetensors").write_text(str(score))
-    checksums.write_checksums(str(folder / "best"), {})
     content = {
         "task_name": "CoLA",
         "step": 1,
@@ -209,32 +207,6 @@ def test_a_run_that_fails_or_is_stopped_stops_all_runs(
     with pytest.raises(error, match=message):
         run(*flags, "--seed=1", "--num_restarts=3")
     assert len(json_files.read(tmp_path / "run/trials.json")["trials"]) == 1
-
-
-def test_runs_of_different_dev_files_are_not_compared(
-    flags, outcomes, tmp_path, monkeypatch, caplog
-):
-    devs = {2: "f00", 3: "f00", 4: "ba4"}
-    outcomes |= {1: 0.5, 2: 0.6, 3: 0.7, 4: 0.8}
-    start = trials._start
-
-    def start_with_dev(task, config, command, changes):
-        status = start(task, config, command, changes)
-        if dev := devs.get(changes["seed"]):
-            best = tmp_path / f"run/trials/seed_{changes['seed']}/best"
-            checksums.write_checksums(str(best), {"dev": dev})
-        return status
-
-    monkeypatch.setattr(trials, "_start", start_with_dev)
-    message = "seed_2 and seed_4 were evaluated on different dev files"
-    with pytest.raises(ValueError, match=message):
-        run(*flags, "--seed=1", "--num_restarts=4")
-    assert not (tmp_path / "run/best").exists()
-    (tmp_path / "run/trials/seed_1/best/state.json").write_text("{")
-    message = "best is damaged: .* Or remove .*seed_1; the same command repeats"
-    with pytest.raises(ValueError, match=message):
-        run(*flags, "--seed=1", "--num_restarts=4")
-    assert "replaced" not in caplog.text
 
 
 def test_if_all_runs_diverge_there_is_no_best_model(flags, outcomes, tmp_path):
