@@ -25,16 +25,16 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 18_500,
+    "tfrecords": 18_630,
     "bert_tf/model": 3290,
     "bert_tf/tasks": 3930,
-    "bert_tf/checkpoint": 6530,
-    "bert_tf/training": 3760,
+    "bert_tf/checkpoint": 6550,
+    "bert_tf/training": 3710,
     "bert_tf/serving": 4780,
     "bert_tf/workflows": 4710,
     "bert_tf/contrib/search": 3300,
     "bert_tf/contrib/runtimes": 2930,
-    "bert_tf/contrib/apps": 3140,
+    "bert_tf/contrib/apps": 3150,
     "bert_tf/contrib/formats": 1370,
     "bert_tf": 690,
     "run_scripts": 3120,
