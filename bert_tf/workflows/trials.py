@@ -219,7 +219,7 @@ def _check_flags(task, config) -> None:
     path = os.path.join(config.output_dir, trial_results.RESULTS)
     if not os.path.exists(path):
         return
-    written = trial_results.read_trials(config.output_dir).get("flags", {})
+    written = trial_results.read_trials(config.output_dir).get("flags") or {}
     given = _shared(task, config)
     nothing = {name: f"no --{name}" for name in {*written, *given}}
     changed = run_folder.differences(nothing | written, nothing | given)

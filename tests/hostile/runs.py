@@ -125,6 +125,12 @@ CASES = [
         {"out/trials.json": b"{}"},
         ("out/trials", "out/trials/*"),
     ),
+    Case(
+        "run_glue",
+        "--do_eval --num_restarts=2",
+        "out contains runs with other flags:",
+        {"out/trials.json": b'{"flags": null, "trials": [], "settings": []}'},
+    ),
     # Batches that cannot fit.
     *(
         Case(
