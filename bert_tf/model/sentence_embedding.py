@@ -128,7 +128,9 @@ class SentenceEmbedding:
         tensors = {}
         for i, step in enumerate(self.steps):
             if isinstance(step, Dense):
-                tensors[f"{PREFIX}{i}/kernel"] = step.kernel
+                # safetensors 0.8 would write a transposed one in another order.
+                kernel = np.ascontiguousarray(step.kernel)
+                tensors[f"{PREFIX}{i}/kernel"] = kernel
                 if step.bias is not None:
                     tensors[f"{PREFIX}{i}/bias"] = step.bias
         return tensors

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import safetensors.numpy
 import tensorflow as tf
 
 from bert_tf.model import sentence_embedding
@@ -94,3 +95,11 @@ def test_wrong_settings_are_refused(settings, message):
     settings = {"pooling": ["mean"], "steps": []} | settings
     with pytest.raises(ValueError, match=message):
         sentence_embedding.from_settings(settings, {}, "folder")
+
+
+def test_a_transposed_kernel_is_saved_as_it_is():
+    kernel = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    dense = Dense(kernel, None, "tanh")
+    content = safetensors.numpy.save(SentenceEmbedding((), (dense,)).tensors())
+    (found,) = safetensors.numpy.load(content).values()
+    np.testing.assert_array_equal(found, kernel)
