@@ -106,8 +106,8 @@ def test_the_card_of_a_run_has_its_scores_and_licence(tmp_path):
     best = tmp_path / "run" / "best"
     save_model(make_model("classification"), "classification", best)
     checksums.write_checksums(str(best), {"step": 3})
-    results = {"task_name": "MRPC", "step": 3, "dev": {"f1": 0.8}}
-    results |= {"majority_baseline": {"dev": {"f1": 0.5}}}
+    results = {"task_name": "MRPC", "step": 3, "best_metric": "f1"}
+    results |= {"dev": {"f1": 0.8}, "majority_baseline": {"dev": {"f1": 0.5}}}
     json_files.write(str(tmp_path / "run" / "eval_results.json"), results)
     write(tmp_path / "run", tmp_path / "out", "--license=mit")
     path = tmp_path / "out" / "README.md"
