@@ -346,8 +346,12 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
         return {}
     values = json_files.read(
         path,
-        {"kind": str, "max_seq_length?": int, "prompt?": str}
-        | {"num_classes?": int},
+        {
+            "kind": str,
+            "max_seq_length?": int,
+            "num_classes?": int,
+            "prompt?": str,
+        },
     )
     contents.check_prompts(values, path)
     json_files.check_thresholds(values, values.get("num_classes") or 0, path)

@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -74,7 +75,7 @@ def format_values(values: Mapping[str, float | None]) -> str:
 
 
 def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
-    """Yields where each line of a log ends, in bytes, and its values.
+    """Yields the end of each line of a log, in bytes, and its values.
 
     Logs are informational: a damaged line, and one whose step is not between
     those around it, is left out with a warning. A last line without its end is
@@ -90,33 +91,39 @@ def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:
     if not os.path.lexists(path):
         return
     faults: list[str] = []
-    # Number, step, end and values of the line before, which is yielded when the
-    # next one has a higher step.
+    # A line is yielded when the one that follows has a higher step.
     before, last = None, -1
-    for number, end, values in _parse_lines(path, form, faults):
-        line = (number, values.get("step", number), end, values)
-        if before and line[1] <= before[1]:
-            is_before = last < line[1] < before[1]
-            odd, before = (before, line) if is_before else (line, before)
+    for line in _parse_lines(path, form, faults):
+        if before and line.step <= before.step:
+            odd = line
+            if last < line.step < before.step:
+                odd, before = before, line
             faults.append(
-                f"{path}:{odd[0]}: step {odd[1]} is not between the steps of "
-                "the lines around it. Remove the line."
+                f"{path}:{odd.number}: step {odd.step} is not between the "
+                "steps of the lines around it. Remove the line."
             )
             continue
         if before:
-            yield before[2:]
-            last = before[1]
+            yield before.end, before.values
+            last = before.step
         before = line
     if before:
-        yield before[2:]
+        yield before.end, before.values
     if faults:
         logging.warning("%s Lines left out: %d.", faults[0], len(faults))
 
 
+class _Line(NamedTuple):
+    number: int  # From 1 on.
+    step: int  # Its number, in a log without steps.
+    end: int  # In bytes.
+    values: dict
+
+
 def _parse_lines(
     path: str, form: Mapping, faults: list[str]
-) -> Iterator[tuple[int, int, dict]]:
-    """Yields number, end and values of lines; adds messages to `faults`."""
+) -> Iterator[_Line]:
+    """Yields the lines of a form; adds messages of others to `faults`."""
     end = 0
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
@@ -128,7 +135,7 @@ def _parse_lines(
             except ValueError as error:
                 faults.append(str(error))
                 continue
-            yield number, end, values
+            yield _Line(number, values.get("step", number), end, values)
 
 
 def _truncate(path: str, start_step: int) -> int:

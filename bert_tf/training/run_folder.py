@@ -9,7 +9,6 @@ from bert_tf.checkpoint import run_models
 from bert_tf.training import stopping
 from tfrecords.io import json_files, leases
 
-LOCK = leases.LOCK
 FILE = run_models.SETTINGS
 RESULTS = run_models.RESULTS
 # Which step was evaluated, and its results.
@@ -173,8 +172,8 @@ def lock(output_dir: str, is_chief: bool = True) -> Iterator[None]:
 def _remove_if_empty(output_dir: str) -> None:
     """Removes the folder of a run that failed before it wrote anything."""
     with contextlib.suppress(OSError):
-        if os.listdir(output_dir) == [LOCK]:
-            os.remove(os.path.join(output_dir, LOCK))
+        if os.listdir(output_dir) == [leases.LOCK]:
+            os.remove(os.path.join(output_dir, leases.LOCK))
         os.rmdir(output_dir)
 
 

@@ -39,9 +39,9 @@ _SERVER_SECONDS = 2.0  # Until a server that does not answer is given up.
 class Stopped(BaseException):
     """A run has stopped before its end, and can resume.
 
-    No Exception, as KeyboardInterrupt: a signal raises it anywhere, and
-    libraries ignore an Exception, or make another one of it: AutoGraph in a
-    function that it traces, Keras in a layer.
+    A BaseException, like KeyboardInterrupt: a signal handler may raise it in
+    code of AutoGraph or Keras, which catches every Exception, and would ignore
+    or replace it.
 
     Args:
       message: where and why it stopped, and how to resume.
@@ -209,11 +209,12 @@ def _handling(handler: Callable, *numbers: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def at_once_on_signal() -> Iterator[None]:
-    """Raises Stopped immediately on a SIGTERM or SIGHUP.
+    """Raises Stopped on SIGTERM or SIGHUP, KeyboardInterrupt on SIGINT.
 
-    For all work outside of training steps, which the next start repeats. A
-    SIGINT raises KeyboardInterrupt, unless it is ignored, as in a shell's
-    background. An error that follows, as of the import that ends, is logged.
+    For all work outside of training steps, which the next start repeats. An
+    ignored SIGINT stays ignored, as in a shell's background. If another error
+    follows the signal, such as the ImportError of an interrupted import, it is
+    logged, and the stop is raised instead.
     """
     made: list[BaseException] = []
 
@@ -247,7 +248,7 @@ def _ignore(number, frame) -> None:
 
 @contextlib.contextmanager
 def ignored_after(handler: Callable) -> Iterator[None]:
-    """Ignores signals after the body that a handler would get.
+    """After the body, ignores the signals that `handler` is installed for.
 
     All has been written; `end_on_signal` follows.
     """

@@ -63,8 +63,12 @@ def make_keep_best(
             save_best(
                 folder.best,
                 model,
-                {"step": step, "metric": best_metric, "value": value}
-                | {"dev": dev},
+                {
+                    "step": step,
+                    "metric": best_metric,
+                    "value": value,
+                    "dev": dev,
+                },
                 metadata=metadata_of(results),
                 vocabulary=vocabulary,
             )

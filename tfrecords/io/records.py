@@ -237,7 +237,7 @@ def check_shard(path: str, num_bytes: int) -> None:
 
 
 def check_digest(path: str, shard: ShardInfo) -> None:
-    """Raises ValueError if a shard has not the bytes that were written."""
+    """Raises ValueError if the sha256 of a shard is not its manifest's."""
     if atomic_files.digest(path) != shard.sha256:
         raise ValueError(
             f"{path!r} is not the shard that the manifest lists: its sha256 is "

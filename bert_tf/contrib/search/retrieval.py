@@ -264,7 +264,10 @@ def _bm25(config: RetrievalConfig, queries: Sequence[str]) -> list:
         show_progress=False,
     )
     return [
-        sorted(((float(x), ids[i]) for x, i in zip(*best, strict=True)))[::-1]
+        sorted(
+            ((float(x), ids[i]) for x, i in zip(*best, strict=True)),
+            reverse=True,
+        )
         for best in zip(scores, numbers, strict=True)
     ]
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from bert_tf.training import run_folder, stopping, strategies
 from bert_tf.training.run_folder import RunFolder
+from tfrecords.io import leases
 
 # A process, without TensorFlow, that holds the lock until it is killed.
 _HOLDER = """
@@ -64,7 +65,7 @@ def test_another_thread_is_rejected_and_an_error_releases_the_lock(tmp_path):
             raise KeyError
     assert len(messages) == 1 and f"process {os.getpid()} on" in messages[0]
     with run_folder.lock(folder):
-        assert os.listdir(tmp_path) == [run_folder.LOCK]
+        assert os.listdir(tmp_path) == [leases.LOCK]
     with (
         run_folder.lock(str(tmp_path / "a")),
         run_folder.lock(str(tmp_path / "b")),
@@ -117,7 +118,7 @@ def test_an_open_run_is_locked_and_stops_on_sigterm(tmp_path):
             with run_folder.open_run(folder), stopping.after_step() as request:
                 os.kill(os.getpid(), signal.SIGTERM)
                 assert request.is_made
-            assert os.listdir(folder) == [run_folder.LOCK]
+            assert os.listdir(folder) == [leases.LOCK]
             os.kill(os.getpid(), signal.SIGTERM)
             pytest.fail("not stopped")
     # Nothing was written, so the folder is removed.
