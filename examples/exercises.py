@@ -271,30 +271,45 @@ def masked_batch(ids, positions, mask_id, type_ids=None):
     return batch | {"masked_lm_weights": np.ones(positions.shape, np.float32)}
 
 
-def depth(axes):
-    """8: gradients of an untrained model, with both kinds of layers."""
+def depth(axes, num_draws=6):
+    """8: gradients of untrained models, with both kinds of layers."""
     import minimal
     import tensorflow as tf
 
     rng = np.random.default_rng(1)
-    ids = rng.integers(4, 24, (64, 15))
-    batch, found = masked_batch(ids, rng.integers(15, size=(64, 1)), 3), {}
-    for name, norm_first in (("after", False), ("before", True)):
-        model = make_model(24, num_hidden_layers=12, norm_first=norm_first)
+    ids = rng.integers(4, 24, (16, 15))
+    batch = masked_batch(ids, rng.integers(15, size=(16, 1)), 3)
+    numbers, found = np.arange(1, 9), {}
+    for name, color in (("after", BLUE), ("before", ORANGE)):
+        model = make_model(24, num_hidden_layers=8, norm_first=name == "before")
         layers = model.encoder.encoder_layers
         kernels = [layer.output_dense.kernel.value for layer in layers]
-        with tf.GradientTape() as tape:
-            outputs = model(batch, training=False)
-            metrics = minimal.pretraining_metrics(outputs, batch)
-            loss = metrics["masked_lm_loss"].value()
-        gradients = tape.gradient(loss, kernels)
-        found[name] = np.array([np.linalg.norm(g) for g in gradients])
-    numbers = np.arange(1, 13)
-    for (name, norms), color in zip(found.items(), (BLUE, ORANGE), strict=True):
+
+        @tf.function(autograph=False)
+        def norms(model=model, kernels=kernels):
+            with tf.GradientTape() as tape:
+                outputs = model(batch, training=False)
+                metrics = minimal.pretraining_metrics(outputs, batch)
+                loss = metrics["masked_lm_loss"].value()
+            return [tf.norm(g) for g in tape.gradient(loss, kernels)]
+
+        draws = []
+        for _ in range(num_draws):
+            scale = model.config.initializer_range
+            weights = bert.random_weights(model.config, rng, scale)
+            for weight in model.weights:
+                if weight.path in weights:  # `final_norm` keeps its ones.
+                    weight.assign(weights[weight.path])
+            draws.append(norms())
+        draws = np.array(draws)  # [draws, L]
+        axes.plot(numbers, draws.T, color=color, alpha=0.3, linewidth=1)
         label = f"LayerNorm {name} each sublayer"
-        axes.plot(numbers, norms, color=color, marker="o", label=label)
-    axes.set(title="Gradients before the first step", ylim=(0, 2))
+        style = {"color": color, "marker": "o", "label": label}
+        axes.plot(numbers, draws.mean(0), **style)
+        found |= {name: draws.mean(0), f"{name}, spread": draws.std(0)}
+    axes.set(title="Gradients before the first step: six draws and their mean")
     axes.set(xlabel="layer", ylabel="gradient norm of output_dense")
+    axes.set_ylim(0, 10)
     axes.legend(frameon=False)
     return found
 
@@ -313,7 +328,7 @@ nobody knows where the river ends
 """
 
 
-def by_heart(axes, num_steps=60):
+def by_heart(axes, num_steps=80):
     """9: ten sentences learned by heart."""
     import minimal
     import tensorflow as tf
@@ -366,8 +381,7 @@ def copying(axes, num_steps=100):
     data = tf.data.Dataset.from_tensor_slices(batch).batch(64)
     minimal.train(model, minimal.pretraining_metrics, data, num_steps, 1e-3)
 
-    prefix = f"{model.name}/"
-    weights = {w.path.removeprefix(prefix): w.numpy() for w in model.weights}
+    weights = {weight.path: weight.numpy() for weight in model.weights}
     row = {name: x[0] for name, x in batch.items()}
     masked_lm, _ = bert.pretrain(row, weights, model.config)  # [P, V]
     encoder = {n.removeprefix("encoder/"): w for n, w in weights.items()}

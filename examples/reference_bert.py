@@ -189,8 +189,11 @@ def main():
     weights = random_weights(CONFIG, np.random.default_rng(1))
     print(f"{sum(w.size for w in weights.values()):,} weights")
     masked_lm, next_sentence = pretrain(example, weights, CONFIG)  # [1, V], [2]
-    print("masked LM", np.exp(log_softmax(masked_lm))[0].round(2))
-    print("is next, is random", np.exp(log_softmax(next_sentence)).round(2))
+    print("probability of each word at [MASK]:")
+    probabilities = np.exp(log_softmax(masked_lm))[0].round(2)
+    print(*map("{} {}".format, WORDS, probabilities), sep=", ")
+    probabilities = np.exp(log_softmax(next_sentence)).round(2)
+    print("second sentence is next {}, is random {}".format(*probabilities))
     loss = cross_entropy(masked_lm, [WORDS.index("purred")])[0]
     print(f"loss {loss:.2f}; of a guess, log V = {np.log(len(WORDS)):.2f}")
 
