@@ -72,6 +72,7 @@ def scale(axes):
     axes.plot(sizes, scaled, color=BLUE, marker="o", label="q k / sqrt(D)")
     axes.plot(sizes, unscaled, color=ORANGE, marker="o", label="q k")
     axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, sizes)
     axes.set(title="How many keys a query attends to", ylim=(0, 5.2))
     axes.set(xlabel="D, units of a head", ylabel="entropy of attention, nats")
     axes.legend(loc="upper right", ncols=3, frameon=False)
@@ -231,7 +232,7 @@ def warm_up(axes):
     return first | {name: x.max() for name, x in found.items()}
 
 
-def make_model(vocab_size, **settings):
+def make_model(vocab_size, num_hidden_layers, norm_first=False):
     """Returns a small BertPretrainer without dropout."""
     import keras
 
@@ -239,19 +240,20 @@ def make_model(vocab_size, **settings):
     from bert_tf.model.models import BertPretrainer
 
     keras.utils.set_random_seed(1)
-    size = settings.setdefault("hidden_size", 64)
-    defaults = dict.fromkeys(
-        ("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0
+    config = BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=64,
+        num_hidden_layers=num_hidden_layers,
+        num_attention_heads=1,
+        intermediate_size=256,
+        max_position_embeddings=32,
+        # 1 / sqrt(H): products of H terms are about as large as their factors.
+        initializer_range=0.125,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        norm_first=norm_first,
     )
-    defaults |= {"num_attention_heads": 1, "intermediate_size": 4 * size}
-    # So that a sum of H products is about as large as each factor.
-    defaults |= {
-        "initializer_range": 1 / math.sqrt(size),
-        "max_position_embeddings": 32,
-    }
-    return BertPretrainer(
-        BertConfig(vocab_size=vocab_size, **defaults | settings)
-    )
+    return BertPretrainer(config)
 
 
 def masked_batch(ids, positions, mask_id, type_ids=None):
@@ -284,15 +286,6 @@ def depth(axes, num_draws=6):
         model = make_model(24, num_hidden_layers=8, norm_first=name == "before")
         layers = model.encoder.encoder_layers
         kernels = [layer.output_dense.kernel.value for layer in layers]
-
-        @tf.function(autograph=False)
-        def norms(model=model, kernels=kernels):
-            with tf.GradientTape() as tape:
-                outputs = model(batch, training=False)
-                metrics = minimal.pretraining_metrics(outputs, batch)
-                loss = metrics["masked_lm_loss"].value()
-            return [tf.norm(g) for g in tape.gradient(loss, kernels)]
-
         draws = []
         for _ in range(num_draws):
             scale = model.config.initializer_range
@@ -300,7 +293,11 @@ def depth(axes, num_draws=6):
             for weight in model.weights:
                 if weight.path in weights:  # `final_norm` keeps its ones.
                     weight.assign(weights[weight.path])
-            draws.append(norms())
+            with tf.GradientTape() as tape:
+                outputs = model(batch, training=False)
+                metrics = minimal.pretraining_metrics(outputs, batch)
+                loss = metrics["masked_lm_loss"].value()
+            draws.append([tf.norm(g) for g in tape.gradient(loss, kernels)])
         draws = np.array(draws)  # [draws, L]
         axes.plot(numbers, draws.T, color=color, alpha=0.3, linewidth=1)
         label = f"LayerNorm {name} each sublayer"
@@ -452,6 +449,9 @@ def main():
     for name in arguments.names:
         if name not in EXERCISES:
             parser.error(f"{name!r} is not one of {', '.join(EXERCISES)}")
+    from tfrecords import libraries
+
+    libraries.quiet_tensorflow()  # Before the first answer that imports it.
     folder = pathlib.Path(arguments.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "numbers.json"
