@@ -11,6 +11,7 @@ import argparse
 import itertools
 import json
 import math
+import os
 import pathlib
 import re
 import tempfile
@@ -451,7 +452,9 @@ def main():
             parser.error(f"{name!r} is not one of {', '.join(EXERCISES)}")
     from tfrecords import libraries
 
-    libraries.quiet_tensorflow()  # Before the first answer that imports it.
+    # Before the first answer that imports TensorFlow.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    libraries.quiet_tensorflow()
     folder = pathlib.Path(arguments.output_dir)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "numbers.json"
