@@ -1,312 +1,202 @@
-"""Named weights, token ids -> BERT's outputs: the model in NumPy on one page.
+"""Token ids, named weights -> BERT's hidden states, logits, losses, in NumPy.
 
-Written from the paper and modeling.py of google-research/bert, in float64 and
-with loops where they are clearer. It shares only the names of the weights with
-bert_tf, whose layers, losses and optimizers the tests compare with it.
+BERT on one page, to be read from top to bottom: attention comes first. It
+follows the paper (Devlin et al. 2018) and modeling.py of google-research/bert,
+for one example at a time and without dropout. Run it; only NumPy is needed:
 
-Read `attention`, `encode_one`, `masked_lm_logits` and `pretraining_losses`
-first. B batch, S sequence, H hidden, A heads, L layers, P predictions, V
-vocabulary, U LSTM units.
+    python examples/reference_bert.py
+
+Weights are a dict of arrays with the names that they have in bert_tf, which the
+tests compare with this page. Shapes: S positions, H hidden units, A heads,
+D = H / A, I intermediate units, P masked tokens, V vocabulary, L layers.
 """
 
-import math
+import types
 
 import numpy as np
 
 
-def layer_norm(x, gamma, beta):
-    """Normalizes the last axis to mean 0 and variance 1, then scales."""
-    mean = x.mean(-1, keepdims=True)
-    variance = ((x - mean) ** 2).mean(-1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-12) * gamma + beta
+def attention_weights(hidden, mask, weights, name, num_heads):
+    """Returns [A, S, S]: how much each position attends to each other one.
+
+    hidden is [S, H]; mask is [S], 1 for a token and 0 for padding. Every row of
+    the result sums to 1.
+    """
+    query = dense(hidden, weights, f"{name}/query")  # [S, H]
+    key = dense(hidden, weights, f"{name}/key")  # [S, H]
+    query, key = (split_heads(x, num_heads) for x in (query, key))  # [A, S, D]
+    scores = query @ key.transpose(0, 2, 1) / np.sqrt(key.shape[2])  # [A, S, S]
+    scores = scores - 10000.0 * (1 - mask)  # The softmax makes 0 of these.
+    return np.exp(log_softmax(scores))
+
+
+def attention(hidden, mask, weights, name, num_heads):
+    """Returns [S, H]: means of values, weighted by attention, of all heads."""
+    value = dense(hidden, weights, f"{name}/value")  # [S, H]
+    probabilities = attention_weights(hidden, mask, weights, name, num_heads)
+    context = probabilities @ split_heads(value, num_heads)  # [A, S, D]
+    context = np.concatenate(list(context), axis=1)  # [S, A D], which is [S, H]
+    return dense(context, weights, f"{name}/output_dense")
+
+
+def split_heads(x, num_heads):
+    """Returns [A, S, D]: each head has its own part of the H units."""
+    return np.stack(np.split(x, num_heads, axis=1))
+
+
+def layer(hidden, mask, weights, name, num_heads):
+    """Returns [S, H]: attention mixes positions, feed-forward works on each."""
+    attended = attention(hidden, mask, weights, f"{name}/attention", num_heads)
+    hidden = norm(hidden + attended, weights, f"{name}/attention_norm")
+    expanded = gelu(dense(hidden, weights, f"{name}/intermediate"))  # [S, I]
+    change = dense(expanded, weights, f"{name}/output_dense")  # [S, H]
+    return norm(hidden + change, weights, f"{name}/output_norm")
+
+
+def embed(word_ids, type_ids, weights):
+    """Returns [S, H]: what a token is, where it is, and in which text, summed.
+
+    word_ids  [CLS] a a a [SEP] b b [SEP] [PAD]
+    type_ids    0   0 0 0   0   1 1   1     0
+    """
+    words = weights["embeddings/word_embeddings"][word_ids]
+    positions = weights["embeddings/position_embeddings"][: len(word_ids)]
+    segments = weights["embeddings/type_embeddings"][type_ids]
+    return norm(words + positions + segments, weights, "embeddings/norm")
+
+
+def encode(word_ids, mask, type_ids, weights, config):
+    """Returns the L + 1 hidden states [S, H], and the pooled output [H]."""
+    hidden_states = [embed(word_ids, type_ids, weights)]
+    for i in range(config.num_hidden_layers):
+        inputs = hidden_states[-1], mask, weights, f"layer_{i}"
+        hidden_states.append(layer(*inputs, config.num_attention_heads))
+    first = hidden_states[-1][0]  # Of [CLS]: it stands for the whole text.
+    return hidden_states, np.tanh(dense(first, weights, "pooler"))
+
+
+def masked_lm_logits(hidden, positions, weights):
+    """Returns [P, V]: a score of each vocabulary entry at masked positions."""
+    masked = gelu(dense(hidden[positions], weights, "masked_lm/transform"))
+    masked = norm(masked, weights, "masked_lm/norm")  # [P, H]
+    table = weights["encoder/embeddings/word_embeddings"]  # [V, H], used twice
+    return masked @ table.T + weights["masked_lm/bias"]
+
+
+def pretrain(example, weights, config):
+    """Returns the logits of both heads, [P, V] and [2], for an example."""
+    names = "input_word_ids", "input_mask", "input_type_ids"
+    inputs = [example[name] for name in names]  # [S] each
+    encoder = {n.removeprefix("encoder/"): w for n, w in weights.items()}
+    hidden_states, pooled = encode(*inputs, encoder, config)
+    positions = example["masked_lm_positions"]  # [P]
+    masked_lm = masked_lm_logits(hidden_states[-1], positions, weights)
+    return masked_lm, dense(pooled, weights, "next_sentence/dense")
+
+
+def cross_entropy(logits, labels):
+    """Returns -log p(label) of each row: logits [N, V], labels [N] -> [N]."""
+    return -log_softmax(logits)[np.arange(len(labels)), labels]
+
+
+def adamw_step(weight, gradient, m, v, rate, decay):
+    """Returns weight and moments after an update as the original's."""
+    m = 0.9 * m + 0.1 * gradient  # Mean of the last 10 or so gradients.
+    v = 0.999 * v + 0.001 * gradient**2
+    update = m / (np.sqrt(v) + 1e-6)  # About 1 or -1 where gradients agree.
+    return weight - rate * (update + decay * weight), m, v
+
+
+def norm(x, weights, name):
+    """LayerNorm: mean 0 and variance 1 over the last axis, then scaled."""
+    x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
+    return x * weights[f"{name}/gamma"] + weights[f"{name}/beta"]
+
+
+def dense(x, weights, name):
+    """A linear layer: [..., inputs] -> [..., outputs]."""
+    return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
 
 def gelu(x):
     """GELU in the tanh form of the original."""
-    return (
-        0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    )
+    return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
 
 
 def log_softmax(x):
-    """Returns log softmax over the last axis."""
-    x = x - x.max(-1, keepdims=True)
+    """Logarithm of the softmax over the last axis."""
+    x = x - x.max(-1, keepdims=True)  # Else exp could overflow.
     return x - np.log(np.exp(x).sum(-1, keepdims=True))
 
 
-def dense(x, weights, name):
-    """Returns x W + b."""
-    return x @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
-
-
-def attention_weights(hidden, mask, weights, name, num_heads):
-    """Probabilities [A, S, S] of one example: hidden [S, H], mask [S, S]."""
-    query = dense(hidden, weights, f"{name}/query")
-    key = dense(hidden, weights, f"{name}/key")
-    size = hidden.shape[1] // num_heads
-    heads = []
-    for head in range(num_heads):
-        part = slice(head * size, (head + 1) * size)
-        scores = query[:, part] @ key[:, part].T / math.sqrt(size)
-        scores = scores + (1 - mask) * -10000.0
-        heads.append(np.exp(log_softmax(scores)))
-    return np.stack(heads)
-
-
-def attention(hidden, mask, weights, name, num_heads):
-    """Attention of one example: hidden [S, H], mask [S, S]."""
-    value = dense(hidden, weights, f"{name}/value")
-    context = np.concatenate(
-        [
-            probabilities @ part
-            for probabilities, part in zip(
-                attention_weights(hidden, mask, weights, name, num_heads),
-                np.split(value, num_heads, axis=1),
-                strict=True,
-            )
-        ],
-        axis=1,
-    )
-    return dense(context, weights, f"{name}/output_dense")
-
-
-def attention_mask(mask, config):
-    """Returns [S, S]: which key positions a query position attends to."""
-    length = len(mask)
-    return np.array(
-        [
-            [
-                mask[j] if j <= i or not config.is_causal else 0
-                for j in range(length)
-            ]
-            for i in range(length)
-        ]
-    )
-
-
-def embed(word_ids, type_ids, weights):
-    """Returns the normalized embeddings [S, H] of one example."""
-    total = np.stack(
-        [
-            weights["embeddings/word_embeddings"][word]
-            + weights["embeddings/position_embeddings"][position]
-            + weights["embeddings/type_embeddings"][kind]
-            for position, (word, kind) in enumerate(
-                zip(word_ids, type_ids, strict=True)
-            )
-        ]
-    )
-    name = "embeddings/norm"
-    return layer_norm(total, weights[f"{name}/gamma"], weights[f"{name}/beta"])
-
-
-def encode_one(word_ids, mask, type_ids, weights, config):
-    """Returns (hidden states of each layer, pooled) of one example."""
-
-    def norm(x, name):
-        return layer_norm(x, weights[f"{name}/gamma"], weights[f"{name}/beta"])
-
-    hidden = embed(word_ids, type_ids, weights)
-    pooled_position = int(mask.sum()) - 1 if config.is_causal else 0
-    layers = []
+def random_weights(config, rng, scale=0.02):
+    """Returns weights by name, of a model that has learned nothing yet."""
+    size, between = config.hidden_size, config.intermediate_size  # H, I
+    tables = {
+        "word": config.vocab_size,
+        "position": config.max_position_embeddings,
+        "type": config.type_vocab_size,
+    }
+    products = {  # Inputs and outputs of each linear layer.
+        "encoder/pooler": (size, size),
+        "masked_lm/transform": (size, size),
+        "next_sentence/dense": (size, 2),
+    }
+    norms = ["encoder/embeddings/norm", "masked_lm/norm"]
     for i in range(config.num_hidden_layers):
-        name = f"layer_{i}"
-        norm_1, norm_2 = f"{name}/attention_norm", f"{name}/output_norm"
-        attended = attention(
-            norm(hidden, norm_1) if config.norm_first else hidden,
-            attention_mask(mask, config),
-            weights,
-            f"{name}/attention",
-            config.num_attention_heads,
-        )
-        hidden = hidden + attended
-        hidden = hidden if config.norm_first else norm(hidden, norm_1)
-        expanded = norm(hidden, norm_2) if config.norm_first else hidden
-        expanded = gelu(dense(expanded, weights, f"{name}/intermediate"))
-        hidden = hidden + dense(expanded, weights, f"{name}/output_dense")
-        hidden = hidden if config.norm_first else norm(hidden, norm_2)
-        layers.append(hidden)
-    if config.norm_first:
-        layers[-1] = hidden = norm(hidden, "final_norm")
-    return layers, np.tanh(dense(hidden[pooled_position], weights, "pooler"))
+        name = f"encoder/layer_{i}"
+        for part in ("query", "key", "value", "output_dense"):
+            products[f"{name}/attention/{part}"] = size, size
+        products[f"{name}/intermediate"] = size, between
+        products[f"{name}/output_dense"] = between, size
+        norms += [f"{name}/attention_norm", f"{name}/output_norm"]
+    weights = {"masked_lm/bias": np.zeros(config.vocab_size)}
+    for name, rows in tables.items():
+        table = rng.normal(0, scale, (rows, size))
+        weights[f"encoder/embeddings/{name}_embeddings"] = table
+    for name, shape in products.items():
+        weights[f"{name}/kernel"] = rng.normal(0, scale, shape)
+        weights[f"{name}/bias"] = np.zeros(shape[1])
+    for name in norms:
+        weights[f"{name}/gamma"] = np.ones(size)
+        weights[f"{name}/beta"] = np.zeros(size)
+    return weights
 
 
-def encode(batch, weights, config):
-    """Returns (hidden states [L][B, S, H], pooled [B, H]) in float64."""
-    weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
-    outputs = [
-        encode_one(words, mask, types, weights, config)
-        for words, mask, types in zip(
-            batch["input_word_ids"],
-            batch["input_mask"],
-            batch["input_type_ids"],
-            strict=True,
-        )
-    ]
-    layers = [
-        np.stack([layers[i] for layers, _ in outputs])
-        for i in range(config.num_hidden_layers)
-    ]
-    return layers, np.stack([pooled for _, pooled in outputs])
+WORDS = "[PAD] [CLS] [SEP] [MASK] the cat sat it purred and slept".split()
+# Fields of bert_config.json; beside them the values of BERT-base.
+CONFIG = types.SimpleNamespace(
+    vocab_size=len(WORDS),  # V, 30522
+    hidden_size=32,  # H, 768
+    num_hidden_layers=2,  # L, 12
+    num_attention_heads=4,  # A, 12
+    intermediate_size=128,  # I, 3072
+    max_position_embeddings=64,  # 512
+    type_vocab_size=2,
+)
 
 
-def layer_attention(batch, weights, config):
-    """Returns (embeddings [B, S, H], attention [L][B, A, S, S]) in float64."""
-    weights = {n: np.asarray(w, np.float64) for n, w in weights.items()}
-    names = ("input_word_ids", "input_type_ids")
-    embedded = np.stack(
-        [
-            embed(*row, weights)
-            for row in zip(*(batch[name] for name in names), strict=True)
-        ]
-    )
-    hidden_states = [embedded, *encode(batch, weights, config)[0]]
-    if config.norm_first:
-        names = [
-            [f"layer_{i}/attention_norm/{part}" for part in ("gamma", "beta")]
-            for i in range(config.num_hidden_layers)
-        ]
-        hidden_states = [
-            layer_norm(hidden, weights[gamma], weights[beta])
-            for hidden, (gamma, beta) in zip(hidden_states, names, strict=False)
-        ]
-    return embedded, [
-        np.stack(
-            [
-                attention_weights(
-                    hidden,
-                    attention_mask(mask, config),
-                    weights,
-                    f"layer_{i}/attention",
-                    config.num_attention_heads,
-                )
-                for hidden, mask in zip(
-                    hidden_states[i], batch["input_mask"], strict=True
-                )
-            ]
-        )
-        for i in range(config.num_hidden_layers)
-    ]
+def main():
+    """Prints what each part makes of two sentences with a masked word."""
+    tokens = "[CLS] the cat sat [SEP] it [MASK] [SEP] [PAD] [PAD]".split()
+    example = {
+        "input_word_ids": np.array([WORDS.index(token) for token in tokens]),
+        "input_mask": np.array([1, 1, 1, 1, 1, 1, 1, 1, 0, 0]),
+        "input_type_ids": np.array([0, 0, 0, 0, 0, 1, 1, 1, 0, 0]),
+        "masked_lm_positions": np.array([6]),
+    }
+    weights = random_weights(CONFIG, np.random.default_rng(1))
+    print(f"{sum(w.size for w in weights.values()):,} weights")
+    masked_lm, next_sentence = pretrain(example, weights, CONFIG)  # [1, V], [2]
+    print("probability of each word at [MASK]:")
+    probabilities = np.exp(log_softmax(masked_lm))[0].round(2)
+    print(*map("{} {}".format, WORDS, probabilities), sep=", ")
+    probabilities = np.exp(log_softmax(next_sentence)).round(2)
+    print("second sentence is next {}, is random {}".format(*probabilities))
+    loss = cross_entropy(masked_lm, [WORDS.index("purred")])[0]
+    print(f"loss {loss:.2f}; of a guess, log V = {np.log(len(WORDS)):.2f}")
 
 
-def masked_lm_logits(sequence_output, positions, weights):
-    """Returns [B, P, V]; `weights` are the weights of a BertPretrainer."""
-    rows = []
-    for hidden, row_positions in zip(sequence_output, positions, strict=True):
-        masked = hidden[row_positions]
-        masked = gelu(
-            masked @ weights["masked_lm/transform/kernel"]
-            + weights["masked_lm/transform/bias"]
-        )
-        masked = layer_norm(
-            masked,
-            weights["masked_lm/norm/gamma"],
-            weights["masked_lm/norm/beta"],
-        )
-        table = weights["encoder/embeddings/word_embeddings"]
-        rows.append(masked @ table.T + weights["masked_lm/bias"])
-    return np.stack(rows)
-
-
-def next_token_loss(logits, batch):
-    """Returns the mean of -log p(token t + 1) over t; logits [B, S, V]."""
-    losses = [
-        -log_softmax(rows[t])[words[t + 1]]
-        for rows, words, mask in zip(
-            logits, batch["input_word_ids"], batch["input_mask"], strict=True
-        )
-        for t in range(len(words) - 1)
-        if mask[t + 1]
-    ]
-    return np.mean(losses)
-
-
-def bilstm(x, weights, name, units):
-    """Returns outputs [S, 2 U] and final outputs [2 U] of one text [S, H]."""
-
-    def sigmoid(x):
-        return 1 / (1 + np.exp(-x))
-
-    outputs, last = [], []
-    for direction, order in (("forward", 1), ("backward", -1)):
-        kernel, recurrent, bias = (
-            weights[f"{name}/{direction}/lstm_cell/{part}"]
-            for part in ("kernel", "recurrent_kernel", "bias")
-        )
-        state, cell, states = np.zeros(units), np.zeros(units), []
-        for row in x[::order]:
-            gates = np.split(row @ kernel + state @ recurrent + bias, 4)
-            input_gate, forget_gate, output_gate = (
-                sigmoid(gates[i]) for i in (0, 1, 3)
-            )
-            cell = forget_gate * cell + input_gate * np.tanh(gates[2])
-            state = output_gate * np.tanh(cell)
-            states.append(state)
-        outputs.append(np.stack(states)[::order])
-        last.append(state)
-    return np.concatenate(outputs, -1), np.concatenate(last)
-
-
-def pretraining_losses(masked_logits, next_logits, batch):
-    """Returns the masked-LM loss and the next-sentence loss."""
-    total = weight = 0.0
-    for logits, ids, weights in zip(
-        masked_logits,
-        batch["masked_lm_ids"],
-        batch["masked_lm_weights"],
-        strict=True,
-    ):
-        for row, label, w in zip(
-            log_softmax(logits), ids, weights, strict=True
-        ):
-            total += -row[label] * w
-            weight += w
-    labels = batch["next_sentence_labels"]
-    each = -log_softmax(next_logits)[np.arange(len(labels)), labels]
-    return total / (weight + 1e-5), each.mean()
-
-
-def adam_update(
-    gradient, m, v, step, correct_bias, betas=(0.9, 0.999), epsilon=1e-6
-):
-    """Returns Adam's update, to be subtracted, and the moments."""
-    # The first step is 1.
-    m = betas[0] * m + (1 - betas[0]) * gradient
-    v = betas[1] * v + (1 - betas[1]) * gradient**2
-    if correct_bias:
-        corrected = v / (1 - betas[1] ** step)
-        update = m / (1 - betas[0] ** step) / (np.sqrt(corrected) + epsilon)
-    else:
-        update = m / (np.sqrt(v) + epsilon)
-    return update, m, v
-
-
-def adamw_step(
-    weight, gradient, m, v, rate, decay, step, correct_bias=False, **adam
-):
-    """One update of the optimizer of the original."""
-    update, m, v = adam_update(gradient, m, v, step, correct_bias, **adam)
-    return weight - rate * (update + decay * weight), m, v
-
-
-def lamb_step(
-    weight, gradient, m, v, rate, decay, step, correct_bias=True, **adam
-):
-    """One update of You et al. 2020, algorithm 2."""
-    update, m, v = adam_update(gradient, m, v, step, correct_bias, **adam)
-    update = update + decay * weight
-    norms = np.linalg.norm(weight), np.linalg.norm(update)
-    trust = norms[0] / norms[1] if all(norms) else 1.0
-    return weight - rate * trust * update, m, v
-
-
-def muon_step(weight, gradient, m, rate, decay):
-    """One update of Jordan et al. 2024, at the scale of Liu et al. 2025."""
-    m = 0.95 * m + gradient
-    x = gradient + 0.95 * m
-    x = x / np.linalg.norm(x)
-    u, s, vt = np.linalg.svd(x, full_matrices=False)
-    for _ in range(5):  # Newton-Schulz iterations change only singular values.
-        s = 3.4445 * s - 4.7750 * s**3 + 2.0315 * s**5
-    update = 0.2 * np.sqrt(max(weight.shape)) * (u * s) @ vt
-    return weight - rate * (update + decay * weight), m
+if __name__ == "__main__":
+    main()

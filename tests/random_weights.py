@@ -14,7 +14,7 @@ def randomised(model, seed=2):
 
 
 def weights_of(model):
-    """Returns weights by name, as `reference_bert` takes them."""
+    """Returns weights by name, as `oracle` takes them."""
     return {
         name: weight.numpy().astype(np.float64)
         for name, weight in model_folders.weight_names(model).items()

@@ -11,8 +11,8 @@ import sys
 
 import keras
 import numpy as np
+import oracle
 import pytest
-import reference_bert
 import tensorflow as tf
 import training_steps
 from random_weights import randomised
@@ -89,15 +89,15 @@ def numpy_step(path, weight, slots, gradient, step, config):
     """Returns the weight after a step; updates its slots."""
     decay, is_in_layer = 0.01, "/layer_" in path
     if is_in_layer and path.endswith("kernel") and config.optimizer == "muon":
-        weight, slots["m"] = reference_bert.muon_step(
+        weight, slots["m"] = oracle.muon_step(
             weight, gradient, slots.get("m", 0.0), RATE, decay
         )
         return weight
-    update = reference_bert.adamw_step
+    update = oracle.adamw_step
     if path.endswith(("bias", "gamma", "beta")):
         decay = 0.0
     elif config.optimizer == "lamb":
-        update = reference_bert.lamb_step
+        update = oracle.lamb_step
     weight, slots["m"], slots["v"] = update(
         weight,
         gradient,

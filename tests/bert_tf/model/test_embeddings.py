@@ -21,7 +21,9 @@ def expected(layer, ids, types, positions):
         weight.numpy().astype(np.float64) for weight in layer.weights
     )
     total = words[ids] + segments[types] + position_table[positions]
-    return reference_bert.layer_norm(total, gamma, beta)
+    return reference_bert.norm(
+        total, {"norm/gamma": gamma, "norm/beta": beta}, "norm"
+    )
 
 
 def test_token_segment_and_position_are_summed_and_normalized(layer):

@@ -1,8 +1,8 @@
 """TF1 checkpoints: real ones, written ones, and damaged or wrong ones."""
 
 import numpy as np
+import oracle
 import pytest
-import reference_bert
 import tensorflow as tf
 from checkpoint_folders import write
 from parity import outputs
@@ -106,9 +106,7 @@ def assert_agrees_with_the_oracle(path):
             tf_files.find(path, "TF1")
         ).items()
     }
-    layers, pooled = reference_bert.encode(
-        inputs, oracle_names(tensors), found.config
-    )
+    layers, pooled = oracle.encode(inputs, oracle_names(tensors), found.config)
     for i, layer in enumerate(layers):
         np.testing.assert_allclose(
             ours[f"encoder_outputs_{i}"], layer, atol=1e-5
@@ -116,7 +114,7 @@ def assert_agrees_with_the_oracle(path):
     np.testing.assert_allclose(ours["pooled_output"], pooled, atol=1e-5)
     if found.task == "pretraining":
         head = "cls/predictions/transform"
-        logits = reference_bert.masked_lm_logits(
+        logits = oracle.masked_lm_logits(
             layers[-1],
             inputs["masked_lm_positions"],
             {
