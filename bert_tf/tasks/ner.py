@@ -18,7 +18,12 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses, ner_scores
-from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
+from bert_tf.tasks.task import (
+    FineTuningTask,
+    Resampled,
+    Target,
+    evaluated_model,
+)
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
@@ -160,6 +165,12 @@ class Ner(FineTuningTask):
         for split in self.tags:
             self.read(split)
 
+    def is_labelled(self, split):
+        """Whether it is a dev file, or a test file with tags."""
+        if split.startswith("dev"):
+            return True
+        return split in self.tags and bool(self.read(split).scheme)
+
     def score(self, split, outputs):
         """Returns the loss, and the scores of `ner_scores`."""
         weights, tag_ids = self.tags[split]
@@ -167,6 +178,24 @@ class Ner(FineTuningTask):
         return {
             "loss": loss(outputs["logits"], weights, tag_ids)
         } | self._scores(gold, self._predicted(split, outputs))
+
+    def resampled(self, split, outputs):
+        """Returns the entity F1, or the accuracy of words, of sentences."""
+        gold = [sentence.tags for sentence in self.read(split).sentences]
+        pairs = zip(gold, self._predicted(split, outputs), strict=True)
+        if self.scheme == ner_files.PLAIN:
+            found = [
+                (len(x), len(x), sum(map(str.__eq__, x, y))) for x, y in pairs
+            ]
+        else:
+            found = [ner_scores.count([x], [y]) for x, y in pairs]
+        counts = np.array(found)  # [N, 3]: gold, predicted and right.
+
+        def score(i):
+            wanted, named, right = counts[i].sum(axis=0).tolist()
+            return 2 * right / (wanted + named) if wanted + named else 0.0
+
+        return Resampled("sentences", len(counts), score)
 
     def _scores(self, gold, predicted) -> dict[str, float]:
         if self.scheme == ner_files.PLAIN:
@@ -194,7 +223,7 @@ class Ner(FineTuningTask):
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
         for split in self.files:
-            if not split.startswith("dev"):
+            if not self.is_labelled(split):
                 continue
             sentences = self.read(split, any_types=True).sentences
             baseline[split] = self._scores(

@@ -7,16 +7,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 import keras
+import numpy as np
 from absl import logging
 
 from bert_tf.checkpoint import checksums, model_folders, run_models
-from bert_tf.tasks.task import Scores
+from bert_tf.tasks.task import Resampled, Scores
 from bert_tf.training import reporting, run_folder
 from tfrecords.io import atomic_files, json_files
 
 PREDICTIONS = "predictions"
 # A class of less than this share of the rows is rare.
 _RARE = 0.1
+# Of the bootstrap: draws, and rows in all, which bound its time.
+_MIN_DRAWS, _MAX_DRAWS, _ROWS_OF_DRAWS = 200, 1000, 4_000_000
 _FOUND = 0.5  # F1 from which a rare class is found.
 _UNCLIPPED = 1e9  # --clip_norm that does not clip.
 
@@ -57,7 +60,7 @@ def make_keep_best(
                 logs = os.path.join(folder.path, "logs", split)
                 writers[split] = reporting.Writer(logs, start_step)
             writers[split].write(step, values)
-        _log(results, step)
+        log(results, step)
         value = next(iter(results.values()))[best_metric]
         if run_folder.rank(value) > run_folder.rank(
             read_best(folder.best)["value"]
@@ -173,7 +176,8 @@ def write(
 
     The majority-class baseline is written under "majority_baseline". A score
     that is undefined is null, and "undefined" says why. `details`, by split,
-    are written under their names: "classes" and "confusion_matrix".
+    are written under their names: "classes", "confusion_matrix",
+    "confidence_interval" of `best_metric`, and "tf_idf_baseline".
 
     Returns:
       The content of the file.
@@ -188,7 +192,7 @@ def write(
     content |= _undefined(results)
     os.makedirs(output_dir, exist_ok=True)
     json_files.write(os.path.join(output_dir, run_folder.RESULTS), content)
-    _log(results, step)
+    log(results, step)
     for split, values in baseline.items():
         logging.info(
             "%s, majority-class baseline  %s",
@@ -198,8 +202,25 @@ def write(
     return content
 
 
+def interval(resampled: Resampled) -> dict:
+    """Returns the 95 % interval of a score by the percentile bootstrap.
+
+    Efron and Tibshirani 1993, section 13.3. Only the rows are drawn again, with
+    fixed seeds: it does not show that another training gives other weights.
+    """
+    unit, size, score = resampled
+    rng = np.random.default_rng(0)
+    draws = min(_MAX_DRAWS, max(_MIN_DRAWS, _ROWS_OF_DRAWS // size))
+    found = [score(rng.integers(size, size=size)) for _ in range(draws)]
+    defined = [x for x in found if x is not None]
+    if not defined:
+        return {"unit": unit, "size": size}
+    low, high = np.quantile(defined, (0.025, 0.975)).tolist()
+    return {"unit": unit, "size": size, "low": low, "high": high}
+
+
 def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
-    """Writes the evaluated rows of a dev split, if there are any, atomically.
+    """Writes the evaluated rows of a split, if there are any, atomically.
 
     Args:
       rows: from `FineTuningTask.evaluated_rows`.
@@ -285,7 +306,8 @@ def _undefined(results: Scores) -> dict:
     return {"undefined": found} if found else {}
 
 
-def _log(results: Scores, step: int) -> None:
+def log(results: Scores, step: int) -> None:
+    """Logs the scores of each split."""
     for split, values in results.items():
         logging.info(
             "%s, step %d  %s", split, step, reporting.format_values(values)

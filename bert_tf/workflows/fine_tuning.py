@@ -507,9 +507,13 @@ def train_and_predict(
     predict = functools.cache(predict)
     scores = {}
     if config.do_eval:
-        scores = _evaluate(run, predict)
+        # Thresholds are those of dev, which comes first.
+        scores = _evaluate(run, predict) | _evaluate(run, predict, "test")
         if run.folder.is_chief:
             _write_results(run, scores, baseline, step, predict)
+    elif found := _evaluate(run, predict, "test"):
+        dev_results.log(found, step)
+        logging.info("--do_eval writes scores to %s", run_folder.RESULTS)
     if config.do_predict:
         with _predictions_folder(run.folder) as folder:
             run.task.write_predictions(predict, folder)
@@ -517,17 +521,23 @@ def train_and_predict(
 
 
 def _write_results(run, scores, baseline, step, predict) -> None:
-    """Writes eval_results.json, and the rows of each dev split."""
+    """Writes eval_results.json, and the rows of each scored split."""
+    task, details = run.task, {}
+    for split in scores:
+        details[split] = task.details(split, predict(split))
+        if resampled := task.resampled(split, predict(split)):
+            name, interval = run_models.INTERVALS, dev_results.interval
+            details[split] = details[split] | {name: interval(resampled)}
+    for split, values in task.word_baseline(scores).items():
+        details[split][run_models.WORD_BASELINE] = values
     results = dev_results.write(
         scores,
         baseline,
         step,
         run.folder.path,
-        task_name=run.task.name,
-        best_metric=run.task.best_metric,
-        details={
-            split: run.task.details(split, predict(split)) for split in scores
-        },
+        task_name=task.name,
+        best_metric=task.best_metric,
+        details=details,
     )
     for text in dev_results.advice(results, run.folder.path):
         logging.warning("%s", text)
@@ -588,11 +598,13 @@ def _make_before_save(
     )
 
 
-def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
+def _evaluate(
+    run: Run, predict: Callable[[str], SplitOutputs], prefix: str = "dev"
+) -> Scores:
     return {
         split: run.task.score(split, predict(split))
         for split in run.splits
-        if split.startswith("dev")
+        if split.startswith(prefix) and run.task.is_labelled(split)
     }
 
 
