@@ -9,7 +9,8 @@ import string
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from bert_tf.contrib.apps.report import figures, wrong_rows
+from bert_tf.checkpoint import run_models
+from bert_tf.contrib.apps.report import figures, verdict, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
 from bert_tf.training.reporting import format_seconds
 
@@ -50,6 +51,9 @@ svg text { fill: var(--text); } svg .grid { stroke: var(--line); fill: none; }
 details > summary { cursor: pointer; }
 .scroll { overflow-x: auto; } .plot { display: inline-block; }
 .plot span { margin-right: 1.2em; font-size: 85%; }
+h1, h2, p, .plot, summary { overflow-wrap: anywhere; }
+@media (max-width: 40em) { body { margin: 1em auto; padding: 0 .7em; }
+  th, td { padding: 3px 6px; } td:not(.n):not(.short) { min-width: 15em; } }
 </style>
 </head>
 <body>
@@ -70,6 +74,13 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
     names = ", ".join(run.name for run in runs)
     title = f"{runs[0].results['task_name']}, run {names}"
     sections = [
+        _section(
+            f"Verdict{f' of {run.name}' * (len(runs) > 1)}",
+            *(f"<p>{html.escape(text)}</p>" for text in verdict.make(run)),
+        )
+        for run in runs
+    ]
+    sections += [
         _section(
             "Scores",
             _scores(runs),
@@ -173,11 +184,20 @@ def _scores(runs) -> str:
             {(s, m): x for s, m, x, _ in run.scores}.get((split, metric), "")
             for run in runs
         ]
-        best = " (chooses the best model)" * (
-            metric == runs[0].results["best_metric"]
-        )
+        results = runs[0].results
+        first = next(x for x in results if x.startswith("dev"))
+        is_best = (split, metric) == (first, results["best_metric"])
+        best = " (chooses the best model)" * is_best
+        interval = results.get(run_models.INTERVALS, {}).get(split, {})
+        if metric == results["best_metric"] and len(runs) == 1:
+            low, high = interval.get("low"), interval.get("high")
+            of_best = f"{low:.4g} to {high:.4g}" if low is not None else ""
+        else:
+            of_best = ""
+        words = results.get(run_models.WORD_BASELINE, {}).get(split, {})
         baseline = "" if metric == "loss" else baseline
-        rows.append((split, metric + best, *values, baseline))
+        row = (split, metric + best, *values, baseline)
+        rows.append((*row, of_best, words.get(metric, "")))
     names = [run.name for run in runs] if len(runs) > 1 else ["score"]
     note = (
         "<p class='soft'>The baseline is the best constant answer. The model, "
@@ -185,7 +205,11 @@ def _scores(runs) -> str:
         "scores can be too good: a test set that nothing was chosen on shows "
         "more.</p>"
     )
-    return _table(("split", "metric", *names, "baseline"), rows) + note
+    header = ["split", "metric", *names, "baseline", "95 % interval", "TF-IDF"]
+    # Columns that say nothing are left out.
+    kept = [i for i in range(len(header)) if any(row[i] != "" for row in rows)]
+    rows = [[row[i] for i in kept] for row in rows]
+    return _table([header[i] for i in kept], rows) + note
 
 
 def _curves(runs) -> list[str]:
