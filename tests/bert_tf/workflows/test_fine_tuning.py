@@ -1,5 +1,6 @@
 """Fine-tuning settings -> steps, static lengths, errors."""
 
+import functools
 import types
 
 import numpy as np
@@ -145,3 +146,18 @@ def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
     others = {path.rpartition("/")[0] for path in paths if "lora" not in path}
     assert others == names
     assert len(paths) == 2 * 2 * 2 + 2 * len(names)
+
+
+def test_a_test_file_is_scored_apart_and_only_with_labels():
+    class Task:
+        def is_labelled(self, split):
+            return split != "test_unknown"
+
+        def score(self, split, outputs):
+            return {"accuracy": outputs}
+
+    splits = dict.fromkeys(["train", "dev", "test", "test_unknown"])
+    run = types.SimpleNamespace(task=Task(), splits=splits)
+    evaluate = functools.partial(fine_tuning._evaluate, run, len)
+    assert evaluate() == {"dev": {"accuracy": 3}}  # This chooses the best.
+    assert evaluate("test") == {"test": {"accuracy": 4}}

@@ -32,13 +32,12 @@ def make(run: RunData) -> list[str]:
     test = [x for x in results if x.startswith("test") and metric in results[x]]
     found = {split: _compare_all(run, split, metric) for split in test + dev}
     paragraphs = [text for text, _ in found.values()]
-    paragraphs[-1] += " The model was chosen on dev" if run.settings else ""
     if run.settings and test:
-        paragraphs[-1] += "; test decided nothing."
-    elif run.settings:
+        paragraphs[-1] += " The model was chosen on dev; test decided nothing."
+    elif run.settings and results[dev[-1]][metric] is not None:
         paragraphs[-1] += (
-            ", so that this score can be too good: a --test_file with labels "
-            "shows more."
+            " The model was chosen on dev, so that this score can be too good: "
+            "a --test_file with labels shows more."
         )
     # By dev: what is chosen by a test file is no longer tested by it.
     advice = _advise(run, dev[0], found[dev[0]][1])
@@ -52,7 +51,8 @@ def _compare_all(
     results, found = run.results, {}
     score = results[split][metric]
     if score is None:
-        return f"{metric} on {split}: undefined, {run_models.UNDEFINED}.", found
+        text = f"{metric} on {split}: undefined, {run_models.UNDEFINED}."
+        return text, {"baseline": "equal"}  # A constant is no better.
     interval = results.get(run_models.INTERVALS, {}).get(split, {})
     text = f"{metric} on {split}: {score:.4g}"
     if interval.get("low") is not None:
