@@ -392,7 +392,8 @@ class TextTask(FineTuningTask):
         header = ["index" if ids is None else self.table.id_column]
         columns = [ids or range(len(predicted)), self.cells(predicted)]
         header.append("prediction")
-        if self.table.unlabelled_rows:  # A user's own.
+        # The GLUE site takes no further columns.
+        if self.name not in {task.name for task in glue_tables.GLUE_TASKS}:
             found = [x.get("probabilities", ()) for x in self.answers(outputs)]
             named = self.class_names if found and len(found[0]) else ()
             header += [f"probability_{name}" for name in named]
