@@ -17,10 +17,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, ner_scores
+from bert_tf.tasks import losses, metrics, ner_scores
 from bert_tf.tasks.task import (
     FineTuningTask,
-    Resampled,
     Target,
     evaluated_model,
 )
@@ -162,14 +161,8 @@ class Ner(FineTuningTask):
             for split, records in splits.items()
             if split != "train"
         }
-        for split in self.tags:
-            self.read(split)
-
-    def is_labelled(self, split):
-        """Whether it is a dev file, or a test file with tags."""
-        if split.startswith("dev"):
-            return True
-        return split in self.tags and bool(self.read(split).scheme)
+        labelled = [split for split in self.tags if self.read(split).scheme]
+        return [split for split in labelled if split.startswith("test")]
 
     def score(self, split, outputs):
         """Returns the loss, and the scores of `ner_scores`."""
@@ -178,6 +171,11 @@ class Ner(FineTuningTask):
         return {
             "loss": loss(outputs["logits"], weights, tag_ids)
         } | self._scores(gold, self._predicted(split, outputs))
+
+    def details(self, split, outputs):
+        """Returns the confidence interval."""
+        interval = metrics.interval(self.resampled(split, outputs))
+        return {"confidence_interval": interval}
 
     def resampled(self, split, outputs):
         """Returns the entity F1, or the accuracy of words, of sentences."""
@@ -195,7 +193,7 @@ class Ner(FineTuningTask):
             wanted, named, right = counts[i].sum(axis=0).tolist()
             return 2 * right / (wanted + named) if wanted + named else 0.0
 
-        return Resampled("sentences", len(counts), score)
+        return metrics.Resampled("sentences", len(counts), score)
 
     def _scores(self, gold, predicted) -> dict[str, float]:
         if self.scheme == ner_files.PLAIN:
@@ -223,7 +221,9 @@ class Ner(FineTuningTask):
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
         for split in self.files:
-            if not self.is_labelled(split):
+            if split == "train":
+                continue
+            if split.startswith("test") and not self.read(split).scheme:
                 continue
             sentences = self.read(split, any_types=True).sentences
             baseline[split] = self._scores(

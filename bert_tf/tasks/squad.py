@@ -20,10 +20,9 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import squad_answers, squad_scores
+from bert_tf.tasks import metrics, squad_answers, squad_scores
 from bert_tf.tasks.task import (
     FineTuningTask,
-    Resampled,
     Target,
     evaluated_model,
 )
@@ -146,10 +145,7 @@ class Squad(FineTuningTask):
                 _, self.annotated[split] = squad_scores.read_answers(
                     self.files[split], version
                 )
-
-    def is_labelled(self, split):
-        """Whether its file has answers."""
-        return split in self.annotated
+        return [split for split in self.annotated if split == "test"]
 
     def score(self, split, outputs):
         """Returns the official scores; see the function `score`."""
@@ -172,6 +168,11 @@ class Squad(FineTuningTask):
         thresholds = (self.tuned_threshold, given, self.model_threshold)
         return next(t for t in thresholds if t is not None)
 
+    def details(self, split, outputs):
+        """Returns the confidence interval, after `score`."""
+        interval = metrics.interval(self.resampled(split, outputs))
+        return {"confidence_interval": interval}
+
     def resampled(self, split, outputs):
         """Returns the F1 of any questions, in percent, after `score`."""
         version = "2.0" if self.data.version_2_with_negative else "1.1"
@@ -182,7 +183,9 @@ class Squad(FineTuningTask):
             for x in answers
         ]
         f1 = np.array(of_each)
-        return Resampled("questions", len(f1), lambda i: float(f1[i].mean()))
+        return metrics.Resampled(
+            "questions", len(f1), lambda i: float(f1[i].mean())
+        )
 
     def majority_baseline(self):
         """Returns the scores of a constant answer."""

@@ -5,7 +5,7 @@ A `Task` defines the features of its records, its model and its losses. A
 predictions.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -27,20 +27,6 @@ Outputs = Mapping[str, tf.Tensor]
 SplitOutputs = Mapping[str, np.ndarray]
 # Dev split -> metrics; None for one that is undefined, see `tasks.metrics`.
 Scores = dict[str, dict[str, float | None]]
-
-
-class Resampled(NamedTuple):
-    """A score of rows that are drawn again, for its confidence interval.
-
-    Attributes:
-      unit: the rows that are drawn, such as "rows" or "queries".
-      size: their number N.
-      score: indices [N] of rows -> `best_metric`; None if it is undefined.
-    """
-
-    unit: str
-    size: int
-    score: Callable[[np.ndarray], float | None]
 
 
 class Target(NamedTuple):
@@ -233,15 +219,13 @@ class FineTuningTask(Task):
         """
         raise NotImplementedError
 
-    def open_splits(self, splits: Mapping[str, Records]) -> None:
-        """Reads the labels that `score` needs; the default reads nothing."""
+    def open_splits(self, splits: Mapping[str, Records]) -> list[str] | None:
+        """Reads the labels that `score` needs; the default reads nothing.
 
-    def is_labelled(self, split: str) -> bool:
-        """Whether a split can be scored: dev, and a test file with answers.
-
-        A test file decides nothing: its scores are computed after training.
+        Returns:
+          The test splits that have labels, if any. They are scored after
+          training, and decide nothing.
         """
-        return split.startswith("dev")
 
     def before_save(
         self,
@@ -261,19 +245,6 @@ class FineTuningTask(Task):
     ) -> dict[str, float | None]:
         """Returns the named scores of a labelled split; None if undefined."""
         raise NotImplementedError
-
-    def resampled(self, split: str, outputs: SplitOutputs) -> Resampled | None:
-        """Returns `best_metric` of any rows of a split; None if unknown."""
-        del split, outputs
-        return None
-
-    def word_baseline(self, splits: Iterable[str]) -> Scores:
-        """Returns the scores of TF-IDF and logistic regression, by split.
-
-        Empty where that makes no sense, or there are no training rows.
-        """
-        del splits
-        return {}
 
     def majority_baseline(self) -> Scores:
         """Returns the scores of the majority-class baseline, by dev split.
@@ -298,7 +269,10 @@ class FineTuningTask(Task):
         return {}
 
     def details(self, split: str, outputs: SplitOutputs) -> dict:
-        """Returns further results of a dev split, such as those of classes."""
+        """Returns further results of a split, such as those of classes.
+
+        "confidence_interval" is of `best_metric`, from `metrics.interval`.
+        """
         del split, outputs
         return {}
 

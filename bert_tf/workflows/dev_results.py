@@ -7,19 +7,16 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 import keras
-import numpy as np
 from absl import logging
 
 from bert_tf.checkpoint import checksums, model_folders, run_models
-from bert_tf.tasks.task import Resampled, Scores
+from bert_tf.tasks.task import Scores
 from bert_tf.training import reporting, run_folder
 from tfrecords.io import atomic_files, json_files
 
 PREDICTIONS = "predictions"
 # A class of less than this share of the rows is rare.
 _RARE = 0.1
-# Of the bootstrap: draws, and rows in all, which bound its time.
-_MIN_DRAWS, _MAX_DRAWS, _ROWS_OF_DRAWS = 200, 1000, 4_000_000
 _FOUND = 0.5  # F1 from which a rare class is found.
 _UNCLIPPED = 1e9  # --clip_norm that does not clip.
 
@@ -200,23 +197,6 @@ def write(
             reporting.format_values(values),
         )
     return content
-
-
-def interval(resampled: Resampled) -> dict:
-    """Returns the 95 % interval of a score by the percentile bootstrap.
-
-    Efron and Tibshirani 1993, section 13.3. Only the rows are drawn again, with
-    fixed seeds: it does not show that another training gives other weights.
-    """
-    unit, size, score = resampled
-    rng = np.random.default_rng(0)
-    draws = min(_MAX_DRAWS, max(_MIN_DRAWS, _ROWS_OF_DRAWS // size))
-    found = [score(rng.integers(size, size=size)) for _ in range(draws)]
-    defined = [x for x in found if x is not None]
-    if not defined:
-        return {"unit": unit, "size": size}
-    low, high = np.quantile(defined, (0.025, 0.975)).tolist()
-    return {"unit": unit, "size": size, "low": low, "high": high}
 
 
 def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:

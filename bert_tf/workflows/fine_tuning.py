@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -142,6 +142,7 @@ class Run:
       metadata: content of model.json.
       source: model to start from or to predict with, if any.
       teacher: `teachers.Teacher` of the student, if any.
+      labelled_tests: test splits that are scored.
     """
 
     folder: run_folder.RunFolder
@@ -152,6 +153,7 @@ class Run:
     metadata: dict
     source: Checkpoint | None
     teacher: Any = None
+    labelled_tests: Collection[str] = ()
 
     def dev_digest(self) -> str:
         """Returns the digest of the dev split that selects the best model."""
@@ -260,7 +262,7 @@ def prepare(
         lengths = choose_bucket_lengths(
             records, config, bert_config.hidden_size
         )
-    task.open_splits(records)
+    labelled_tests = task.open_splits(records) or ()
     run = Run(
         folder=folder,
         task=task,
@@ -288,6 +290,7 @@ def prepare(
         | task.metadata(),
         source=source,
         teacher=teacher,
+        labelled_tests=labelled_tests,
     )
     return run, config
 
@@ -507,11 +510,12 @@ def train_and_predict(
     predict = functools.cache(predict)
     scores = {}
     if config.do_eval:
-        # Thresholds are those of dev, which comes first.
-        scores = _evaluate(run, predict) | _evaluate(run, predict, "test")
+        scores = _evaluate(run, predict, with_tests=True)
         if run.folder.is_chief:
             _write_results(run, scores, baseline, step, predict)
-    elif found := _evaluate(run, predict, "test"):
+    elif run.labelled_tests:
+        tests = run.labelled_tests
+        found = {x: run.task.score(x, predict(x)) for x in tests}
         dev_results.log(found, step)
         logging.info("--do_eval writes scores to %s", run_folder.RESULTS)
     if config.do_predict:
@@ -522,22 +526,16 @@ def train_and_predict(
 
 def _write_results(run, scores, baseline, step, predict) -> None:
     """Writes eval_results.json, and the rows of each scored split."""
-    task, details = run.task, {}
-    for split in scores:
-        details[split] = task.details(split, predict(split))
-        if resampled := task.resampled(split, predict(split)):
-            name, interval = run_models.INTERVALS, dev_results.interval
-            details[split] = details[split] | {name: interval(resampled)}
-    for split, values in task.word_baseline(scores).items():
-        details[split][run_models.WORD_BASELINE] = values
     results = dev_results.write(
         scores,
         baseline,
         step,
         run.folder.path,
-        task_name=task.name,
-        best_metric=task.best_metric,
-        details=details,
+        task_name=run.task.name,
+        best_metric=run.task.best_metric,
+        details={
+            split: run.task.details(split, predict(split)) for split in scores
+        },
     )
     for text in dev_results.advice(results, run.folder.path):
         logging.warning("%s", text)
@@ -599,13 +597,12 @@ def _make_before_save(
 
 
 def _evaluate(
-    run: Run, predict: Callable[[str], SplitOutputs], prefix: str = "dev"
+    run: Run, predict: Callable[[str], SplitOutputs], with_tests: bool = False
 ) -> Scores:
-    return {
-        split: run.task.score(split, predict(split))
-        for split in run.splits
-        if split.startswith(prefix) and run.task.is_labelled(split)
-    }
+    """Returns the scores of dev, whose thresholds are those of test."""
+    splits = [split for split in run.splits if split.startswith("dev")]
+    splits += run.labelled_tests if with_tests else ()
+    return {split: run.task.score(split, predict(split)) for split in splits}
 
 
 def load_trained(run: Run, source: Checkpoint) -> None:

@@ -17,8 +17,8 @@ from absl import logging
 from bert_tf.contrib.search import ranking
 from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.model import encoder
-from bert_tf.tasks import losses
-from bert_tf.tasks.task import DEV_SEED, Resampled, Target
+from bert_tf.tasks import losses, metrics
+from bert_tf.tasks.task import DEV_SEED, Target
 from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
@@ -79,9 +79,10 @@ class Ranking(Regression):
 
     def open_splits(self, splits):
         """Reads grades, and queries and passages of labelled splits."""
-        super().open_splits(splits)
+        labelled = super().open_splits(splits)
         for split in self.labels:
             self.read_rows(split, self.rows_of(split))
+        return labelled
 
     def read_rows(self, split, rows):
         """Takes queries and passages of a split."""
@@ -178,7 +179,7 @@ class Ranking(Regression):
         queries = self._ranked(predicted, labels, split)
         found = [ranking.scores([x], [y])[self.best_metric] for x, y in queries]
         found = np.array(found)
-        return Resampled(
+        return metrics.Resampled(
             "queries", len(found), lambda i: float(found[i].mean())
         )
 

@@ -3,7 +3,6 @@
 N examples, B batch, C classes.
 """
 
-import copy
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -17,7 +16,6 @@ from bert_tf.tasks.task import (
     Batch,
     FineTuningTask,
     Outputs,
-    Resampled,
     SplitOutputs,
     Target,
     evaluated_model,
@@ -88,6 +86,7 @@ class TextTask(FineTuningTask):
             )
         self.labels: dict[str, np.ndarray] = {}
         self.sources: dict[str, str] = {}  # Split -> name of its file.
+        self.words: word_baseline.WordBaseline | None = None
         self.test_splits = ()
         self.records_dir = ""
 
@@ -172,10 +171,7 @@ class TextTask(FineTuningTask):
                 wanted = wanted | {weight: self.schema[weight]}
             found = splits["train"].read(wanted)
             self.read_train(found[self.feature], found.get(weight))
-
-    def is_labelled(self, split):
-        """Whether it is a dev split, or a test file with labels."""
-        return split in self.labels
+        return [split for split in self.labels if split.startswith("test")]
 
     def read_test_labels(self, split: str) -> np.ndarray | None:
         """Returns the labels of a user's own test file; None without labels."""
@@ -257,36 +253,18 @@ class TextTask(FineTuningTask):
                 return float(right[i].mean())
             return metric(predicted[i], labels[i])
 
-        return Resampled("rows", len(labels), score)
+        return metrics.Resampled("rows", len(labels), score)
 
-    def word_baseline(self, splits):
-        """Returns the scores of TF-IDF and logistic regression, by split.
-
-        Of classes or labels of single texts, and with training rows: words of
-        two texts say little of how they belong together.
-        """
-        if len(self.table.text_columns) != 1 or not self.class_names:
-            return {}
-        if "train" not in self.sources or not splits:
-            return {}
-        # Its own thresholds are chosen as the model's are.
-        task, rng, scores = copy.copy(self), np.random.default_rng(DEV_SEED), {}
-        try:
-            rows = list(self.rows_of("train"))
-            chosen = rng.permutation(len(rows))[: word_baseline.MAX_ROWS]
-            predict = word_baseline.fit(
-                [rows[i].texts[0] for i in chosen],
-                self.label_array([rows[i].label for i in chosen]),
-            )
-        except ValueError as error:  # One class, or no words.
-            logging.info("no TF-IDF beside the scores: %s", error)
-            return {}
-        for split in splits:
-            found = predict([row.texts[0] for row in self.rows_of(split)])
-            scores[split] = task.metric_values(
-                {"logits": found}, self.labels[split], f"{split}, TF-IDF"
-            )
-        return scores
+    def details(self, split, outputs):
+        """Returns the confidence interval, and what words alone would score."""
+        found = {}
+        if resampled := self.resampled(split, outputs):
+            found["confidence_interval"] = metrics.interval(resampled)
+        if self.words is None:
+            self.words = word_baseline.WordBaseline(self, self.sources)
+        if scores := self.words.score(split):
+            found["tf_idf_baseline"] = scores
+        return found
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""
@@ -352,7 +330,7 @@ class TextTask(FineTuningTask):
             split,
             dev_share=self.data.dev_share,
             seed=DEV_SEED,
-            is_labelled=split == "train" or self.is_labelled(split),
+            is_labelled=split == "train" or split in self.labels,
         )
 
     def named(self, label) -> str | float | list[str]:

@@ -3,13 +3,55 @@
 What words alone tell, without a BERT. N rows, C classes or labels.
 """
 
-from collections.abc import Callable, Sequence
+import copy
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from absl import logging
+
+from bert_tf.tasks.task import DEV_SEED
 
 # More rows, drawn at random, would take minutes.
 MAX_ROWS = 20_000
 _MAX_FEATURES = 100_000
+
+
+class WordBaseline:
+    """Scores of TF-IDF and logistic regression, of classes of single texts.
+
+    Words of two texts say little of how they belong together.
+
+    Args:
+      task: a TextTask whose splits are open.
+      splits: its splits. Without train there are no scores.
+    """
+
+    def __init__(self, task, splits: Collection[str]):
+        self.task, self.predict = copy.copy(task), None
+        if len(task.table.text_columns) != 1 or not task.class_names:
+            return
+        if "train" not in splits:
+            return
+        try:
+            rows = list(task.rows_of("train"))
+            chosen = np.random.default_rng(DEV_SEED).permutation(len(rows))
+            rows = [rows[i] for i in chosen[:MAX_ROWS]]
+            labels = task.label_array([row.label for row in rows])
+            self.predict = fit([row.texts[0] for row in rows], labels)
+        except ValueError as error:  # One class, or no words.
+            logging.info("no TF-IDF beside the scores: %s", error)
+
+    def score(self, split: str) -> dict[str, float | None]:
+        """Returns the metrics of a labelled split; {} if there are none.
+
+        Thresholds of several labels are chosen as those of the model: on dev.
+        """
+        if not self.predict:
+            return {}
+        texts = [row.texts[0] for row in self.task.rows_of(split)]
+        labels = self.task.labels[split]
+        outputs = {"logits": self.predict(texts)}
+        return self.task.metric_values(outputs, labels, f"{split}, TF-IDF")
 
 
 def fit(

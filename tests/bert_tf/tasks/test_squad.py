@@ -99,4 +99,3 @@ def test_the_threshold_of_dev_decides_the_answers_of_test():
     assert (unit, size, score(np.array([0, 0, 1, 1]))) == ("questions", 2, 50)
     assert score(np.array([0, 0])) == 0
     assert task.majority_baseline()["test"]["f1"] == 50
-    assert not task.is_labelled("test_other")

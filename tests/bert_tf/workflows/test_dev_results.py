@@ -3,11 +3,9 @@
 import json
 import math
 
-import numpy as np
 import pytest
 
 from bert_tf.checkpoint import checksums
-from bert_tf.tasks.task import Resampled
 from bert_tf.training import run_folder
 from bert_tf.workflows import dev_results
 
@@ -265,27 +263,3 @@ def test_rows_are_written_if_there_are_any(tmp_path):
     assert list(map(json.loads, lines)) == rows and "caf\u00e9" in lines[0]
     dev_results.write_rows(iter([]), str(tmp_path / "other"), "dev")
     assert not (tmp_path / "other").exists()
-
-
-def test_an_interval_has_95_percent_of_the_scores_of_drawn_rows():
-    right = np.array([1.0] * 80 + [0.0] * 20)
-    resampled = Resampled("rows", 100, lambda i: float(right[i].mean()))
-    found = dev_results.interval(resampled)
-    assert found == dev_results.interval(resampled)
-    assert (found["unit"], found["size"]) == ("rows", 100)
-    # Of the normal distribution: 1.96 standard deviations.
-    wide = 1.96 * np.sqrt(0.8 * 0.2 / 100)
-    np.testing.assert_allclose(
-        [found["low"], found["high"]], [0.8 - wide, 0.8 + wide], atol=0.02
-    )
-    nothing = Resampled("rows", 3, lambda i: None)
-    assert dev_results.interval(nothing) == {"unit": "rows", "size": 3}
-
-
-@pytest.mark.parametrize(
-    ("size", "draws"), [(10, 1000), (8000, 500), (10**6, 200)]
-)
-def test_draws_bound_the_time_of_large_sets(size, draws):
-    calls = []
-    dev_results.interval(Resampled("rows", size, lambda i: calls.append(1)))
-    assert len(calls) == draws

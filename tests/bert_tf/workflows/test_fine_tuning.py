@@ -1,6 +1,5 @@
 """Fine-tuning settings -> steps, static lengths, errors."""
 
-import functools
 import types
 
 import numpy as np
@@ -148,16 +147,13 @@ def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
     assert len(paths) == 2 * 2 * 2 + 2 * len(names)
 
 
-def test_a_test_file_is_scored_apart_and_only_with_labels():
-    class Task:
-        def is_labelled(self, split):
-            return split != "test_unknown"
-
-        def score(self, split, outputs):
-            return {"accuracy": outputs}
-
-    splits = dict.fromkeys(["train", "dev", "test", "test_unknown"])
-    run = types.SimpleNamespace(task=Task(), splits=splits)
-    evaluate = functools.partial(fine_tuning._evaluate, run, len)
-    assert evaluate() == {"dev": {"accuracy": 3}}  # This chooses the best.
-    assert evaluate("test") == {"test": {"accuracy": 4}}
+def test_a_test_file_does_not_choose_the_best_model():
+    task = types.SimpleNamespace(score=lambda split, x: {"accuracy": x})
+    splits = dict.fromkeys(["train", "dev", "test", "test_unlabelled"])
+    run = types.SimpleNamespace(
+        task=task, splits=splits, labelled_tests=["test"]
+    )
+    # The former chooses the best model.
+    assert fine_tuning._evaluate(run, len) == {"dev": {"accuracy": 3}}
+    found = fine_tuning._evaluate(run, len, with_tests=True)
+    assert found == {"dev": {"accuracy": 3}, "test": {"accuracy": 4}}
