@@ -21,11 +21,7 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import metrics, squad_answers, squad_scores
-from bert_tf.tasks.task import (
-    FineTuningTask,
-    Target,
-    evaluated_model,
-)
+from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
@@ -170,19 +166,19 @@ class Squad(FineTuningTask):
 
     def details(self, split, outputs):
         """Returns the confidence interval, after `score`."""
-        interval = metrics.interval(self.resampled(split, outputs))
-        return {"confidence_interval": interval}
+        resampled = self.resampled(split, outputs)
+        return {"confidence_interval": metrics.interval(resampled)}
 
     def resampled(self, split, outputs):
         """Returns the F1 of any questions, in percent, after `score`."""
         version = "2.0" if self.data.version_2_with_negative else "1.1"
-        answers = self.annotated[split]
         found = decide(self._answered[split], self._threshold())
-        of_each = [
-            squad_scores.score(version, {x: answers[x]}, {x: found[x]})["f1"]
-            for x in answers
-        ]
-        f1 = np.array(of_each)
+        f1 = np.array(
+            [
+                squad_scores.score(version, {x: y}, {x: found[x]})["f1"]
+                for x, y in self.annotated[split].items()
+            ]
+        )
         return metrics.Resampled(
             "questions", len(f1), lambda i: float(f1[i].mean())
         )

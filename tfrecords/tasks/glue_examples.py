@@ -144,18 +144,12 @@ def read_split(
 ) -> Iterator[glue_rows.Row]:
     """Returns the rows of a split, in the order of its records.
 
-    The arguments are those of `make_records`, which has made the records, and
-    of `rows_of`.
+    The arguments are those of `make_records` and `rows_of`.
 
     Raises:
       ValueError: if its file has changed since the records were made.
     """
-    splits = find_splits(
-        task,
-        data_dir,
-        dev_share=dev_share,
-        seed=seed,
-    )
+    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
     (split,) = (x for x in splits if x.name == name)
     split_records.check_unchanged(os.path.join(output_dir, name), split.path)
     return rows_of(task, split, is_labelled=is_labelled)
@@ -304,10 +298,7 @@ def rows_of(
     statistics: glue_rows.ReadStatistics | None = None,
     is_labelled: bool | None = None,
 ) -> Iterator[glue_rows.Row]:
-    """Yields the rows of a split, as `glue_rows.read_rows` does.
-
-    Whether labels are read is `split.is_labelled`, unless it is given.
-    """
+    """Yields the rows of a split; labels are read as it says, unless given."""
     rows = glue_rows.read_rows(
         task,
         split.path,

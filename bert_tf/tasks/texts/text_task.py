@@ -246,14 +246,10 @@ class TextTask(FineTuningTask):
     def resampled(self, split, outputs):
         """Returns the best metric of any rows."""
         labels, predicted = self.labels[split], self.predicted(outputs)
-        metric, right = metrics.METRICS[self.best_metric], predicted == labels
-
-        def score(i):
-            if self.best_metric == "accuracy":  # In a hundredth of the time.
-                return float(right[i].mean())
-            return metric(predicted[i], labels[i])
-
-        return metrics.Resampled("rows", len(labels), score)
+        metric = metrics.METRICS[self.best_metric]
+        return metrics.Resampled(
+            "rows", len(labels), lambda i: metric(predicted[i], labels[i])
+        )
 
     def details(self, split, outputs):
         """Returns the confidence interval, and what words alone would score."""
@@ -354,22 +350,20 @@ class TextTask(FineTuningTask):
         for split, name in self.table.predictions.items():
             if split in self.test_splits:
                 path = os.path.join(output_dir, f"{name}.tsv")
-                self.write_table(predict(split), path, self._ids(split))
-
-    def _ids(self, split: str) -> list[str] | None:
-        """Returns the ids of a split's rows; None for their numbers."""
-        if not self.table.id_column:
-            return None
-        return [row.id for row in self.rows_of(split)]
+                rows = self.rows_of(split) if self.table.id_column else ()
+                ids = [row.id for row in rows] or None
+                self.write_table(predict(split), path, ids)
 
     def write_table(
         self, outputs: SplitOutputs, path: str, ids: list[str] | None = None
     ) -> None:
         """Writes predictions to a file, atomically."""
         predicted = self.predicted(outputs)
-        header = ["index" if ids is None else self.table.id_column]
+        header = [
+            "index" if ids is None else self.table.id_column,
+            "prediction",
+        ]
         columns = [ids or range(len(predicted)), self.cells(predicted)]
-        header.append("prediction")
         # The GLUE site takes no further columns.
         if self.name not in {task.name for task in glue_tables.GLUE_TASKS}:
             found = [x.get("probabilities", ()) for x in self.answers(outputs)]
