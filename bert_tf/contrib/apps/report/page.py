@@ -201,7 +201,7 @@ def _scores(runs) -> str:
         rows.append((*row, of_best, words.get(metric, "")))
     names = [run.name for run in runs] if len(runs) > 1 else ["score"]
     note = (
-        "<p class='soft'>The baseline is the best constant answer. The model, "
+        "<p class='soft'>The verdict says what the baseline is. The model, "
         "and thresholds of several labels, were chosen on dev, so that its "
         "scores can be too good: a test set that nothing was chosen on shows "
         "more.</p>"
