@@ -25,6 +25,8 @@ BEST = "best"
 SETTINGS = "run.json"  # Of a run.
 RESULTS = "eval_results.json"
 BASELINE = "majority_baseline"  # Its entry with the baseline's scores.
+INTERVALS = "confidence_interval"  # Of the metric that selects the best.
+WORD_BASELINE = "tf_idf_baseline"  # TF-IDF with logistic regression.
 # Why a score in it is null; the log says whether of predictions or labels.
 UNDEFINED = "all predictions, or all labels, are the same"
 STEP_PREFIX = "step-"  # Of the names of checkpoints.
@@ -41,7 +43,12 @@ _RESULTS = {
     "task_name": str,
     "best_metric": str,
     "dev*": _SCORES,
+    "test*": _SCORES,
     BASELINE: {"*": _SCORES},
+    f"{WORD_BASELINE}?": {"*": _SCORES},
+    f"{INTERVALS}?": {
+        "*": {"unit": str, "size": _COUNT, "low?": Finite, "high?": Finite}
+    },
     "classes?": {"*": {"*": {"support": _COUNT, "f1": Finite, "*?": Finite}}},
     "confusion_matrix?": {"*": [[_COUNT]]},
 }
@@ -244,6 +251,6 @@ def scores(
     return [
         (split, name, value, baselines.get(split, {}).get(name))
         for split, of_split in results.items()
-        if split.startswith("dev")
+        if split.startswith(("dev", "test"))
         for name, value in of_split.items()
     ]

@@ -17,8 +17,12 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, ner_scores
-from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
+from bert_tf.tasks import losses, metrics, ner_scores
+from bert_tf.tasks.task import (
+    FineTuningTask,
+    Target,
+    evaluated_model,
+)
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
@@ -157,8 +161,8 @@ class Ner(FineTuningTask):
             for split, records in splits.items()
             if split != "train"
         }
-        for split in self.tags:
-            self.read(split)
+        labelled = [split for split in self.tags if self.read(split).scheme]
+        return [split for split in labelled if split.startswith("test")]
 
     def score(self, split, outputs):
         """Returns the loss, and the scores of `ner_scores`."""
@@ -167,6 +171,29 @@ class Ner(FineTuningTask):
         return {
             "loss": loss(outputs["logits"], weights, tag_ids)
         } | self._scores(gold, self._predicted(split, outputs))
+
+    def details(self, split, outputs):
+        """Returns the confidence interval."""
+        interval = metrics.interval(self.resampled(split, outputs))
+        return {"confidence_interval": interval}
+
+    def resampled(self, split, outputs):
+        """Returns the entity F1, or the accuracy of words, of sentences."""
+        gold = [sentence.tags for sentence in self.read(split).sentences]
+        pairs = zip(gold, self._predicted(split, outputs), strict=True)
+        if self.scheme == ner_files.PLAIN:
+            found = [
+                (len(x), len(x), sum(map(str.__eq__, x, y))) for x, y in pairs
+            ]
+        else:
+            found = [ner_scores.count([x], [y]) for x, y in pairs]
+        counts = np.array(found)  # [N, 3]: gold, predicted and right.
+
+        def score(i):
+            wanted, named, right = counts[i].sum(axis=0).tolist()
+            return 2 * right / (wanted + named) if wanted + named else 0.0
+
+        return metrics.Resampled("sentences", len(counts), score)
 
     def _scores(self, gold, predicted) -> dict[str, float]:
         if self.scheme == ner_files.PLAIN:
@@ -194,7 +221,9 @@ class Ner(FineTuningTask):
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
         for split in self.files:
-            if not split.startswith("dev"):
+            if split == "train":
+                continue
+            if split.startswith("test") and not self.read(split).scheme:
                 continue
             sentences = self.read(split, any_types=True).sentences
             baseline[split] = self._scores(

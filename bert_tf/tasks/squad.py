@@ -20,7 +20,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import squad_answers, squad_scores
+from bert_tf.tasks import metrics, squad_answers, squad_scores
 from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
 from tfrecords.io import atomic_files
@@ -56,10 +56,12 @@ class Squad(FineTuningTask):
     def __init__(self, data: squad_files.SquadOptions | None = None):
         self.data = data
         self.files: dict[str, str] = {}  # Split -> path.
-        self.annotated: squad_scores.Answers = {}  # Answers in the dev file.
+        # Split -> answers in its file: of dev, and of test if there are any.
+        self.annotated: dict[str, squad_scores.Answers] = {}
         self.tuned_threshold: float | None = None
         self.model_threshold = 0.0
         self._answer: dict[str, Answerer] = {}  # By split.
+        self._answered: dict[str, Answered] = {}  # Of `score`, by split.
 
     def build_model(self, config, dtype=None):
         """Returns a BertSpanPredictor."""
@@ -127,44 +129,73 @@ class Squad(FineTuningTask):
         )
 
     def open_splits(self, splits):
-        """Reads the questions, and the annotators' answers to those of dev.
+        """Reads the questions, and the annotators' answers to them.
 
         Now, and not after training, since files may change in the meantime.
         """
-        for split in splits:
-            if split != "train":
-                self._answer[split].read()
-        if "dev" in splits:
-            version = "2.0" if self.data.version_2_with_negative else "1.1"
-            _, self.annotated = squad_scores.read_answers(
-                self.files["dev"], version
-            )
+        version = "2.0" if self.data.version_2_with_negative else "1.1"
+        for split in [x for x in splits if x != "train"]:
+            self._answer[split].read()
+            questions = self._answer[split].questions
+            if split == "dev" or any(x.answers for x in questions):
+                _, self.annotated[split] = squad_scores.read_answers(
+                    self.files[split], version
+                )
+        return [split for split in self.annotated if split == "test"]
 
     def score(self, split, outputs):
         """Returns the official scores; see the function `score`."""
+        is_dev = split == "dev"
+        given = self.data.null_score_diff_threshold
+        self._answered[split] = self._answer[split](outputs)
         scores = score(
-            self.annotated,
-            self._answer[split](outputs),
-            self.data.null_score_diff_threshold,
+            self.annotated[split],
+            self._answered[split],
+            given if is_dev else self._threshold(),
             self.data.version_2_with_negative,
         )
-        self.tuned_threshold = scores.get(_THRESHOLD)
+        if is_dev:
+            self.tuned_threshold = scores.get(_THRESHOLD)
         return scores
 
+    def _threshold(self) -> float:
+        """Returns the threshold of null odds that decides answers."""
+        given = self.data.null_score_diff_threshold
+        thresholds = (self.tuned_threshold, given, self.model_threshold)
+        return next(t for t in thresholds if t is not None)
+
+    def details(self, split, outputs):
+        """Returns the confidence interval, after `score`."""
+        resampled = self.resampled(split, outputs)
+        return {"confidence_interval": metrics.interval(resampled)}
+
+    def resampled(self, split, outputs):
+        """Returns the F1 of any questions, in percent, after `score`."""
+        version = "2.0" if self.data.version_2_with_negative else "1.1"
+        found = decide(self._answered[split], self._threshold())
+        f1 = np.array(
+            [
+                squad_scores.score(version, {x: y}, {x: found[x]})["f1"]
+                for x, y in self.annotated[split].items()
+            ]
+        )
+        return metrics.Resampled(
+            "questions", len(f1), lambda i: float(f1[i].mean())
+        )
+
     def majority_baseline(self):
-        """Returns the scores of a constant answer on dev."""
-        if not self.annotated:
-            return {}
+        """Returns the scores of a constant answer."""
         is_version_2 = self.data.version_2_with_negative
-        return {"dev": majority_baseline(self.annotated, is_version_2)}
+        return {
+            split: majority_baseline(answers, is_version_2)
+            for split, answers in self.annotated.items()
+        }
 
     def write_predictions(self, predict, output_dir):
         """Writes the answers to the questions of test, otherwise of dev."""
         split = "test" if "test" in self.files else "dev"
-        given = self.data.null_score_diff_threshold
-        thresholds = (self.tuned_threshold, given, self.model_threshold)
-        threshold = next(t for t in thresholds if t is not None)
-        write(self._answer[split](predict(split)), threshold, output_dir)
+        answered = self._answer[split](predict(split))
+        write(answered, self._threshold(), output_dir)
 
     def metadata(self, scores=None):
         """Returns task, settings of windows and answers, a tuned threshold."""

@@ -55,6 +55,10 @@ class Swag(Classification):
             self.files, output_dir, tokenizer, max_seq_length=max_seq_length
         )
 
+    def read_test_labels(self, split):
+        """Returns None: the labels of SWAG's test file are not public."""
+        return None
+
     def evaluated_rows(self, split, outputs):
         """Yields none: an ending is no class."""
         return iter(())

@@ -219,8 +219,13 @@ class FineTuningTask(Task):
         """
         raise NotImplementedError
 
-    def open_splits(self, splits: Mapping[str, Records]) -> None:
-        """Reads the labels that `score` needs; the default reads nothing."""
+    def open_splits(self, splits: Mapping[str, Records]) -> list[str] | None:
+        """Reads the labels that `score` needs; the default reads nothing.
+
+        Returns:
+          The test splits that have labels, if any. They are scored after
+          training, and decide nothing.
+        """
 
     def before_save(
         self,
@@ -238,7 +243,7 @@ class FineTuningTask(Task):
     def score(
         self, split: str, outputs: SplitOutputs
     ) -> dict[str, float | None]:
-        """Returns the named scores of a dev split; None for undefined ones."""
+        """Returns the named scores of a labelled split; None if undefined."""
         raise NotImplementedError
 
     def majority_baseline(self) -> Scores:
@@ -264,7 +269,10 @@ class FineTuningTask(Task):
         return {}
 
     def details(self, split: str, outputs: SplitOutputs) -> dict:
-        """Returns further results of a dev split, such as those of classes."""
+        """Returns further results of a split, such as those of classes.
+
+        "confidence_interval" is of `best_metric`, from `metrics.interval`.
+        """
         del split, outputs
         return {}
 

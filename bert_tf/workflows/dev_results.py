@@ -17,6 +17,8 @@ from tfrecords.io import atomic_files, json_files
 PREDICTIONS = "predictions"
 # A class of less than this share of the rows is rare.
 _RARE = 0.1
+_FOUND = 0.5  # F1 from which a rare class is found.
+_UNCLIPPED = 1e9  # --clip_norm that does not clip.
 
 
 def make_keep_best(
@@ -55,7 +57,7 @@ def make_keep_best(
                 logs = os.path.join(folder.path, "logs", split)
                 writers[split] = reporting.Writer(logs, start_step)
             writers[split].write(step, values)
-        _log(results, step)
+        log(results, step)
         value = next(iter(results.values()))[best_metric]
         if run_folder.rank(value) > run_folder.rank(
             read_best(folder.best)["value"]
@@ -171,7 +173,8 @@ def write(
 
     The majority-class baseline is written under "majority_baseline". A score
     that is undefined is null, and "undefined" says why. `details`, by split,
-    are written under their names: "classes" and "confusion_matrix".
+    are written under their names: "classes", "confusion_matrix",
+    "confidence_interval" of `best_metric`, and "tf_idf_baseline".
 
     Returns:
       The content of the file.
@@ -186,7 +189,7 @@ def write(
     content |= _undefined(results)
     os.makedirs(output_dir, exist_ok=True)
     json_files.write(os.path.join(output_dir, run_folder.RESULTS), content)
-    _log(results, step)
+    log(results, step)
     for split, values in baseline.items():
         logging.info(
             "%s, majority-class baseline  %s",
@@ -197,7 +200,7 @@ def write(
 
 
 def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
-    """Writes the evaluated rows of a dev split, if there are any, atomically.
+    """Writes the evaluated rows of a split, if there are any, atomically.
 
     Args:
       rows: from `FineTuningTask.evaluated_rows`.
@@ -217,7 +220,10 @@ def write_rows(rows: Iterable[Mapping], output_dir: str, split: str) -> None:
 
 
 def advice(results: Mapping, output_dir: str) -> list[str]:
-    """Returns advice if accuracy hides a rare class, or none is found.
+    """Returns advice if accuracy on dev hides a rare class, or none is found.
+
+    None for a model that was not trained in this folder, nor of a class without
+    rows, a score below the baseline, or a flag that the run has.
 
     Args:
       results: content of eval_results.json.
@@ -230,27 +236,33 @@ def advice(results: Mapping, output_dir: str) -> list[str]:
         constant = results[run_models.BASELINE].get(split, {}).get("accuracy")
         if None in (accuracy, constant) or "macro_f1" not in scores:
             continue
-        counts = {label: x["support"] for label, x in classes.items()}
+        counts = {n: x["support"] for n, x in classes.items() if x["support"]}
         rarest = min(counts, key=counts.get)
-        share = counts[rarest] / max(1, sum(counts.values()))
-        is_majority = accuracy <= constant + 0.005
-        if share >= _RARE or not is_majority:
+        share = counts[rarest] / sum(counts.values())
+        is_majority = abs(accuracy - constant) <= 0.005
+        is_dev = split.startswith("dev")  # Nothing is chosen by a test file.
+        is_rare = share < _RARE and classes[rarest]["f1"] < _FOUND
+        if not (settings and is_dev and is_majority and is_rare):
             continue
         if "class_weights" in settings:
-            if not classes[rarest]["f1"]:
+            is_clipped = settings.get("clip_norm", 1.0) < _UNCLIPPED
+            if not classes[rarest]["f1"] and is_clipped:
                 found.append(
                     f"{split}: in spite of --class_weights no row of "
                     f"{rarest!r} is found. Clipping undoes large weights: it "
                     "shortens the gradients of the batches that have such a "
                     "row. Add --clip_norm=1e9, or smaller weights."
                 )
-        else:
-            found.append(
-                f"{split}: accuracy {accuracy:.3f} is that of the "
-                f"majority class, and {rarest!r} has {share:.1%} of the rows. "
-                "--class_weights=balanced lets rare classes count, and "
-                "--best_metric=macro_f1 keeps the model that is best on all."
-            )
+            continue
+        text = (
+            f"{split}: accuracy {accuracy:.3f} is that of the majority class, "
+            f"and {rarest!r} has {share:.1%} of the rows. "
+            "--class_weights=balanced lets rare classes count"
+        )
+        if results.get("best_metric") != "macro_f1":
+            text += ", and --best_metric=macro_f1 keeps the model that is best "
+            text += "on all"
+        found.append(f"{text}.")
     return found
 
 
@@ -274,7 +286,8 @@ def _undefined(results: Scores) -> dict:
     return {"undefined": found} if found else {}
 
 
-def _log(results: Scores, step: int) -> None:
+def log(results: Scores, step: int) -> None:
+    """Logs the scores of each split."""
     for split, values in results.items():
         logging.info(
             "%s, step %d  %s", split, step, reporting.format_values(values)

@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -142,6 +142,7 @@ class Run:
       metadata: content of model.json.
       source: model to start from or to predict with, if any.
       teacher: `teachers.Teacher` of the student, if any.
+      labelled_tests: test splits that are scored.
     """
 
     folder: run_folder.RunFolder
@@ -152,6 +153,7 @@ class Run:
     metadata: dict
     source: Checkpoint | None
     teacher: Any = None
+    labelled_tests: Collection[str] = ()
 
     def dev_digest(self) -> str:
         """Returns the digest of the dev split that selects the best model."""
@@ -260,7 +262,7 @@ def prepare(
         lengths = choose_bucket_lengths(
             records, config, bert_config.hidden_size
         )
-    task.open_splits(records)
+    labelled_tests = task.open_splits(records) or ()
     run = Run(
         folder=folder,
         task=task,
@@ -288,6 +290,7 @@ def prepare(
         | task.metadata(),
         source=source,
         teacher=teacher,
+        labelled_tests=labelled_tests,
     )
     return run, config
 
@@ -507,9 +510,14 @@ def train_and_predict(
     predict = functools.cache(predict)
     scores = {}
     if config.do_eval:
-        scores = _evaluate(run, predict)
+        scores = _evaluate(run, predict, with_tests=True)
         if run.folder.is_chief:
             _write_results(run, scores, baseline, step, predict)
+    elif run.labelled_tests:
+        tests = run.labelled_tests
+        found = {x: run.task.score(x, predict(x)) for x in tests}
+        dev_results.log(found, step)
+        logging.info("--do_eval writes scores to %s", run_folder.RESULTS)
     if config.do_predict:
         with _predictions_folder(run.folder) as folder:
             run.task.write_predictions(predict, folder)
@@ -517,7 +525,7 @@ def train_and_predict(
 
 
 def _write_results(run, scores, baseline, step, predict) -> None:
-    """Writes eval_results.json, and the rows of each dev split."""
+    """Writes eval_results.json, and the rows of each scored split."""
     results = dev_results.write(
         scores,
         baseline,
@@ -588,12 +596,13 @@ def _make_before_save(
     )
 
 
-def _evaluate(run: Run, predict: Callable[[str], SplitOutputs]) -> Scores:
-    return {
-        split: run.task.score(split, predict(split))
-        for split in run.splits
-        if split.startswith("dev")
-    }
+def _evaluate(
+    run: Run, predict: Callable[[str], SplitOutputs], with_tests: bool = False
+) -> Scores:
+    """Returns the scores of dev, whose thresholds are those of test."""
+    splits = [split for split in run.splits if split.startswith("dev")]
+    splits += run.labelled_tests if with_tests else ()
+    return {split: run.task.score(split, predict(split)) for split in splits}
 
 
 def load_trained(run: Run, source: Checkpoint) -> None:

@@ -133,3 +133,35 @@ def test_other_labels_than_those_of_the_model_are_refused(trained, tmp_path):
     flags = flags_of("RTE", tmp_path, tmp_path / "run", "--do_predict")
     message = re.escape(f"is a model with labels {exports.LABELS}; RTE has")
     mistake(message, *flags, f"--init_checkpoint={trained}")
+
+
+@pytest.mark.slow
+def test_a_test_file_with_labels_is_scored_after_training(tmp_path, base_flags):
+    rows = ["the old cat sat,good", "it rained,bad", "old bread,bad"] * 4
+    for name in ("train", "dev", "test"):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("\n".join(["text,label", *rows]) + "\n")
+    files = [f"--{x}_file={tmp_path / x}.csv" for x in ("train", "dev", "test")]
+    output = tmp_path / "run"
+    goals = ["--do_train", "--do_eval", "--do_predict", "--task_name=films"]
+    more = [
+        "--text_column=text",
+        "--max_seq_length=16",
+        f"--output_dir={output}",
+    ]
+    run(*files, *goals, *more, *base_flags)
+    results = json_files.read(output / "eval_results.json")
+    assert results["test"] == results["dev"]
+    assert results["classes"]["test"]["bad"]["support"] == 8
+    for split in ("dev", "test"):
+        interval = results["confidence_interval"][split]
+        score = results[split]["accuracy"]
+        assert interval["low"] <= score <= interval["high"]
+        assert results["tf_idf_baseline"][split]["accuracy"] == 1
+    lines = (output / "predictions/test.jsonl").read_text().splitlines()
+    assert len(lines) == 12 and '"label": "good"' in lines[0]
+    header, *lines = (output / "predictions/films.tsv").read_text().splitlines()
+    assert header == "index\tprediction\tprobability_bad\tprobability_good"
+    bad, good = map(float, lines[0].split("\t")[2:])
+    assert bad + good == pytest.approx(1, abs=1e-5)
+    assert "accuracy on test: " in (output / "report.html").read_text()

@@ -60,7 +60,9 @@ class TaskFiles(LabelledFiles):
     """Files of a task, one for each split."""
 
     test_file: str | None = option(
-        None, "File to predict, likewise.", reads=True
+        None,
+        "File to predict, and to score if it has labels, likewise.",
+        reads=True,
     )
 
 

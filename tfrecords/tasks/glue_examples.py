@@ -140,23 +140,19 @@ def read_split(
     *,
     dev_share: float,
     seed: int,
+    is_labelled: bool | None = None,
 ) -> Iterator[glue_rows.Row]:
     """Returns the rows of a split, in the order of its records.
 
-    The arguments are those of `make_records`, which has made the records.
+    The arguments are those of `make_records` and `rows_of`.
 
     Raises:
       ValueError: if its file has changed since the records were made.
     """
-    splits = find_splits(
-        task,
-        data_dir,
-        dev_share=dev_share,
-        seed=seed,
-    )
+    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
     (split,) = (x for x in splits if x.name == name)
     split_records.check_unchanged(os.path.join(output_dir, name), split.path)
-    return rows_of(task, split)
+    return rows_of(task, split, is_labelled=is_labelled)
 
 
 def make_records(
@@ -300,12 +296,13 @@ def rows_of(
     task: glue_tables.GlueTask,
     split: Split,
     statistics: glue_rows.ReadStatistics | None = None,
+    is_labelled: bool | None = None,
 ) -> Iterator[glue_rows.Row]:
-    """Yields the rows of a split, as `glue_rows.read_rows` does."""
+    """Yields the rows of a split; labels are read as it says, unless given."""
     rows = glue_rows.read_rows(
         task,
         split.path,
-        is_labelled=split.is_labelled,
+        is_labelled=split.is_labelled if is_labelled is None else is_labelled,
         is_train=split.name == "train",
         statistics=statistics,
     )
@@ -377,21 +374,25 @@ def encode_rows(
         counts["truncated_rows"] += int(is_cut.numpy().sum())
         for index, row in enumerate(chunk):
             example = {name: values[index] for name, values in arrays.items()}
-            yield example | _label_of(task, row)
+            yield example | label_of(task, row.label, row.weight)
 
 
-def _label_of(task, row: glue_rows.Row) -> dict[str, np.ndarray]:
+def label_of(
+    task: glue_tables.GlueTask,
+    label: glue_rows.Label,
+    weight: float | None = None,
+) -> dict[str, np.ndarray]:
     """Returns the features of a row's label and weight."""
-    if row.label is None:
+    if label is None:
         return {}
     if task.multi_label:
         labels = np.zeros(len(task.labels), np.float32)
-        labels[list(row.label)] = 1.0
+        labels[list(label)] = 1.0
         features = {"multi_hot_labels": labels}
     elif task.is_regression:
-        features = {"label_scores": np.float32(row.label)}
+        features = {"label_scores": np.float32(label)}
     else:
-        features = {"label_ids": np.int32(row.label)}
-    if row.weight is not None:
-        features["example_weights"] = np.float32(row.weight)
+        features = {"label_ids": np.int32(label)}
+    if weight is not None:
+        features["example_weights"] = np.float32(weight)
     return features

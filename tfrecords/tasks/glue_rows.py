@@ -343,6 +343,43 @@ def read_rows(
         )
 
 
+def read_test_labels(
+    task: glue_tables.GlueTask, path: str
+) -> list[Label] | None:
+    """Returns the label of each row of a user's own test file.
+
+    None if it has no labels: it lacks a column, no row has a gold label, or,
+    with a warning, some rows have none.
+
+    Raises:
+      ValueError: naming file and line, for a label that is not the task's.
+    """
+    if not task.unlabelled_rows:
+        return None  # Labels of GLUE's test files are not public.
+    needed = task.columns(is_labelled=True, is_train=False)
+    wanted = [name for key, name in needed.items() if key.startswith("label")]
+    header = table_files.read_header(path, task.input_format, columns=wanted)
+    numbers = map(str, range(len(header)))
+    known = {*header, *(numbers if table_files.are_numbers(wanted) else ())}
+    if not known.issuperset(needed.values()):
+        return None
+    parse = _LabelParser(task, path, range(len(wanted)))
+    rows = table_files.read_columns(path, task.input_format, wanted, "")
+    labels = [parse(cells, where) for where, cells in rows]
+    parse.check_forms()
+    # Placeholders: no label, no labels, and -1.
+    if not set(labels) - {None, (), -1.0}:
+        return None
+    if None in labels or len(labels) < 2:
+        logging.warning(
+            "%s is predicted, not scored: %d of %d rows have a label, and "
+            "scores need two or more, all with one. Give a file of these",
+            *(path, len(labels) - labels.count(None), len(labels)),
+        )
+        return None
+    return labels
+
+
 # Null, empty; of annotators who disagree, as in SNLI; of ClassLabel.
 _NO_LABELS = (None, "", "-", "-1")
 _NULLS = ("nan", "null", "<na>")  # As texts, in any case, of a CSV.

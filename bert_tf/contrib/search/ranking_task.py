@@ -17,14 +17,14 @@ from absl import logging
 from bert_tf.contrib.search import ranking
 from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.model import encoder
-from bert_tf.tasks import losses
+from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import DEV_SEED, Target
 from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
 
 class Queries(NamedTuple):
-    """The queries of a dev split.
+    """The queries of a labelled split.
 
     Attributes:
       path: file of the rows.
@@ -60,7 +60,7 @@ class Ranking(Regression):
         self.is_listwise = table.ranking_loss == "listwise"
         if self.is_listwise:
             self.schema = schema.RANKING
-        self.queries: dict[str, Queries] = {}  # By dev split.
+        self.queries: dict[str, Queries] = {}  # By split.
 
     def prepare(self, config, source):
         """Raises ValueError for what the loss cannot learn from a teacher."""
@@ -78,13 +78,14 @@ class Ranking(Regression):
         return super().prepare(config, source)
 
     def open_splits(self, splits):
-        """Reads grades, and queries and passages of the dev splits."""
-        super().open_splits(splits)
+        """Reads grades, and queries and passages of labelled splits."""
+        labelled = super().open_splits(splits)
         for split in self.labels:
             self.read_rows(split, self.rows_of(split))
+        return labelled
 
     def read_rows(self, split, rows):
-        """Takes queries and passages of a dev split."""
+        """Takes queries and passages of a split."""
         members: dict[str, list[int]] = {}
         names, path = [], ""
         for number, row in enumerate(rows):
@@ -155,16 +156,32 @@ class Ranking(Regression):
         return self._rank(predicted, labels, split)
 
     def _rank(self, predicted: np.ndarray, labels: np.ndarray, split: str):
+        queries = self._ranked(predicted, labels, split)
+        ranked, judged = zip(*queries, strict=True)
+        found = ranking.scores(ranked, judged)
+        return {name: found[name] for name in self.table.metrics}
+
+    def _ranked(self, predicted, labels, split: str):
+        """Yields each query's ids, the best first, and their grades."""
         queries = self.queries[split]
-        ranked, judged = [], []
         for rows in queries.rows:
             names = [queries.names[i] for i in rows]
             best = ranking.Ranking(1, depth=len(rows))
             best.add(predicted[np.newaxis, rows], names)
-            ranked += best.ids()
-            judged.append(dict(zip(names, labels[rows].tolist(), strict=True)))
-        found = ranking.scores(ranked, judged)
-        return {name: found[name] for name in self.table.metrics}
+            grades = dict(zip(names, labels[rows].tolist(), strict=True))
+            yield best.ids()[0], grades
+
+    def resampled(self, split, outputs):
+        """Returns the best metric of any queries."""
+        predicted, labels = self.predicted(outputs), self.labels[split]
+        if not np.isfinite(predicted).all():
+            return None
+        queries = self._ranked(predicted, labels, split)
+        found = [ranking.scores([x], [y])[self.best_metric] for x, y in queries]
+        found = np.array(found)
+        return metrics.Resampled(
+            "queries", len(found), lambda i: float(found[i].mean())
+        )
 
     def baseline(self, labels, split):
         """Returns the metrics if all scores are equal: an arbitrary order.

@@ -85,18 +85,16 @@ class Classification(TextTask):
 
     def details(self, split, outputs):
         """Returns the scores of each class, and the confusion matrix."""
-        labels = self.labels[split]
+        labels, found = self.labels[split], super().details(split, outputs)
         if not self.class_names:
-            return {}
+            return found
         predicted, ids = self.predicted(outputs), range(len(self.class_names))
-        found = {
-            "classes": of_each(
-                self.class_names,
-                sklearn.metrics.precision_recall_fscore_support(
-                    labels, predicted, labels=ids, zero_division=0.0
-                ),
+        found["classes"] = of_each(
+            self.class_names,
+            sklearn.metrics.precision_recall_fscore_support(
+                labels, predicted, labels=ids, zero_division=0.0
             ),
-        }
+        )
         if len(ids) <= _MAX_CLASSES:
             # Rows are labels, columns predictions, both in the order of ids.
             found["confusion_matrix"] = sklearn.metrics.confusion_matrix(

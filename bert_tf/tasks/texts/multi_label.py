@@ -15,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses
+from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import Target
 from bert_tf.tasks.texts.classification import of_each, rounded
 from bert_tf.tasks.texts.text_task import TextTask
@@ -89,9 +89,9 @@ class MultiLabel(TextTask):
     def metric_values(self, outputs, labels, split):
         """Returns micro and macro F1, and the average precision.
 
-        Unless the thresholds are given, they are those that are best here.
+        Unless the thresholds are given, they are those that are best on dev.
         """
-        if self.tunes:
+        if self.tunes and split.startswith("dev"):
             found = choose_thresholds(
                 probabilities(outputs["logits"]),
                 labels,
@@ -104,6 +104,19 @@ class MultiLabel(TextTask):
         scores = f1_scores(self.predicted(outputs), labels)
         precision = average_precisions(outputs["logits"], labels)
         return scores | {"average_precision": mean_of_defined(precision)}
+
+    def resampled(self, split, outputs):
+        """Returns the best metric of any rows, with the same thresholds."""
+        labels, predicted = self.labels[split], self.predicted(outputs)
+        logits = outputs["logits"]
+
+        def score(i):
+            if self.best_metric == "average_precision":
+                found = average_precisions(logits[i], labels[i])
+                return mean_of_defined(found)
+            return f1_scores(predicted[i], labels[i])[self.best_metric]
+
+        return metrics.Resampled("rows", len(labels), score)
 
     def baseline(self, labels, split):
         """Returns each metric for its best constant answer.
@@ -137,7 +150,7 @@ class MultiLabel(TextTask):
         for i, scores in enumerate(found.values()):
             scores["average_precision"] = precisions[i]
             scores["threshold"] = round(float(self.thresholds[i]), 6)
-        return {"classes": found}
+        return super().details(split, outputs) | {"classes": found}
 
     def named(self, label):
         """Returns the names of the labels of a row."""

@@ -21,6 +21,7 @@ from bert_tf.tasks.task import (
     evaluated_model,
     losses_of,
 )
+from bert_tf.tasks.texts import word_baseline
 from bert_tf.tasks.texts.options import LabelOptions, read_weights
 from tfrecords import schema
 from tfrecords.io import atomic_files
@@ -42,7 +43,8 @@ class TextTask(FineTuningTask):
       class_names: names of the classes in the order of their ids, if any.
       class_weights: [C] float32, weights of the classes in the loss; None for
         1.
-      labels: dev split -> labels, [N] or [N, C].
+      labels: split -> labels, [N] or [N, C]; of dev, and of test files that
+        have them.
 
     Raises:
       ValueError: if an option does not fit the labels; in `build_model`, if
@@ -84,6 +86,7 @@ class TextTask(FineTuningTask):
             )
         self.labels: dict[str, np.ndarray] = {}
         self.sources: dict[str, str] = {}  # Split -> name of its file.
+        self.words: word_baseline.WordBaseline | None = None
         self.test_splits = ()
         self.records_dir = ""
 
@@ -158,12 +161,28 @@ class TextTask(FineTuningTask):
             for split, records in splits.items()
             if split.startswith("dev")
         }
+        for split in splits:
+            if split.startswith("test"):
+                labels = self.read_test_labels(split)
+                self.labels |= {} if labels is None else {split: labels}
         if self.reads_train and "train" in splits:
             weight = "example_weights"
             if weight in self.schema:
                 wanted = wanted | {weight: self.schema[weight]}
             found = splits["train"].read(wanted)
             self.read_train(found[self.feature], found.get(weight))
+        return [split for split in self.labels if split.startswith("test")]
+
+    def read_test_labels(self, split: str) -> np.ndarray | None:
+        """Returns the labels of a user's own test file; None without labels."""
+        path = self.table.files.get(split)
+        labels = glue_rows.read_test_labels(self.table, path)
+        return None if labels is None else self.label_array(labels)
+
+    def label_array(self, labels: Iterable[glue_rows.Label]) -> np.ndarray:
+        """Returns the labels of rows, [N] or [N, C], as records have them."""
+        found = [glue_examples.label_of(self.table, x) for x in labels]
+        return np.stack([features[self.feature] for features in found])
 
     def read_train(
         self, labels: np.ndarray, weights: np.ndarray | None = None
@@ -224,6 +243,25 @@ class TextTask(FineTuningTask):
         predicted = self.predicted(outputs)
         return metrics.compute(self.table.metrics, predicted, labels, split)
 
+    def resampled(self, split, outputs):
+        """Returns the best metric of any rows."""
+        labels, predicted = self.labels[split], self.predicted(outputs)
+        metric = metrics.METRICS[self.best_metric]
+        return metrics.Resampled(
+            "rows", len(labels), lambda i: metric(predicted[i], labels[i])
+        )
+
+    def details(self, split, outputs):
+        """Returns the confidence interval, and what words alone would score."""
+        found = {}
+        if resampled := self.resampled(split, outputs):
+            found["confidence_interval"] = metrics.interval(resampled)
+        if self.words is None:
+            self.words = word_baseline.WordBaseline(self, self.sources)
+        if scores := self.words.score(split):
+            found["tf_idf_baseline"] = scores
+        return found
+
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""
         raise NotImplementedError
@@ -269,7 +307,7 @@ class TextTask(FineTuningTask):
         return {name: max(score[name] for score in found) for name in names}
 
     def evaluated_rows(self, split, outputs):
-        """Yields the rows of a dev split with label and prediction."""
+        """Yields the rows of a labelled split with label and prediction."""
         answers = self.answers(outputs)
         for row, answer in zip(self.rows_of(split), answers, strict=True):
             path, _, line = row.source.rpartition(":")
@@ -288,6 +326,7 @@ class TextTask(FineTuningTask):
             split,
             dev_share=self.data.dev_share,
             seed=DEV_SEED,
+            is_labelled=split == "train" or split in self.labels,
         )
 
     def named(self, label) -> str | float | list[str]:
@@ -305,32 +344,36 @@ class TextTask(FineTuningTask):
         0      entailment
         1      not_entailment
 
-        A table with `id_column` has its ids instead of numbers.
+        A table with `id_column` has its ids instead of numbers; a user's own
+        has a column with the probability of each label, too.
         """
         for split, name in self.table.predictions.items():
             if split in self.test_splits:
                 path = os.path.join(output_dir, f"{name}.tsv")
-                predicted = self.predicted(predict(split))
-                self.write_table(predicted, path, self._ids(split))
-
-    def _ids(self, split: str) -> list[str] | None:
-        """Returns the ids of a split's rows; None for their numbers."""
-        if not self.table.id_column:
-            return None
-        return [row.id for row in self.rows_of(split)]
+                rows = self.rows_of(split) if self.table.id_column else ()
+                ids = [row.id for row in rows] or None
+                self.write_table(predict(split), path, ids)
 
     def write_table(
-        self, predicted: np.ndarray, path: str, ids: list[str] | None = None
+        self, outputs: SplitOutputs, path: str, ids: list[str] | None = None
     ) -> None:
-        """Writes predictions, [N] or [N, C], to a file, atomically."""
-        header = "index" if ids is None else self.table.id_column
-        if ids is None:
-            ids = range(len(predicted))
+        """Writes predictions to a file, atomically."""
+        predicted = self.predicted(outputs)
+        header = [
+            "index" if ids is None else self.table.id_column,
+            "prediction",
+        ]
+        columns = [ids or range(len(predicted)), self.cells(predicted)]
+        # The GLUE site takes no further columns.
+        if self.name not in {task.name for task in glue_tables.GLUE_TASKS}:
+            found = [x.get("probabilities", ()) for x in self.answers(outputs)]
+            named = self.class_names if found and len(found[0]) else ()
+            header += [f"probability_{name}" for name in named]
+            columns += zip(*found, strict=True)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with atomic_files.atomic_file(path) as file:
-            file.write(f"{header}\tprediction\n")
-            rows = zip(ids, self.cells(predicted), strict=True)
-            file.writelines(f"{name}\t{cell}\n" for name, cell in rows)
+            for row in (header, *zip(*columns, strict=True)):
+                file.write("\t".join(map(str, row)) + "\n")
         logging.info("%s  rows %d", path, len(predicted))
 
     def cells(self, predicted: np.ndarray) -> Sequence[str]:

@@ -345,3 +345,25 @@ def test_prediction_uses_the_labels_of_the_model(tmp_path):
         task.prepare(*planted_tasks.evaluation(metadata))
     with pytest.raises(ValueError, match="a model of task spans, not of tag"):
         task.prepare(*planted_tasks.evaluation({"task": "spans"}))
+
+
+def test_a_test_file_with_tags_is_scored(tmp_path):
+    text = "EU B-ORG\n\nRom B-LOC\nNew B-LOC\nYork I-LOC\n"
+    for name, content in (("train", text), ("dev", text), ("test", text)):
+        (tmp_path / name).write_text(content)
+    (tmp_path / "bare").write_text("EU\n\nRom\nNew\nYork\n")
+    files = {f"{x}_file": str(tmp_path / x) for x in ("train", "dev", "test")}
+    bare = {"test_file": str(tmp_path / "bare"), "test_has_tags": False}
+    for options, is_labelled in ((bare, False), ({}, True)):
+        task = ner.Ner(ner_files.NerData(**files | options))
+        task.prepare(*planted_tasks.TRAINING)
+        weights = np.array([[1, 0, 0], [1, 1, 1]])
+        task.tags = dict.fromkeys(["dev", "test"], (weights, weights * 0))
+        assert ("test" in task.majority_baseline()) == is_labelled
+    # EU is right, of Rom and New York only Rom: 2 of 3, and 2 of 2.
+    ids = np.array([[3, 0, 0], [1, 0, 0]])
+    assert task.labels[3] == "B-ORG" and task.labels[1] == "B-LOC"
+    outputs = {"logits": np.eye(len(task.labels), dtype=np.float32)[ids]}
+    unit, size, score = task.resampled("dev", outputs)
+    assert (unit, size, score(np.array([0, 1]))) == ("sentences", 2, 0.8)
+    assert score(np.array([0, 0])) == 1

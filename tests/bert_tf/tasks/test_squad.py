@@ -74,3 +74,28 @@ def test_options_default_to_the_model_or_the_original(tmp_path):
     task.prepare(*planted_tasks.evaluation(of_model))
     assert task.metadata() == original | of_model | {"n_best_size": 3}
     assert task.files == {"dev": str(tmp_path / "dev-v2.0.json")}
+
+
+def test_the_threshold_of_dev_decides_the_answers_of_test():
+    data = squad_files.SquadOptions(version_2_with_negative=True)
+    task = squad.Squad(data)
+    task.annotated = {
+        "dev": {"a": ["cat"], "b": []},
+        "test": {"c": ["hat"], "d": []},
+    }
+    task._answer = {
+        "dev": lambda outputs: squad.Answered(
+            {"a": "cat", "b": "dog"}, {}, {"a": -1.0, "b": 2.0}
+        ),
+        "test": lambda outputs: squad.Answered(
+            {"c": "hat", "d": "no"}, {}, {"c": 0.75, "d": 1.0}
+        ),
+    }
+    assert task.score("dev", {})["f1"] == 100
+    scores = task.score("test", {})
+    assert scores["f1"] == 50  # 0.875 would be best there.
+    assert scores["null_score_diff_threshold"] == task.tuned_threshold == 0.5
+    unit, size, score = task.resampled("test", {})
+    assert (unit, size, score(np.array([0, 0, 1, 1]))) == ("questions", 2, 50)
+    assert score(np.array([0, 0])) == 0
+    assert task.majority_baseline()["test"]["f1"] == 50

@@ -166,56 +166,93 @@ def test_a_damaged_best_model_is_replaced(tmp_path, caplog):
     ]
 
 
-@pytest.mark.parametrize(
-    ("accuracy", "settings", "is_given"),
-    [
-        (0.95, {}, True),
-        (0.97, {}, False),
-        (0.95, {"class_weights": ["balanced"]}, False),
-    ],
-)
-def test_macro_f1_is_proposed_if_accuracy_hides_a_rare_class(
-    tmp_path, accuracy, settings, is_given
-):
-    (tmp_path / "run.json").write_text(json.dumps(settings))
+TRAINED = {"task": "reviews"}
+WEIGHTED = TRAINED | {"class_weights": ["balanced"]}
+
+
+def advice_for(folder, settings, *, accuracy=0.95, f1=0.0, **changes):
+    """Returns the advice after an evaluation of 95 common and 5 rare rows."""
+    if settings:
+        (folder / "run.json").write_text(json.dumps(settings))
+    classes = {
+        "common": {"support": 95, "f1": 0.97},
+        "rare": {"support": 5, "f1": f1},
+        "no_rows": {"support": 0, "f1": 0.0},
+    }
     results = {
+        "best_metric": "accuracy",
         "dev": {"accuracy": accuracy, "macro_f1": 0.33},
         "majority_baseline": {"dev": {"accuracy": 0.95}},
-        "classes": {
-            "dev": {
-                "common": {"support": 95},
-                "rare": {"support": 5, "f1": 0.1},
-            }
-        },
+        "classes": {"dev": classes},
     }
-    advice = dev_results.advice(results, str(tmp_path))
-    assert len(advice) == is_given
-    if is_given:
-        assert "dev: accuracy 0.950 is that of the majority class" in advice[0]
-        assert "'rare' has 5.0% of the rows. --class_weights=bal" in advice[0]
-    del results["classes"]
-    assert dev_results.advice(results, str(tmp_path)) == []
+    return dev_results.advice(results | changes, str(folder))
 
 
-@pytest.mark.parametrize("f1", [0.0, 0.2])
-def test_weights_without_effect_are_explained(tmp_path, f1):
-    results = {
-        "dev": {"accuracy": 0.95, "macro_f1": 0.5},
-        "majority_baseline": {"dev": {"accuracy": 0.95}},
-        "classes": {
-            "dev": {
-                "usual": {"support": 95, "f1": 0.9},
-                "rare": {"support": 5, "f1": f1},
-            }
-        },
-    }
-    settings = json.dumps({"class_weights": ["balanced"]})
-    (tmp_path / "run.json").write_text(settings)
-    advice = dev_results.advice(results, str(tmp_path))
-    assert len(advice) == (f1 == 0)
-    if advice:
-        assert "no row of 'rare' is found" in advice[0]
-        assert "--clip_norm=1e9" in advice[0]
+@pytest.mark.parametrize(
+    ("settings", "changes", "expected"),
+    [
+        (
+            TRAINED,
+            {},
+            "dev: accuracy 0.950 is that of the majority class, and 'rare' has "
+            "5.0% of the rows. --class_weights=balanced lets rare classes "
+            "count, and --best_metric=macro_f1 keeps the model that is best on "
+            "all.",
+        ),
+        (TRAINED, {"best_metric": "macro_f1"}, "lets rare classes count."),
+        (WEIGHTED, {}, "no row of 'rare' is found. Clipping undoes large"),
+    ],
+)
+def test_advice_is_given(tmp_path, settings, changes, expected):
+    (found,) = advice_for(tmp_path, settings, **changes)
+    assert expected in found
+    assert expected.endswith(".") <= found.endswith(expected)
+
+
+NO_RARE = {
+    "common": {"support": 95, "f1": 0.97},
+    "other": {"support": 15, "f1": 0.0},
+    "no_rows": {"support": 0, "f1": 0.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes"),
+    [
+        pytest.param({}, {}, id="a model that was not trained here"),
+        pytest.param(TRAINED, {"accuracy": 0.0}, id="below the baseline"),
+        pytest.param(TRAINED, {"accuracy": 0.94}, id="a little below"),
+        pytest.param(TRAINED, {"accuracy": 0.97}, id="above"),
+        pytest.param(TRAINED, {"f1": 0.6}, id="the rare class is found"),
+        pytest.param(
+            TRAINED, {"classes": {"dev": NO_RARE}}, id="rare without rows"
+        ),
+        pytest.param(TRAINED, {"classes": {}}, id="no classes"),
+        pytest.param(
+            TRAINED, {"dev": {"accuracy": 0.95}}, id="no macro F1 to choose by"
+        ),
+        pytest.param(
+            TRAINED, {"majority_baseline": {"dev": {}}}, id="no baseline"
+        ),
+        pytest.param(WEIGHTED, {"f1": 0.1}, id="weights, and some are found"),
+        pytest.param(WEIGHTED, {"accuracy": 0.9}, id="weights, and below"),
+        pytest.param(
+            WEIGHTED | {"clip_norm": 1e9}, {}, id="weights without clipping"
+        ),
+    ],
+)
+def test_advice_that_does_not_apply_is_not_given(tmp_path, settings, changes):
+    assert advice_for(tmp_path, settings, **changes) == []
+
+
+def test_no_advice_is_by_a_test_file(tmp_path):
+    names = ("majority_baseline", "classes")
+    of_test = {name: {"test": {}} for name in names}
+    scores = {"accuracy": 0.95, "macro_f1": 0.3}
+    classes = {"a": {"support": 95, "f1": 1.0}, "b": {"support": 5, "f1": 0.0}}
+    of_test["majority_baseline"]["test"] = {"accuracy": 0.95}
+    of_test["classes"]["test"] = classes
+    assert advice_for(tmp_path, TRAINED, test=scores, **of_test) == []
 
 
 def test_rows_are_written_if_there_are_any(tmp_path):

@@ -145,3 +145,15 @@ def test_with_adapters_a_pooler_that_no_head_reads_is_frozen(
     others = {path.rpartition("/")[0] for path in paths if "lora" not in path}
     assert others == names
     assert len(paths) == 2 * 2 * 2 + 2 * len(names)
+
+
+def test_a_test_file_does_not_choose_the_best_model():
+    task = types.SimpleNamespace(score=lambda split, x: {"accuracy": x})
+    splits = dict.fromkeys(["train", "dev", "test", "test_unlabelled"])
+    run = types.SimpleNamespace(
+        task=task, splits=splits, labelled_tests=["test"]
+    )
+    # The former chooses the best model.
+    assert fine_tuning._evaluate(run, len) == {"dev": {"accuracy": 3}}
+    found = fine_tuning._evaluate(run, len, with_tests=True)
+    assert found == {"dev": {"accuracy": 3}, "test": {"accuracy": 4}}

@@ -222,10 +222,13 @@ def test_words_have_attributions(browse, pages, eagerly):
         result = page.ask("classify", *texts)
         found = explain(texts if texts[1] else texts[0])
         assert bars(result) == formatted(found.answer.probabilities.items())
-        assert marks(result) == [
-            (word.text, f"{word.value:+.4f}") for word in found.words
+        assert [
+            (text, title.partition(" (")[0]) for text, title in marks(result)
+        ] == [
+            (word.text, f"{100 * word.value:+.1f} points")
+            for word in found.words
         ]
-        assert f"{found.output:.4f} in all" in result.text
+        assert f"{found.output:.1%} in all" in result.text
     alert = page.ask("classify", "  ", "")
     assert alert.text == "The text is empty. Type one."
     assert "tokens were cut" in page.ask("classify", "cat " * 30, "").text

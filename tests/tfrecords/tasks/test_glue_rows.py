@@ -711,3 +711,65 @@ def test_a_label_with_the_separator_is_refused():
         own_task(multi_label=True, labels=labels)
     own_task(multi_label=True, labels=labels, label_separator=";")
     own_task(multi_label=True, labels=labels, label_columns=labels)
+
+
+TEXTS = "a film,a play,a song"
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "expected"),
+    [
+        ("good,bad,1", {}, [1, 0, 1]),
+        ("-1,-1,-1", {}, None),
+        (",,", {}, None),
+        ("good;bad,,bad", {"multi_label": True}, [(0, 1), (), (0,)]),
+        (",,", {"multi_label": True}, None),
+        ("0.5,-1,2", {"labels": ("score",)}, [0.5, -1.0, 2.0]),
+        ("-1,-1,-1", {"labels": ("score",)}, None),
+    ],
+)
+def test_labels_of_a_test_file_are_read_if_there_are_any(
+    tmp_path, labels, options, expected
+):
+    path = tmp_path / "test.tsv"
+    pairs = zip(TEXTS.split(","), labels.split(","), strict=True)
+    rows = "".join(f"{text}\t{label}\n" for text, label in pairs)
+    options = {"labels": ("bad", "good"), "label_separator": ";"} | options
+
+    def read(content, text="text", label="label"):
+        path.write_text(content)
+        task = glue_tables.own_task(
+            "films",
+            files={"test": str(path)},
+            text_columns=(text,),
+            label_column=label,
+            **options,
+        )
+        return glue_rows.read_test_labels(task, str(path))
+
+    assert read(f"text\tlabel\n{rows}") == expected
+    assert read(rows, "0", "1") == expected
+    assert read(f"text\n{TEXTS}\n") is None
+    assert read(f"{TEXTS}\n", "0", "1") is None
+
+
+def test_a_test_file_with_other_labels_is_refused_and_with_gaps_not_scored(
+    tmp_path, caplog
+):
+    path = tmp_path / "test.csv"
+    task = glue_tables.own_task(
+        "films",
+        files={"test": str(path)},
+        text_columns=("text",),
+        labels=("bad", "good"),
+    )
+    path.write_text("text,label\na film,good\na play,meh\n")
+    message = "test.csv:3: label 'meh' is not one of films's: bad, good"
+    with pytest.raises(ValueError, match=message):
+        glue_rows.read_test_labels(task, str(path))
+    for rows, counts in (("a,good\nb,\n", "1 of 2"), ("a,good\n", "1 of 1")):
+        path.write_text(f"text,label\n{rows}")
+        assert glue_rows.read_test_labels(task, str(path)) is None
+        assert f"predicted, not scored: {counts} rows" in caplog.messages[-1]
+    official = glue_tables.find("SST-2")
+    assert glue_rows.read_test_labels(official, str(path)) is None

@@ -24,6 +24,7 @@ _BLOCK = (
     "white-space:pre-wrap;overflow-wrap:anywhere"
 )
 _NOTE = "color:#555;font-size:90%"
+_MOST = 3  # Words that are named below a text.
 
 HEAD = """<!DOCTYPE html>
 <html lang="en">
@@ -37,7 +38,7 @@ padding:0 1em;background:#fff;color:#111">
 <h1>Explanations</h1>
 <p>How much each word adds to the answer, by integrated gradients (Sundararajan
 et al. 2017, arXiv 1703.01365), compared with a text of [MASK]. Point at a word
-for its number.</p>
+for its number. The darkest color is the same for all texts.</p>
 """
 TAIL = "</body>\n</html>\n"
 
@@ -116,8 +117,9 @@ def explained(
     added = explanation.output - explanation.baseline
     parts.append(
         f'<p style="{_NOTE}">{html.escape(output)}: '
-        f"{explanation.baseline:.4f} with [MASK] for every word, {added:+.4f} "
-        f"by the words, {explanation.output:.4f} in all. The words' sum "
+        f"{_number(explanation.baseline, answer)} with [MASK] for every word, "
+        f"{_amount(added, answer)} by the words, "
+        f"{_number(explanation.output, answer)} in all. The words' sum "
         f"differs by {explanation.error:.1g} "
         f"({explanation.steps} steps).</p>"
     )
@@ -128,27 +130,60 @@ def explained(
 
 
 def attributed(explanation: attributions.Explanation, most: float) -> str:
-    """Returns the texts: blue words raise the output, orange words lower it."""
-    parts = []
+    """Returns the texts: blue words raise the output, orange words lower it.
+
+    A word has its points of probability (or of the score), and its share of all
+    changes, upwards and downwards: those add up to 100 %.
+    """
+    parts, answer = [], explanation.answer
+    total = sum(abs(word.value) for word in explanation.words) or 1.0
+    words = {
+        word: f"{_amount(word.value, answer)} ({abs(word.value) / total:.0%})"
+        for word in explanation.words
+    }
     for name, text in explanation.texts.items():
         spans = [
             Span(
                 word.start,
                 word.end,
                 _shade(word.value, most),
-                f"{word.value:+.4f}",
+                title,
             )
-            for word in explanation.words
+            for word, title in words.items()
             if word.name == name
         ]
         parts.append(mark(text, spans))
     swatches = [
         f'<span style="background:{_shade(value, most)};color:#111;'
-        f'padding:2px 6px;border-radius:3px">{value:+.3f}</span>'
+        f'padding:2px 6px;border-radius:3px">{_amount(value, answer)}</span>'
         for value in (-most, most)
     ]
-    legend = f"lowers {swatches[0]} to {swatches[1]} raises"
+    legend = f"lowers {swatches[0]} to {swatches[1]} raises."
+    if not isinstance(answer, Score):
+        legend += (
+            " +20 points: the word raises the probability by 20 of 100, as "
+            "from 50 % to 70 %."
+        )
+    legend += (
+        " In brackets, the word's part of all changes, up and down: 20% is a "
+        "fifth of them."
+    )
+    first = sorted(words, key=lambda word: -abs(word.value))[:_MOST]
+    if first:
+        named = "; ".join(f"{x.text} {words[x]}" for x in first)
+        parts.append(f"<p>Most: {html.escape(named)}</p>")
     return "\n".join([*parts, f'<p style="{_NOTE}">{legend}</p>'])
+
+
+def _amount(value: float, answer) -> str:
+    """Returns a change of a score, or of a probability in points."""
+    is_score = isinstance(answer, Score)
+    return f"{value:+.4f}" if is_score else f"{100 * value:+.1f} points"
+
+
+def _number(value: float, answer) -> str:
+    """Returns a score, or a probability in percent."""
+    return f"{value:.4f}" if isinstance(answer, Score) else f"{value:.1%}"
 
 
 def likely(tokens: Sequence[str], log_probabilities: Sequence[float]) -> str:

@@ -9,7 +9,8 @@ import string
 from collections.abc import Iterable, Sequence
 from math import isfinite
 
-from bert_tf.contrib.apps.report import figures, wrong_rows
+from bert_tf.checkpoint import run_models
+from bert_tf.contrib.apps.report import figures, verdict, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
 from bert_tf.training.reporting import format_seconds
 
@@ -18,7 +19,7 @@ _MAX_TEXT = 300  # Characters of a text.
 _SHORT = 24  # Characters of a cell that is not broken.
 _SMALL = 5  # Classes with fewer rows than this are marked.
 
-_PAGE = string.Template("""\
+PAGE = string.Template("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -48,8 +49,12 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 svg { max-width: 100%; height: auto; font: 11px system-ui, sans-serif; }
 svg text { fill: var(--text); } svg .grid { stroke: var(--line); fill: none; }
 details > summary { cursor: pointer; }
-.scroll { overflow-x: auto; } .plot { display: inline-block; }
+.scroll { overflow-x: auto; } .plot { display: inline-block;
+  max-width: min(100%, 420px); vertical-align: top; }
 .plot span { margin-right: 1.2em; font-size: 85%; }
+h1, h2, p, .plot, summary { overflow-wrap: anywhere; }
+@media (max-width: 40em) { body { margin: 1em auto; padding: 0 .7em; }
+  th, td { padding: 3px 6px; } td:not(.n):not(.short) { min-width: 15em; } }
 </style>
 </head>
 <body>
@@ -70,20 +75,27 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
     names = ", ".join(run.name for run in runs)
     title = f"{runs[0].results['task_name']}, run {names}"
     sections = [
-        _section(
+        section(
+            f"Verdict{f' of {run.name}' * (len(runs) > 1)}",
+            *(f"<p>{html.escape(text)}</p>" for text in verdict.make(run)),
+        )
+        for run in runs
+    ]
+    sections += [
+        section(
             "Scores",
             _scores(runs),
             *map(_box, [*_not_comparable(runs), *advice]),
         ),
-        _section("Training", *_curves(runs)),
-        _section("Classes", _classes(runs)),
+        section("Training", *_curves(runs)),
+        section("Classes", _classes(runs)),
     ]
     for run in runs:
         of = f" of {run.name}" if len(runs) > 1 else ""
         for split, matrix in run.results.get("confusion_matrix", {}).items():
             figure = figures.matrix(matrix, run.labels)
             sections.append(
-                _section(
+                section(
                     f"Confusion on {split}{of}",
                     "<p class='soft'>Rows are labels, columns predictions.</p>",
                     f"<div class='scroll'>{figure}</div>",
@@ -91,17 +103,17 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
             )
         for split, rows in run.rows.items():
             sections += [
-                _section(f"Most wrong rows of {split}{of}", _wrong(run, rows)),
-                _section(
+                section(f"Most wrong rows of {split}{of}", _wrong(run, rows)),
+                section(
                     f"Labels of {split} that are probably wrong{of}",
                     _mislabelled(run, rows),
                 ),
             ]
         sections += [
-            _section(f"Lengths and data{of}", _data(run)),
-            _section(f"Settings{of}", _settings(run)),
+            section(f"Lengths and data{of}", _data(run)),
+            section(f"Settings{of}", settings(run)),
         ]
-    return _PAGE.substitute(
+    return PAGE.substitute(
         title=html.escape(title), body="\n".join(filter(None, sections))
     )
 
@@ -124,7 +136,7 @@ def _not_comparable(runs: Sequence[RunData]) -> list[str]:
     return found
 
 
-def _section(title: str, *parts: str) -> str:
+def section(title: str, *parts: str) -> str:
     """Returns a section; "" if it has no content."""
     content = "\n".join(filter(None, parts))
     if not content:
@@ -136,7 +148,7 @@ def _box(text: str) -> str:
     return f'<p class="box">{html.escape(text)}</p>'
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence]) -> str:
+def table(header: Sequence[str], rows: Iterable[Sequence]) -> str:
     """Returns a table; numbers are right-aligned. "" without rows."""
     rows = list(rows)
     if not rows:
@@ -173,19 +185,32 @@ def _scores(runs) -> str:
             {(s, m): x for s, m, x, _ in run.scores}.get((split, metric), "")
             for run in runs
         ]
-        best = " (chooses the best model)" * (
-            metric == runs[0].results["best_metric"]
-        )
+        results = runs[0].results
+        first = next(x for x in results if x.startswith("dev"))
+        is_best = (split, metric) == (first, results["best_metric"])
+        best = " (chooses the best model)" * is_best
+        interval = results.get(run_models.INTERVALS, {}).get(split, {})
+        if metric == results["best_metric"] and len(runs) == 1:
+            low, high = interval.get("low"), interval.get("high")
+            of_best = f"{low:.4g} to {high:.4g}" if low is not None else ""
+        else:
+            of_best = ""
+        words = results.get(run_models.WORD_BASELINE, {}).get(split, {})
         baseline = "" if metric == "loss" else baseline
-        rows.append((split, metric + best, *values, baseline))
+        row = (split, metric + best, *values, baseline)
+        rows.append((*row, of_best, words.get(metric, "")))
     names = [run.name for run in runs] if len(runs) > 1 else ["score"]
     note = (
-        "<p class='soft'>The baseline is the best constant answer. The model, "
+        "<p class='soft'>The verdict says what the baseline is. The model, "
         "and thresholds of several labels, were chosen on dev, so that its "
         "scores can be too good: a test set that nothing was chosen on shows "
         "more.</p>"
     )
-    return _table(("split", "metric", *names, "baseline"), rows) + note
+    header = ["split", "metric", *names, "baseline", "95 % interval", "TF-IDF"]
+    # Columns that say nothing are left out.
+    kept = [i for i in range(len(header)) if any(row[i] != "" for row in rows)]
+    rows = [[row[i] for i in kept] for row in rows]
+    return table([header[i] for i in kept], rows) + note
 
 
 def _curves(runs) -> list[str]:
@@ -195,11 +220,11 @@ def _curves(runs) -> list[str]:
     losses, scores = {}, {}
     for run in runs:
         of = f"{run.name} " * several
-        losses[f"{of}train loss"] = _points(run.train_log, "loss")
+        losses[f"{of}train loss"] = points(run.train_log, "loss")
         for split, log in run.dev_logs.items():
             if not several:
-                losses[f"{split} loss"] = _points(log, "loss")
-            scores[f"{of}{split} {metric}"] = _points(log, metric)
+                losses[f"{split} loss"] = points(log, "loss")
+            scores[f"{of}{split} {metric}"] = points(log, metric)
     seconds = [
         f"<p class='soft'>{html.escape(run.name)}: {_resources(run)}</p>"
         for run in runs
@@ -212,9 +237,9 @@ def _curves(runs) -> list[str]:
     ]
 
 
-def _points(log, name) -> list[tuple[float, float]]:
+def points(log, name) -> list[tuple[float, float]]:
+    """Returns the finite values of a log by step."""
     found = [(step, row.get(name)) for step, row in log.items()]
-    # Undefined and non-finite values are left out.
     return [(step, x) for step, x in found if x is not None and isfinite(x)]
 
 
@@ -250,7 +275,7 @@ def _classes(runs) -> str:
             header = ("label", *next(iter(first.values())))
             rows = [(label, *x.values()) for label, x in first.items()]
         of = f", {name}" if len(runs) > 1 and not others else ""
-        parts.append(f"<p>{html.escape(split + of)}</p>" + _table(header, rows))
+        parts.append(f"<p>{html.escape(split + of)}</p>" + table(header, rows))
         few = [x for x, y in first.items() if y["support"] < _SMALL]
         if few:
             parts.append(
@@ -262,7 +287,7 @@ def _classes(runs) -> str:
 
 def _wrong(run, rows) -> str:
     found = wrong_rows.most_wrong(rows, run.labels, _MAX_ROWS)
-    return _table(
+    return table(
         ("row", "text", "label", "predicted", "error"),
         [
             (
@@ -279,7 +304,7 @@ def _wrong(run, rows) -> str:
 
 def _mislabelled(run, rows) -> str:
     found = wrong_rows.mislabelled(rows, run.labels, _MAX_ROWS)
-    table = _table(
+    suspicions = table(
         ("row", "text", "label", "probably", "margin"),
         [
             (x.row["source"], _text(x.row), x.label, x.better, x.margin)
@@ -291,7 +316,7 @@ def _mislabelled(run, rows) -> str:
         "another class is at least as probable as it is on average for rows "
         "that have it. Read them before you change a label.</p>"
     )
-    return table and note + table
+    return suspicions and note + suspicions
 
 
 def _text(row) -> str:
@@ -334,10 +359,10 @@ def _data(run) -> str:
             "<p class='soft'>The records of this run are not where it had "
             "them, so lengths and digests are unknown.</p>"
         )
-    return note + _table(header, rows) + figure
+    return note + table(header, rows) + figure
 
 
-def _settings(run) -> str:
+def settings(run) -> str:
     """Returns flags, versions, and digests."""
     rows = []
     if run.source:
@@ -351,5 +376,7 @@ def _settings(run) -> str:
     rows += [(f"model: {name}", value) for name, value in run.model.items()]
     if run.source:
         rows += [(f"version: {n}", x) for n, x in run.source.versions.items()]
-    table = _table(("setting", "value"), [(n, str(x)) for n, x in rows])
-    return f"<details><summary>{len(rows)} settings</summary>{table}</details>"
+    content = table(("setting", "value"), [(n, str(x)) for n, x in rows])
+    return (
+        f"<details><summary>{len(rows)} settings</summary>{content}</details>"
+    )

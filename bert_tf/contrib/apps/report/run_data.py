@@ -34,7 +34,7 @@ class RunData:
       name: name of its folder.
       results: content of eval_results.json.
       labels: class names, if the task has classes.
-      rows: dev split -> evaluated rows, see `wrong_rows`; of tasks that write
+      rows: split -> evaluated rows, see `wrong_rows`; of tasks that write
         them.
       train_log, dev_logs: logged values of each step.
       settings: content of run.json, without the sizes of the model.
@@ -96,7 +96,7 @@ def read(run_dir: str) -> RunData:
     if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
         source = run_history.read_flags(run_dir)
     manifests = _read_manifests(run_dir, source)
-    splits = [name for name in results if name.startswith("dev")]
+    splits = [x for x in results if x.startswith(("dev", "test"))]
     logs = {
         split: log
         for split in ("train", *splits)

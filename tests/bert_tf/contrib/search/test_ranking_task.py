@@ -263,3 +263,15 @@ def test_a_planted_ranking_is_learned_and_served(train, words):
     for noun in planted_ranking.NOUNS:
         passages = [f"the {x}" for x in planted_ranking.NOUNS]
         assert predictor((noun, passages)).passages[0] == f"the {noun}"
+
+
+def test_queries_are_drawn_again_for_the_interval():
+    task, outputs = make("binary"), {"predictions": SCORES}
+    unit, size, score = task.resampled("dev", outputs)
+    assert (unit, size) == ("queries", 4)
+    scores = task.score("dev", outputs)
+    assert score(np.arange(4)) == pytest.approx(scores["ndcg@10"])
+    each = [score(np.array([i])) for i in range(4)]
+    assert each[3] == 0  # Query d has no relevant passage.
+    assert score(np.array([0, 0, 3, 3])) == pytest.approx(each[0] / 2)
+    assert task.resampled("dev", {"predictions": SCORES * np.nan}) is None

@@ -207,3 +207,15 @@ def test_predictions_are_names_with_separators_or_nothing():
     assert task.cells(predicted) == ["calm,rare", "", "glad"]
     answers = [x["predicted"] for x in task.answers({"logits": logits})]
     assert answers == [["calm", "rare"], [], ["glad"]]
+
+
+def test_thresholds_are_chosen_on_dev_and_used_on_test():
+    task = make(threshold="each")
+    task.labels = {"dev": RIGHT, "test": 1 - RIGHT}
+    task.score("dev", {"logits": LOGITS})
+    expected = task.thresholds
+    scores = task.score("test", {"logits": LOGITS})
+    assert (task.thresholds == expected).all()
+    unit, size, score = task.resampled("test", {"logits": LOGITS})
+    assert (unit, size) == ("rows", 40)
+    assert score(np.arange(40)) == pytest.approx(scores["micro_f1"])

@@ -80,9 +80,9 @@ def test_an_explanation_has_numbers_words_and_no_script():
     assert {"script", "i", "img", "a"} & set(page.tags) == set()
     assert HOSTILE in page.text and "a cat" in page.text
     assert page.marks == [
-        ["+0.5000", "script"],
-        ["-0.2500", "&"],
-        ["+0.0000", "cat"],
+        ["+50.0 points (67%)", "script"],
+        ["-25.0 points (33%)", "&"],
+        ["+0.0 points (0%)", "cat"],
     ]
     # Blue and orange; the largest is the darkest, and 0 is transparent.
     blue, orange, none = page.styles
@@ -90,9 +90,12 @@ def test_an_explanation_has_numbers_words_and_no_script():
     assert "rgba(230,97,1,0.300)" in orange and ",0.000)" in none
     assert page.text.index("<i>0.7500") < page.text.index("no0.2500")
     assert (
-        "probability of <i>: 0.5000 with [MASK] for every word, +0.2500 by the "
-        "words, 0.7500 in all. The words' sum differs by 2e-07 (64 steps)."
+        "probability of <i>: 50.0% with [MASK] for every word, +25.0 points by "
+        "the words, 75.0% in all. The words' sum differs by 2e-07 (64 steps)."
     ) in page.text
+    assert "Most: script +50.0 points (67%); & -25.0 points (33%);" in page.text
+    assert "+20 points: the word raises the probability by 20 of" in page.text
+    assert "20% is a fifth of them." in page.text
     assert "cut" not in page.text
 
 
@@ -103,12 +106,15 @@ def test_texts_of_a_page_have_one_scale_of_colors():
     blue, orange, none = page.styles
     assert "rgba(33,113,205,0.150)" in blue  # 0.6 * 0.5 / 2.
     assert "rgba(230,97,1,0.075)" in orange and ",0.000)" in none
-    assert "lowers -2.000 to +2.000 raises" in page.text
+    assert "lowers -200.0 points to +200.0 points raises" in page.text
 
 
 def test_a_score_and_cut_tokens_are_named():
     score = Score(0.75)
-    text = Page(marked_text.explained(explanation(score, 7))).text
+    page = Page(marked_text.explained(explanation(score, 7)))
+    text = page.text
+    assert page.marks[0] == ["+0.5000 (67%)", "script"]
+    assert "+20 points" not in text and "20% is a fifth" in text
     assert "score 0.75" in text and "score: 0.5000 with [MASK]" in text
     assert "The last 7 tokens were cut" in text
 
@@ -116,7 +122,8 @@ def test_a_score_and_cut_tokens_are_named():
 def test_a_text_without_words_has_no_marks():
     label = Label("no", 1.0, {"no": 1.0})
     empty = attributions.Explanation({}, label, 1.0, 1.0, 0.0, 32, (), (), 0)
-    assert Page(marked_text.explained(empty)).marks == []
+    page = Page(marked_text.explained(empty))
+    assert page.marks == [] and "Most:" not in page.text
 
 
 def test_colors_are_one_for_each_name():

@@ -1,0 +1,108 @@
+"""Training rows of texts and labels -> TF-IDF and logistic regression.
+
+What words alone tell, without a BERT. N rows, C classes or labels.
+"""
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+from absl import logging
+
+from bert_tf.tasks.task import DEV_SEED
+
+# More rows, drawn at random, would take minutes.
+MAX_ROWS = 20_000
+_MAX_FEATURES = 100_000
+
+
+class WordBaseline:
+    """Scores of TF-IDF and logistic regression, of classes of single texts.
+
+    Words of two texts say little of how they belong together.
+
+    Args:
+      task: a TextTask whose splits are open.
+      splits: its splits. Without train there are no scores.
+    """
+
+    def __init__(self, task, splits: Collection[str]):
+        self.task, self.predict = copy.copy(task), None
+        if len(task.table.text_columns) != 1 or not task.class_names:
+            return
+        if "train" not in splits:
+            return
+        try:
+            rows = list(task.rows_of("train"))
+            chosen = np.random.default_rng(DEV_SEED).permutation(len(rows))
+            rows = [rows[i] for i in chosen[:MAX_ROWS]]
+            labels = task.label_array([row.label for row in rows])
+            self.predict = fit([row.texts[0] for row in rows], labels)
+        except ValueError as error:  # One class, or no words.
+            logging.info("no TF-IDF beside the scores: %s", error)
+
+    def score(self, split: str) -> dict[str, float | None]:
+        """Returns the metrics of a labelled split; {} if there are none.
+
+        Thresholds of several labels are chosen as those of the model: on dev.
+        """
+        if not self.predict:
+            return {}
+        texts = [row.texts[0] for row in self.task.rows_of(split)]
+        labels = self.task.labels[split]
+        outputs = {"logits": self.predict(texts)}
+        return self.task.metric_values(outputs, labels, f"{split}, TF-IDF")
+
+
+def fit(
+    texts: Sequence[str], labels: np.ndarray
+) -> Callable[[Sequence[str]], np.ndarray]:
+    """Returns texts -> logits [N, C], of words and pairs of words.
+
+    Args:
+      texts: of N training rows.
+      labels: [N] class ids, or [N, C] of 0 and 1, each a decision of its own.
+
+    Raises:
+      ValueError: if no text has a word, or all rows have the same class.
+    """
+    # Imported here: only an evaluation needs them.
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    vectorizer = TfidfVectorizer(
+        ngram_range=(1, 2),
+        sublinear_tf=True,
+        max_features=_MAX_FEATURES,
+        token_pattern=r"(?u)\w+",
+    )
+    features = vectorizer.fit_transform(texts)
+
+    def log_odds(is_label: np.ndarray):  # Of one label; constant without both.
+        if len(set(is_label.tolist())) < 2:
+            return lambda rows: np.full(rows.shape[0], 20 * is_label[0] - 10)
+        return (
+            LogisticRegression(max_iter=1000)
+            .fit(features, is_label)
+            .decision_function
+        )
+
+    if labels.ndim == 2:
+        of_labels = [log_odds(column) for column in labels.T]
+
+        def predict(texts):
+            rows = vectorizer.transform(texts)
+            return np.stack([f(rows) for f in of_labels], axis=1)
+
+        return predict
+    fitted = LogisticRegression(max_iter=1000).fit(features, labels)
+    size = int(labels.max()) + 1
+
+    def predict_class(texts):
+        # A class without training rows is never predicted.
+        logits = np.full((len(texts), size), -np.inf)
+        rows = vectorizer.transform(texts)
+        logits[:, fitted.classes_] = fitted.predict_log_proba(rows)
+        return logits
+
+    return predict_class
