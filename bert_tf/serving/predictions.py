@@ -5,15 +5,16 @@ import dataclasses
 import json
 import os
 import re
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
 from tqdm import tqdm
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.serving import kinds, text_rows
+from bert_tf.serving import answer_tables, kinds, text_rows
 from tfrecords.io import atomic_files, json_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, option
 
@@ -50,7 +51,11 @@ class PredictConfig(
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
+        "-",
+        "File to write, atomically: JSON lines; or a table, with the columns "
+        "of the input and those of the answer, if the name ends in .csv, .tsv "
+        "(tabs and quotes) or .parquet. - is stdout, JSON lines.",
+        writes="file",
     )
     batch_size: int = option(
         64,
@@ -83,6 +88,7 @@ class PredictConfig(
                 "--accept_tokenizer_differences is for --model_dir; a "
                 "SavedModel has its own tokenizer. Omit it."
             )
+        answer_tables.is_table(self.output_file)  # Raises.
         if self.explain and not self.model_dir:
             raise ValueError(
                 f"--explain={self.explain} needs gradients, which a SavedModel "
@@ -112,6 +118,7 @@ class Model(NamedTuple):
       num_tokens: function of the same inputs -> the lengths of texts before
         they are cut; None if they are read in windows.
       prompt: what the signature puts before each text.
+      labels: names of the classes, if any.
     """
 
     path: str
@@ -123,6 +130,7 @@ class Model(NamedTuple):
     max_seq_length: int | None = None
     num_tokens: Callable | None = None
     prompt: str = ""
+    labels: Sequence[str] = ()
 
 
 # Opens the file of explanations: its path and a Model -> a context whose value
@@ -135,7 +143,7 @@ OpenExplanations = Callable[
 def predict(
     config: PredictConfig, open_explanations: OpenExplanations | None = None
 ) -> int:
-    """Writes a line of JSON for each row of the input; returns their number.
+    """Writes a line or row for each row of the input; returns their number.
 
     A line that is no row, such as one that is not JSON, or whose answer is not
     finite, is logged, and has the key `error` in place of an answer.
@@ -164,15 +172,19 @@ def predict(
     if config.explain:
         explanations = open_explanations(config.explain, model)
     started = time.monotonic()
+    is_table = answer_tables.is_table(config.output_file)
+    open_output = answer_tables.open_table if is_table else _open_lines
+    is_stream = streams.is_stream(config.output_file)
+    is_shown = is_stream and sys.stdout is not None and sys.stdout.isatty()
     with (
-        atomic_files.atomic_file(config.output_file) as file,
+        open_output(config.output_file) as write,
         explanations as explain,
         tqdm(
             total=lines.size,
             unit="B",
             unit_scale=True,
             # Answers on the terminal would garble the progress bar.
-            disable=True if file.isatty() else None,
+            disable=is_shown or None,
         ) as bar,
     ):
         count, num_cut, num_bad, first_bad = 0, 0, 0, ""
@@ -186,22 +198,21 @@ def predict(
                     *(batch, ranks, model.max_seq_length, model.num_tokens),
                     model.prompt,
                 )
-                answers |= row_outputs.answer(model, batch, outputs, lines.name)
+                answers |= row_outputs.answer(
+                    *(model, batch, outputs, lines.name), is_table
+                )
                 bar.update(num_bytes * len(batch) // len(rows))
-            for row in group:
-                found = answers.get(row.line, row)
+            pairs = [(row, answers.get(row.line, row)) for row in group]
+            for row, found in pairs:
                 if isinstance(found, text_rows.BadLine):
                     logging.error("%s", found.message)
                     first_bad = first_bad or found.message
                     num_bad += 1
-                    found = {"line": row.line, "error": found.message}
-                    found = json.dumps(found, ensure_ascii=False)
                 else:
                     count += 1
                     if explain:
                         explain(row)
-                file.write(found + "\n")
-            file.flush()
+            write(pairs)
             bar.update(lines.num_read - bar.n)
         logging.info(
             "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
@@ -220,6 +231,25 @@ def predict(
             f"{first_bad}"
         )
     return count
+
+
+@contextlib.contextmanager
+def _open_lines(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
+    """Yields a function that writes rows as lines of JSON.
+
+    It takes pairs of a Row and its line, or of a BadLine and itself.
+    """
+    with atomic_files.atomic_file(path) as file:
+
+        def write(pairs: Iterable[tuple]) -> None:
+            for row, found in pairs:
+                if isinstance(found, text_rows.BadLine):
+                    found = {"line": row.line, "error": found.message}
+                    found = json.dumps(found, ensure_ascii=False)
+                file.write(found + "\n")
+            file.flush()
+
+        yield write
 
 
 def load(export_dir: str, signature: str):
@@ -272,12 +302,16 @@ def open_model(config: PredictConfig) -> Model:
         name, prompt = _choose_signature(config, metadata)
         signature = loaded.signatures[name]
         specs = signature.structured_input_signature[1]
-        ranks = {name: specs[name].shape.rank for name in sorted(specs)}
         outputs = sorted(signature.structured_outputs)
         if metadata.get("kind") in kinds.CLASSES:
             kind = kinds.by_name(metadata["kind"])
         else:
             kind = kinds.of_outputs(outputs)
+        # A SavedModel sorts its inputs by name; the first comes first here.
+        names = [*kind.inputs.get(config.signature, ()), *sorted(specs)]
+        ranks = {
+            name: specs[name].shape.rank for name in names if name in specs
+        }
         return Model(
             config.export_dir,
             kind,
@@ -288,6 +322,7 @@ def open_model(config: PredictConfig) -> Model:
             metadata.get("max_seq_length"),
             getattr(loaded, vectors.num_tokens_name(name), None),
             prompt,
+            metadata.get("labels", ()),
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
 
@@ -298,12 +333,12 @@ def open_model(config: PredictConfig) -> Model:
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
     kind = kinds.by_name(predictor.kind)
-    if config.signature not in kind.inputs:
+    if config.signature not in predictor.inputs:
         raise ValueError(
             f"{config.model_dir} is for {predictor.kind} and has no signature "
             f"{config.signature!r}. Omit --signature."
         )
-    ranks = dict(sorted(kind.inputs[config.signature].items()))
+    ranks = predictor.inputs[config.signature]
     signature = predictor.signatures[config.signature]
     outputs = signature.get_concrete_function().structured_outputs
     return Model(
@@ -316,6 +351,7 @@ def open_model(config: PredictConfig) -> Model:
         predictor.max_seq_length,
         predictor.num_tokens,
         predictor.prompt,
+        predictor.answers.labels,
     )
 
 
@@ -348,6 +384,7 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
         path,
         {
             "kind": str,
+            "labels?": [str],
             "max_seq_length?": int,
             "num_classes?": int,
             "prompt?": str,
@@ -371,8 +408,12 @@ def choose_outputs(config: PredictConfig, model: Model) -> set[str]:
                 f"--outputs={name} is not an output of this model; choose from "
                 f"{', '.join(model.outputs)}."
             )
+    # To a table, probabilities say the same in columns of their own.
+    unwanted = _NOT_WRITTEN
+    if answer_tables.is_table(config.output_file):
+        unwanted += ("logits",)
     outputs = config.outputs or [
-        name for name in model.outputs if not name.startswith(_NOT_WRITTEN)
+        name for name in model.outputs if not name.startswith(unwanted)
     ]
     if not outputs:
         raise ValueError(
