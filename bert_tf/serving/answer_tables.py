@@ -42,6 +42,25 @@ def is_table(path: str) -> bool:
     return True
 
 
+def default_outputs(names: Iterable[str], is_table: bool) -> list[str]:
+    """Returns the outputs that are written: none with values per token.
+
+    In a table probabilities have columns, and logits would say the same.
+    """
+    unwanted = ("sequence_output", "encoder_outputs", "input_mask")
+    # A copy of `pooled_output`.
+    unwanted += ("default", "logits") if is_table else ("default",)
+    return [name for name in names if not name.startswith(unwanted)]
+
+
+def name_inputs(
+    inputs: Iterable[str], answers: Iterable[str]
+) -> dict[str, str]:
+    """Returns the columns of the input -> their names beside the answers."""
+    taken = {_ERROR, *answers}
+    return {name: prefixed(name, taken) for name in inputs}
+
+
 @contextlib.contextmanager
 def open_table(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
     """Yields a function that adds pairs of a Row and its cells, or a BadLine.
@@ -84,7 +103,7 @@ def open_table(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
         yield write
         if _ERROR in answers:
             answers[_ERROR] = answers.pop(_ERROR)
-        names = {name: prefixed(name, {_ERROR, *answers}) for name in inputs}
+        names = name_inputs(inputs, answers)
         header = [*names.values(), *answers]
 
         def read() -> Iterator[list]:

@@ -21,9 +21,6 @@ from tfrecords.options import MAX_BATCH_SIZE, option
 # Batches whose rows are sorted by length, and answered before the first of them
 # is written.
 _BATCHES_OF_A_GROUP = 8
-# Prefixes of outputs with values per token, and of `default`, a copy of
-# `pooled_output`.
-_NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
 # Of an export: the path that saved_model.py, which imports Keras, writes.
 _METADATA = os.path.join("assets.extra", "model.json")
 
@@ -408,13 +405,10 @@ def choose_outputs(config: PredictConfig, model: Model) -> set[str]:
                 f"--outputs={name} is not an output of this model; choose from "
                 f"{', '.join(model.outputs)}."
             )
-    # To a table, probabilities say the same in columns of their own.
-    unwanted = _NOT_WRITTEN
-    if answer_tables.is_table(config.output_file):
-        unwanted += ("logits",)
-    outputs = config.outputs or [
-        name for name in model.outputs if not name.startswith(unwanted)
-    ]
+    is_table = answer_tables.is_table(config.output_file)
+    outputs = config.outputs or answer_tables.default_outputs(
+        model.outputs, is_table
+    )
     if not outputs:
         raise ValueError(
             f"{model.path} has only outputs with values per token: "

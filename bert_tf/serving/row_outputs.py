@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.serving.answers.kind import Arrays, Kind, plain
+from bert_tf.serving.answers.kind import Arrays, ExplainedKind, Kind, plain
 from bert_tf.serving.text_rows import BadLine, Row, prefixed
 from tfrecords.options import quoted
 
@@ -143,8 +143,7 @@ def answer(
       rows: one batch.
       names: outputs that are wanted.
       source: name of the file, for messages.
-      is_table: whether to return the cells of the answer, see `Kind.cells`, in
-        place of a line.
+      is_table: whether to return `to_cells` of the answer in place of a line.
 
     Raises:
       ValueError: naming a key whose value has bytes.
@@ -156,7 +155,7 @@ def answer(
     for (line, fields, _), outputs in zip(rows, computed, strict=True):
         of_row = to_json(model.kind, fields, outputs, names)
         if is_table and not any(_fails(dumps, x) for x in of_row.values()):
-            found[line] = model.kind.cells(of_row, model.labels)
+            found[line] = to_cells(model.kind, of_row, model.labels)
             continue
         taken = {"line", "error", *of_row}
         named = {
@@ -232,3 +231,28 @@ def to_json(
     if kind.record_outputs and names.issuperset(kind.record_outputs):
         return kind.records(fields, outputs, names)
     return {name: plain(outputs[name])[0] for name in sorted(names)}
+
+
+def to_cells(
+    kind: type[Kind], answer: Mapping[str, Any], labels: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the answer of a row for a table, column -> value.
+
+      {"label": "good", "probabilities": [0.1, 0.9]}
+      -> {"label": "good", "probability": 0.9,
+          "probability_bad": 0.1, "probability_good": 0.9}
+
+    Args:
+      kind: kind of the answer.
+      answer: from `to_json`.
+      labels: names of the classes; empty in exports that do not name them.
+    """
+    if not issubclass(kind, ExplainedKind) or "probabilities" not in answer:
+        return dict(answer)
+    cells = dict(answer)
+    values = cells.pop("probabilities")
+    if "label" in cells:
+        cells["probability"] = max(values)
+    for name, value in zip(labels or range(len(values)), values, strict=True):
+        cells[f"probability_{name}"] = value
+    return cells

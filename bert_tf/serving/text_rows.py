@@ -330,7 +330,7 @@ def read_columns(
         has two columns, or only some of the required inputs have columns.
     """
     if config.text_column:
-        return _in_order(config.text_column, ranks)
+        return in_order(config.text_column, ranks)
     columns = []
     for word in config.columns or ():
         name, equals, column = word.partition("=")
@@ -356,7 +356,7 @@ def read_columns(
     return columns
 
 
-def _in_order(
+def in_order(
     given: Sequence[str], ranks: Mapping[str, int]
 ) -> list[tuple[str, str]]:
     """Returns pairs of a model input and its column, for `--text_column`."""

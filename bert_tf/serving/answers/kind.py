@@ -190,17 +190,6 @@ class Kind:
         raise NotImplementedError
 
     @classmethod
-    def cells(cls, answer: Mapping, labels: Sequence[str]) -> dict[str, Any]:
-        """Returns the answer of a row for tables: column -> value.
-
-        Args:
-          answer: for JSON, see `row_outputs.to_json`.
-          labels: names of the classes, if any.
-        """
-        del labels
-        return dict(answer)
-
-    @classmethod
     def typed(
         cls, fields: Mapping[str, Any], outputs: Arrays, labels: Sequence[str]
     ) -> tuple | np.ndarray:
@@ -219,25 +208,6 @@ class ExplainedKind(Kind):
 
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     expected = "a str, or a pair (str, str)"
-
-    @classmethod
-    def cells(cls, answer, labels):
-        """Returns the answer, with a column for each probability.
-
-        {"label": "good", "probabilities": [0.1, 0.9]}
-        -> {"label": "good", "probability": 0.9,
-            "probability_bad": 0.1, "probability_good": 0.9}
-        """
-        found = dict(answer)
-        values = found.pop("probabilities", ())
-        if "label" in answer and values:
-            found["probability"] = max(values)
-        # An old export may not name its classes.
-        names = labels or range(len(values))
-        return found | {
-            f"probability_{name}": value
-            for name, value in zip(names, values, strict=True)
-        }
 
     @classmethod
     def target_of(cls, answer) -> int:
