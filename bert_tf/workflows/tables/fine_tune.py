@@ -7,6 +7,7 @@ import os
 from bert_tf.serving.predictor import Predictor
 from bert_tf.tasks import glue
 from bert_tf.tasks.texts.options import LabelledData
+from bert_tf.training import run_folder
 from bert_tf.workflows import trials
 from bert_tf.workflows.configs import TrialsConfig
 from tfrecords import options
@@ -62,8 +63,9 @@ def fine_tune(train, dev=None, *, output_dir: str, **settings) -> Predictor:
     for name, value in settings.items():
         if name not in known:
             raise ValueError(
-                f"{name} is no setting of fine_tune; it has train, dev, "
-                f"output_dir, and the flags of run_glue: {', '.join(known)}."
+                f"{name} is no setting of fine_tune. Its settings have the "
+                "names of the flags of run_glue, such as num_train_epochs; see "
+                "run_glue --help."
             )
         cls, kind = known[name]
         if kind is tuple and value is not None:
@@ -112,13 +114,17 @@ def _to_file(table, split: str, output_dir: str, data) -> str | None:
         for row in zip(*columns.values(), strict=True)
     )
     path = os.path.join(output_dir, "tables", f"{split}.jsonl")
-    if os.path.exists(path):
-        with open(path, encoding="utf-8") as file:
-            if file.read() != text:
-                raise ValueError(
-                    f"{path} has other rows than the DataFrame: {output_dir} "
-                    "is the folder of another run. Choose another output_dir."
-                )
+    runs = (run_folder.FILE, trials.FOLDER)
+    if any(os.path.exists(os.path.join(output_dir, x)) for x in runs):
+        known = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                known = file.read()
+        if known != text:
+            raise ValueError(
+                f"{output_dir} is the folder of a run with other rows than "
+                f"{split} has. Choose another output_dir."
+            )
         return path
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with atomic_files.atomic_file(path) as file:
