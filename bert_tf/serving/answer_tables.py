@@ -25,8 +25,8 @@ def is_table(path: str) -> bool:
     """Returns whether an output is a table, by the ending of its name.
 
     Raises:
-      ValueError: if it would be compressed.
-      ImportError: if it is Parquet, and pyarrow is not installed.
+      ValueError: if it would be compressed; or if it is Parquet, and pyarrow
+        is not installed.
     """
     ending = parts.ending(path)
     if ending not in _SEPARATORS:
