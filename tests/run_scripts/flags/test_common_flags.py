@@ -102,7 +102,7 @@ def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
         ("--few_shot", "There is a command for it: run_few_shot."),
         ("--nofew_shot", "There is a command for it: run_few_shot."),
         ("--optimizer=lamb", "run_pretraining has it; fine-tuning uses AdamW"),
-        ("--text_a_column=review", "Use --columns=text_a=NAME"),
+        ("--text_a_column=review", "Use --text_column=NAME"),
         ("--noclip_before_reduce", "The sum of the gradients is clipped."),
     ],
 )
