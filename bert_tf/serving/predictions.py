@@ -1,21 +1,20 @@
-"""Text rows and a model -> its answers as JSON lines, and explanations."""
+"""Text rows and a model -> its answers in a file, and explanations."""
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
 from tqdm import tqdm
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.serving import answer_tables, kinds, text_rows
-from tfrecords.io import atomic_files, json_files, streams
+from bert_tf.serving import answer_files, kinds, text_rows
+from tfrecords.io import json_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, option
 
 # Batches whose rows are sorted by length, and answered before the first of them
@@ -85,7 +84,7 @@ class PredictConfig(
                 "--accept_tokenizer_differences is for --model_dir; a "
                 "SavedModel has its own tokenizer. Omit it."
             )
-        answer_tables.is_table(self.output_file)  # Raises.
+        answer_files.is_table(self.output_file)  # Raises.
         if self.explain and not self.model_dir:
             raise ValueError(
                 f"--explain={self.explain} needs gradients, which a SavedModel "
@@ -169,12 +168,10 @@ def predict(
     if config.explain:
         explanations = open_explanations(config.explain, model)
     started = time.monotonic()
-    is_table = answer_tables.is_table(config.output_file)
-    open_output = answer_tables.open_table if is_table else _open_lines
-    is_stream = streams.is_stream(config.output_file)
-    is_shown = is_stream and sys.stdout is not None and sys.stdout.isatty()
+    is_table = answer_files.is_table(config.output_file)
+    is_shown = config.output_file == "-" and sys.stdout.isatty()
     with (
-        open_output(config.output_file) as write,
+        answer_files.open_file(config.output_file) as write,
         explanations as explain,
         tqdm(
             total=lines.size,
@@ -228,25 +225,6 @@ def predict(
             f"{first_bad}"
         )
     return count
-
-
-@contextlib.contextmanager
-def _open_lines(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
-    """Yields a function that writes rows as lines of JSON.
-
-    It takes pairs of a Row and its line, or of a BadLine and itself.
-    """
-    with atomic_files.atomic_file(path) as file:
-
-        def write(pairs: Iterable[tuple]) -> None:
-            for row, found in pairs:
-                if isinstance(found, text_rows.BadLine):
-                    found = {"line": row.line, "error": found.message}
-                    found = json.dumps(found, ensure_ascii=False)
-                file.write(found + "\n")
-            file.flush()
-
-        yield write
 
 
 def load(export_dir: str, signature: str):
@@ -405,8 +383,8 @@ def choose_outputs(config: PredictConfig, model: Model) -> set[str]:
                 f"--outputs={name} is not an output of this model; choose from "
                 f"{', '.join(model.outputs)}."
             )
-    is_table = answer_tables.is_table(config.output_file)
-    outputs = config.outputs or answer_tables.default_outputs(
+    is_table = answer_files.is_table(config.output_file)
+    outputs = config.outputs or answer_files.default_outputs(
         model.outputs, is_table
     )
     if not outputs:

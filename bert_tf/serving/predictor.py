@@ -5,6 +5,7 @@ in the dtype policy of the model that is given.
 """
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,7 +14,7 @@ import keras
 
 from bert_tf.checkpoint import keras_models
 from bert_tf.checkpoint.checkpoint import check_vocabulary
-from bert_tf.serving import answer_tables, kinds, row_outputs, text_rows
+from bert_tf.serving import answer_files, kinds, row_outputs, text_rows
 from bert_tf.serving.answers.kind import TEXT, Kind, parse
 from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords.options import quoted
@@ -167,6 +168,9 @@ class Predictor:
           convert: fields and outputs of a row -> its answer. Default: that for
             Python.
         """
+        if convert is None:
+            labels = self.answers.labels
+            convert = functools.partial(self.answers.typed, labels=labels)
         found, num_cut = {}, 0
         for name, ranks in self.answers.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
@@ -177,7 +181,11 @@ class Predictor:
                     *(batch, ranks, self.max_seq_length),
                     *(self.num_tokens, self.prompt),
                 )
-                found |= self._answer(name, batch, ranks, convert)
+                outputs = row_outputs.compute(
+                    self.answers, self.signatures[name], batch, ranks
+                )
+                for row, of_row in zip(batch, outputs, strict=True):
+                    found[row.line] = convert(row.fields, of_row)
         return [found[row.line] for row in rows], num_cut
 
     @property
@@ -195,19 +203,17 @@ class Predictor:
                 if name in frame or name not in text_rows.OPTIONAL
             ]
         else:
-            given = (
-                [text_column] if isinstance(text_column, str) else text_column
-            )
-            columns = text_rows.in_order(list(given), ranks)
+            given = text_column
+            given = [given] if isinstance(given, str) else list(given)
+            columns = text_rows.in_order(given, ranks)
         fields = [{} for _ in range(len(frame))]
         for name, column in columns:
-            types = (str,) if ranks[name] == 1 else (str, list, tuple)
+            is_text = ranks[name] == 1
+            types = (str,) if is_text else (str, list, tuple)
             values = data_frames.read_column(frame, column, types)
             for row, value in zip(fields, values, strict=True):
-                if ranks[name] > 1:
-                    part = [value] if isinstance(value, str) else list(value)
-                    value = [*row.get(name, ()), *part]
-                row[name] = value
+                part = [value] if isinstance(value, str) else value
+                row[name] = value if is_text else [*row.get(name, ()), *part]
         rows = []
         for label, row in zip(frame.index, fields, strict=True):
             value = row if len(row) > 1 else next(iter(row.values()))
@@ -219,7 +225,7 @@ class Predictor:
             rows or [text_rows.Row(0, example)], self._to_cells
         )
         row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length)
-        names = answer_tables.name_inputs(
+        names = answer_files.name_inputs(
             (x for x in frame if isinstance(x, str)), found[0]
         )
         return frame.rename(columns=names).assign(
@@ -229,26 +235,9 @@ class Predictor:
     def _to_cells(self, fields: Mapping, outputs: Mapping) -> dict[str, Any]:
         """Returns the cells of an answer, as `predict` writes them."""
         answers = self.answers
-        names = answer_tables.default_outputs(outputs, is_table=True)
+        names = answer_files.default_outputs(outputs, is_table=True)
         found = row_outputs.to_json(type(answers), fields, outputs, {*names})
         return row_outputs.to_cells(type(answers), found, answers.labels)
-
-    def _answer(
-        self, signature: str, batch, ranks, convert=None
-    ) -> dict[int, Any]:
-        """Returns the number of each row of a batch -> its answer."""
-        answers = self.answers
-
-        def typed(fields, outputs):
-            return answers.typed(fields, outputs, answers.labels)
-
-        outputs = row_outputs.compute(
-            answers, self.signatures[signature], batch, ranks
-        )
-        return {
-            row.line: (convert or typed)(row.fields, of_row)
-            for row, of_row in zip(batch, outputs, strict=True)
-        }
 
 
 def _options(

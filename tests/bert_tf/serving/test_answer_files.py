@@ -7,14 +7,14 @@ import sys
 
 import pytest
 
-from bert_tf.serving import answer_tables, text_rows
+from bert_tf.serving import answer_files, text_rows
 
 TEXTS = ['a "fine", film', "=1+1", "two\nlines", "a\ttab", "cr\rlf\r\n", " "]
 
 
 def write(path, *pairs):
     """Writes a table of pairs of cells and answer; an answer may be BadLine."""
-    with answer_tables.open_table(str(path)) as add:
+    with answer_files.open_file(str(path)) as add:
         for i, (cells, found) in enumerate(pairs):
             add([(text_rows.Row(i, {}, cells), found)])
 
@@ -29,7 +29,7 @@ def read(path, **settings):
 )
 def test_texts_are_read_back_as_they_were(tmp_path, name, separator):
     pairs = [({"text": text}, {"label": "x"}) for text in TEXTS]
-    assert answer_tables.is_table(name)
+    assert answer_files.is_table(name)
     write(tmp_path / name, *pairs)
     rows = read(tmp_path / name, delimiter=separator)
     assert rows == [["text", "label"], *([text, "x"] for text in TEXTS)]
@@ -73,7 +73,7 @@ def test_a_column_of_parquet_keeps_its_type_and_is_text_if_it_has_two(
     tmp_path, monkeypatch
 ):
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr(answer_tables, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(answer_files, "_ROWS_AT_ONCE", 2)
     day = datetime.date(2020, 1, 2)
     cells = [
         {"day": day, "n": 1, "x": 1, "y": None, "raw": b"\0", "s": "a"},
@@ -95,12 +95,12 @@ def test_a_column_of_parquet_keeps_its_type_and_is_text_if_it_has_two(
 
 def test_tables_are_told_by_their_names():
     names = ("-", "answers.jsonl", "answers", "answers.json.gz", "csv")
-    assert not any(map(answer_tables.is_table, names))
+    assert not any(map(answer_files.is_table, names))
     with pytest.raises(ValueError, match=r"not compressed.*ends in \.csv"):
-        answer_tables.is_table("answers.csv.gz")
+        answer_files.is_table("answers.csv.gz")
 
 
 def test_pyarrow_is_asked_for_before_anything_is_read(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"x\.parquet needs.*\[parquet\]"):
-        answer_tables.is_table("x.parquet")
+        answer_files.is_table("x.parquet")

@@ -1,12 +1,14 @@
-"""Rows and their answers -> CSV, TSV or Parquet file."""
+"""Rows and their answers -> file of JSON lines, CSV, TSV or Parquet."""
 
 import contextlib
 import csv
+import functools
 import itertools
 import json
 import os
 import pickle
 import tempfile
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -62,11 +64,12 @@ def name_inputs(
 
 
 @contextlib.contextmanager
-def open_table(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
-    """Yields a function that adds pairs of a Row and its cells, or a BadLine.
+def open_file(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
+    """Yields a function that adds pairs of a Row and its answer, or a BadLine.
 
-    All rows have the same columns, of the input and then of the answers, with
-    `error` last; those of the input that an answer may have, too, are
+    An answer is a line of JSON, or the cells of a table, by their columns. All
+    rows of a table have the same columns, of the input and then of the answers,
+    with `error` last; those of the input that an answer may have, too, are
     `prefixed`. Cells of CSV and TSV are `to_text`. A column of Parquet has a
     type, and is text if its cells have several.
 
@@ -77,6 +80,10 @@ def open_table(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
       ValueError: naming a column of bytes, which a CSV cannot have.
       OSError: if the file cannot be written.
     """
+    if not is_table(path):
+        with atomic_files.atomic_file(path) as file:
+            yield functools.partial(_write_lines, file)
+        return
     separator = _SEPARATORS[parts.ending(path)]
     inputs, answers = {}, {}  # Columns, in the order in which they are found.
     with (
@@ -117,22 +124,22 @@ def open_table(path: str) -> Iterator[Callable[[Iterable[tuple]], None]]:
         if not separator:
             _write_parquet(file, header, read)
         elif header:
-            writer = csv.writer(_Lines(file), delimiter=separator)
+            # A carriage return in a cell has quotes only if rows end in one.
+            ends = types.SimpleNamespace(
+                write=lambda row: file.write(row.removesuffix("\r\n") + "\n")
+            )
+            writer = csv.writer(ends, delimiter=separator)
             writer.writerow(header)
             writer.writerows(read())
 
 
-class _Lines:
-    r"""File of rows that end in \n.
-
-    The csv module quotes a carriage return in a cell only if rows end in \r\n.
-    """
-
-    def __init__(self, file):
-        self.file = file
-
-    def write(self, row: str) -> None:
-        self.file.write(row.removesuffix("\r\n") + "\n")
+def _write_lines(file, pairs: Iterable[tuple]) -> None:
+    for row, found in pairs:
+        if isinstance(found, BadLine):
+            found = {"line": row.line, _ERROR: found.message}
+            found = json.dumps(found, ensure_ascii=False)
+        file.write(found + "\n")
+    file.flush()
 
 
 def to_text(value: Any, column: str) -> str:
