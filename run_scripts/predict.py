@@ -3,7 +3,7 @@ r"""SavedModel, lines of text, a table or JSON -> predictions.
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
       --input_file=pairs.tsv --text_column=sentence1,sentence2 \
-      --output_file=answers.jsonl
+      --output_file=answers.csv
     echo "the cat [MASK] on the stone" | \
       python -m run_scripts.predict --export_dir=exports/pretrained
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \

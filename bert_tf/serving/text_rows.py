@@ -70,8 +70,8 @@ class InputConfig(Options):
     )
     columns: tuple[str, ...] | None = option(
         None,
-        "The same, with the names of the inputs, such as text=review or "
-        "question=1,context=2. Several columns for one input make a list: "
+        "Like --text_column, with the names of the inputs, such as text=review "
+        "or question=1,context=2. Several columns for one input make a list: "
         "endings=4,endings=5.",
     )
     id_column: str | None = option(
