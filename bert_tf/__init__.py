@@ -40,6 +40,7 @@ _MODULES = {
 _ON_DEMAND = {
     "checkpoint.keras_models": ("load", "save"),
     "serving.predictor": ("Predictor",),
+    "workflows.tables.fine_tune": ("fine_tune",),
 }
 __all__ = sorted(
     name for names in (_MODULES | _ON_DEMAND).values() for name in names

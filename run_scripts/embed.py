@@ -1,7 +1,7 @@
 r"""Texts, a model -> file with a vector for each, .npy or Parquet.
 
     python -m run_scripts.embed --model_dir=models/all-MiniLM-L6-v2 \
-      --input_file=passages.jsonl --columns=text=body --id_column=id \
+      --input_file=passages.jsonl --text_column=body --id_column=id \
       --output_file=vectors.parquet
 
 The model is a folder of sentence-transformers, whose pooling, dense layers and

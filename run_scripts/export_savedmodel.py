@@ -21,6 +21,8 @@ tensorflow_text. Its signature `serving_default` maps
                         sequence_output, pooled_output, encoder_outputs_0, ...
     preprocessor        text_a, text_b -> inputs of encoder; has no weights
 
+A model that was trained on single texts has no text_b.
+
 Every model can be exported as the last four. Every export of a model has a
 signature `encoder`, with the inputs in its row; that of `--kind=encoder` has
 `text` as well, for strings. A tagger has the signature `words`, for text that

@@ -1,9 +1,9 @@
-r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
+r"""SavedModel, lines of text, a table or JSON -> predictions.
 
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
-      --input_file=pairs.tsv --columns=text_a=sentence1,text_b=sentence2 \
-      --output_file=answers.jsonl
+      --input_file=pairs.tsv --text_column=sentence1,sentence2 \
+      --output_file=answers.csv
     echo "the cat [MASK] on the stone" | \
       python -m run_scripts.predict --export_dir=exports/pretrained
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \
@@ -11,13 +11,15 @@ r"""SavedModel, lines of text, a table or JSON -> JSON lines of predictions.
 
 Each row of input gives one line of output, in the same order, with the keys of
 the input and of the prediction; one that both have is input_... for the input.
+An --output_file that ends in .csv, .tsv or .parquet is a table instead, with
+the columns of the input and label, probability and the like of the prediction.
 Without columns, a line is a text; but it is a JSON object in a file whose name
 ends in .jsonl, .ndjson or .json, with --input_format=jsonl, and if the model
 needs more than one text. Quotes in a TSV file are part of the text, as in
 GLUE's files, unless --input_format=quoted_tsv; a .csv has commas and quotes.
 Files may be compressed, or Parquet, and several. A line that is no row, such as
-one that is not JSON, gives {"line": ..., "error": ...}, and the exit status is
-1.
+one that is not JSON, gives {"line": ..., "error": ...}, in a table a cell of
+the column error, and the exit status is 1.
 """
 
 import os

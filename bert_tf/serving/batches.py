@@ -4,7 +4,7 @@ Shapes: N texts, S max_seq_length, s length of the longest row in a batch.
 Everything runs in the graph and is saved with the model.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 
@@ -29,6 +29,16 @@ def of_texts(function: Callable[[tf.Tensor], Tensors]) -> Function:
         return function(text)
 
     return of_text
+
+
+def of_first_texts(function: Callable[[tf.Tensor], Tensors]) -> Function:
+    """Returns a signature with the input `text_a` [N] string."""
+
+    @tf.function(input_signature=[STRINGS], autograph=False)
+    def of_first(text_a):
+        return function(text_a)
+
+    return of_first
 
 
 def check_rows(
@@ -71,13 +81,14 @@ def of_pairs(function: Callable[..., Tensors]) -> Function:
 
 
 def classes_of(
-    answer: Callable[..., Tensors], labels: Sequence[str]
+    answer: Callable[..., Tensors], labels: Sequence[str], names: Iterable[str]
 ) -> Function:
     """Returns a signature of examples: `classes` and `scores`, [N, C].
 
     Args:
       answer: texts -> `probabilities` [N, C], among others.
       labels: [C] names.
+      names: of the texts.
     """
 
     def classes(*texts):
@@ -85,24 +96,28 @@ def classes_of(
         names = tf.broadcast_to(tf.constant(labels), tf.shape(scores))
         return {"classes": names, "scores": scores}
 
-    return of_examples(classes)
+    return of_examples(classes, names)
 
 
-def of_examples(function: Callable[..., Tensors]) -> Function:
+def of_examples(
+    function: Callable[..., Tensors], names: Iterable[str]
+) -> Function:
     """Returns a signature of `inputs` [N], serialized tf.train.Examples.
 
     TensorFlow Serving's Classify and Regress APIs create them from the features
-    in a client's request: here `text_a` and optionally `text_b`.
+    in a client's request: here `names`, of which `text_b` may be missing.
     """
     features = {
-        "text_a": tf.io.FixedLenFeature([], tf.string),
-        "text_b": tf.io.FixedLenFeature([], tf.string, ""),
+        name: tf.io.FixedLenFeature(
+            [], tf.string, "" if name == "text_b" else None
+        )
+        for name in names
     }
 
     @tf.function(input_signature=[STRINGS], autograph=False)
     def of_example(inputs):
         parsed = tf.io.parse_example(inputs, features)
-        return function(parsed["text_a"], parsed["text_b"])
+        return function(*(parsed[name] for name in features))
 
     return of_example
 

@@ -1,10 +1,10 @@
-"""Text rows and a model -> its answers as JSON lines, and explanations."""
+"""Text rows and a model -> its answers in a file, and explanations."""
 
 import contextlib
 import dataclasses
-import json
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,16 +13,13 @@ from absl import logging
 from tqdm import tqdm
 
 from bert_tf.checkpoint.options import CheckpointOptions
-from bert_tf.serving import kinds, text_rows
-from tfrecords.io import atomic_files, json_files, streams
+from bert_tf.serving import answer_files, kinds, text_rows
+from tfrecords.io import json_files, streams
 from tfrecords.options import MAX_BATCH_SIZE, option
 
 # Batches whose rows are sorted by length, and answered before the first of them
 # is written.
 _BATCHES_OF_A_GROUP = 8
-# Prefixes of outputs with values per token, and of `default`, a copy of
-# `pooled_output`.
-_NOT_WRITTEN = ("sequence_output", "encoder_outputs", "input_mask", "default")
 # Of an export: the path that saved_model.py, which imports Keras, writes.
 _METADATA = os.path.join("assets.extra", "model.json")
 
@@ -50,7 +47,11 @@ class PredictConfig(
         choices=("text", "words"),
     )
     output_file: str = option(
-        "-", "JSON lines file to write, atomically; - is stdout.", writes="file"
+        "-",
+        "File to write, atomically: JSON lines; or a table, with the columns "
+        "of the input and those of the answer, if the name ends in .csv, .tsv "
+        "(tabs and quotes) or .parquet. - is stdout, JSON lines.",
+        writes="file",
     )
     batch_size: int = option(
         64,
@@ -83,6 +84,7 @@ class PredictConfig(
                 "--accept_tokenizer_differences is for --model_dir; a "
                 "SavedModel has its own tokenizer. Omit it."
             )
+        answer_files.is_table(self.output_file)  # Raises.
         if self.explain and not self.model_dir:
             raise ValueError(
                 f"--explain={self.explain} needs gradients, which a SavedModel "
@@ -112,6 +114,7 @@ class Model(NamedTuple):
       num_tokens: function of the same inputs -> the lengths of texts before
         they are cut; None if they are read in windows.
       prompt: what the signature puts before each text.
+      labels: names of the classes, if any.
     """
 
     path: str
@@ -123,6 +126,7 @@ class Model(NamedTuple):
     max_seq_length: int | None = None
     num_tokens: Callable | None = None
     prompt: str = ""
+    labels: Sequence[str] = ()
 
 
 # Opens the file of explanations: its path and a Model -> a context whose value
@@ -135,7 +139,7 @@ OpenExplanations = Callable[
 def predict(
     config: PredictConfig, open_explanations: OpenExplanations | None = None
 ) -> int:
-    """Writes a line of JSON for each row of the input; returns their number.
+    """Writes a line or row for each row of the input; returns their number.
 
     A line that is no row, such as one that is not JSON, or whose answer is not
     finite, is logged, and has the key `error` in place of an answer.
@@ -164,15 +168,17 @@ def predict(
     if config.explain:
         explanations = open_explanations(config.explain, model)
     started = time.monotonic()
+    is_table = answer_files.is_table(config.output_file)
+    is_shown = config.output_file == "-" and sys.stdout.isatty()
     with (
-        atomic_files.atomic_file(config.output_file) as file,
+        answer_files.open_file(config.output_file) as write,
         explanations as explain,
         tqdm(
             total=lines.size,
             unit="B",
             unit_scale=True,
             # Answers on the terminal would garble the progress bar.
-            disable=True if file.isatty() else None,
+            disable=is_shown or None,
         ) as bar,
     ):
         count, num_cut, num_bad, first_bad = 0, 0, 0, ""
@@ -186,22 +192,21 @@ def predict(
                     *(batch, ranks, model.max_seq_length, model.num_tokens),
                     model.prompt,
                 )
-                answers |= row_outputs.answer(model, batch, outputs, lines.name)
+                answers |= row_outputs.answer(
+                    *(model, batch, outputs, lines.name), is_table
+                )
                 bar.update(num_bytes * len(batch) // len(rows))
-            for row in group:
-                found = answers.get(row.line, row)
+            pairs = [(row, answers.get(row.line, row)) for row in group]
+            for row, found in pairs:
                 if isinstance(found, text_rows.BadLine):
                     logging.error("%s", found.message)
                     first_bad = first_bad or found.message
                     num_bad += 1
-                    found = {"line": row.line, "error": found.message}
-                    found = json.dumps(found, ensure_ascii=False)
                 else:
                     count += 1
                     if explain:
                         explain(row)
-                file.write(found + "\n")
-            file.flush()
+            write(pairs)
             bar.update(lines.num_read - bar.n)
         logging.info(
             "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
@@ -272,12 +277,16 @@ def open_model(config: PredictConfig) -> Model:
         name, prompt = _choose_signature(config, metadata)
         signature = loaded.signatures[name]
         specs = signature.structured_input_signature[1]
-        ranks = {name: specs[name].shape.rank for name in sorted(specs)}
         outputs = sorted(signature.structured_outputs)
         if metadata.get("kind") in kinds.CLASSES:
             kind = kinds.by_name(metadata["kind"])
         else:
             kind = kinds.of_outputs(outputs)
+        # A SavedModel sorts its inputs by name; the first comes first here.
+        names = [*kind.inputs.get(config.signature, ()), *sorted(specs)]
+        ranks = {
+            name: specs[name].shape.rank for name in names if name in specs
+        }
         return Model(
             config.export_dir,
             kind,
@@ -288,6 +297,7 @@ def open_model(config: PredictConfig) -> Model:
             metadata.get("max_seq_length"),
             getattr(loaded, vectors.num_tokens_name(name), None),
             prompt,
+            metadata.get("labels", ()),
         )
     from bert_tf.serving.predictor import Predictor  # Imports Keras.
 
@@ -298,12 +308,12 @@ def open_model(config: PredictConfig) -> Model:
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
     kind = kinds.by_name(predictor.kind)
-    if config.signature not in kind.inputs:
+    if config.signature not in predictor.inputs:
         raise ValueError(
             f"{config.model_dir} is for {predictor.kind} and has no signature "
             f"{config.signature!r}. Omit --signature."
         )
-    ranks = dict(sorted(kind.inputs[config.signature].items()))
+    ranks = predictor.inputs[config.signature]
     signature = predictor.signatures[config.signature]
     outputs = signature.get_concrete_function().structured_outputs
     return Model(
@@ -316,6 +326,7 @@ def open_model(config: PredictConfig) -> Model:
         predictor.max_seq_length,
         predictor.num_tokens,
         predictor.prompt,
+        predictor.answers.labels,
     )
 
 
@@ -348,6 +359,7 @@ def _read_metadata(export_dir: str) -> Mapping[str, Any]:
         path,
         {
             "kind": str,
+            "labels?": [str],
             "max_seq_length?": int,
             "num_classes?": int,
             "prompt?": str,
@@ -371,9 +383,10 @@ def choose_outputs(config: PredictConfig, model: Model) -> set[str]:
                 f"--outputs={name} is not an output of this model; choose from "
                 f"{', '.join(model.outputs)}."
             )
-    outputs = config.outputs or [
-        name for name in model.outputs if not name.startswith(_NOT_WRITTEN)
-    ]
+    is_table = answer_files.is_table(config.output_file)
+    outputs = config.outputs or answer_files.default_outputs(
+        model.outputs, is_table
+    )
     if not outputs:
         raise ValueError(
             f"{model.path} has only outputs with values per token: "

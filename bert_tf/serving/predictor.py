@@ -5,18 +5,20 @@ in the dtype policy of the model that is given.
 """
 
 import dataclasses
+import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
 
 from bert_tf.checkpoint import keras_models
 from bert_tf.checkpoint.checkpoint import check_vocabulary
-from bert_tf.serving import kinds, row_outputs, text_rows
-from bert_tf.serving.answers.kind import Kind, parse
+from bert_tf.serving import answer_files, kinds, row_outputs, text_rows
+from bert_tf.serving.answers.kind import TEXT, Kind, parse
 from bert_tf.serving.answers.vectors import SentenceEmbedding
 from tfrecords.options import quoted
+from tfrecords.tables import data_frames
 from tfrecords.text import vocab
 from tfrecords.text.tokenizer import BertTokenizer
 
@@ -56,14 +58,18 @@ class Predictor:
 
     Call arguments:
       inputs: one input or a list of inputs, see above. In a list, words may
-        also be a list.
+        also be a list. Or a pandas.DataFrame, with an input in each row.
+      text_column: of a DataFrame, the column of the text, or those of several
+        inputs in their order. Default: columns with the names of the inputs,
+        such as `text_a`.
 
     Returns:
       The answer to one input, or a list of answers in the order of the inputs.
       They are NamedTuples of the modules of `bert_tf.serving.answers`, by kind
       Label, Labels, Score, Ranked, Answer, Choice, Tagged, Filled, Likelihood
       or WordVectors. For sentence_embedding [H] or [N, H] float32, H per
-      selected layer.
+      selected layer. For a DataFrame, a copy with the columns of the answer,
+      named as in the tables that `predict` writes.
 
     Attributes:
       model: the model in use.
@@ -77,7 +83,8 @@ class Predictor:
 
     Raises:
       ValueError: if there is no such model, its head is newly initialized, a
-        setting does not apply to it, or an input is of another form.
+        setting does not apply to it, an input is of another form, or a column
+        is missing or has a cell that is no text.
 
     Example:
       >>> predictor = bert_tf.Predictor("runs/sst-2")
@@ -125,8 +132,15 @@ class Predictor:
         # What the graph puts before each text.
         self.prompt = self.answers.settings().get("prompt", "")
 
-    def __call__(self, inputs):
+    def __call__(self, inputs, text_column: str | Sequence[str] | None = None):
         """Returns the answers to one or several inputs; see the class."""
+        if data_frames.is_frame(inputs):
+            return self._answer_frame(inputs, text_column)
+        if text_column is not None:
+            raise ValueError(
+                f"text_column={text_column!r} is for a pandas.DataFrame; the "
+                f"input is {quoted(inputs)} ({type(inputs).__name__})."
+            )
         is_one = isinstance(inputs, str | tuple | Mapping)
         rows = [
             text_rows.Row(i, parse(self.answers, value, where))
@@ -141,7 +155,9 @@ class Predictor:
         return answers
 
     def answer_rows(
-        self, rows: Sequence[text_rows.Row]
+        self,
+        rows: Sequence[text_rows.Row],
+        convert: Callable[[Mapping, Mapping], Any] | None = None,
     ) -> tuple[list[Any], int]:
         """Returns the answers to rows, and how many of these were cut.
 
@@ -149,7 +165,12 @@ class Predictor:
 
         Args:
           rows: their fields are those of `kind.parse`; each has another `line`.
+          convert: fields and outputs of a row -> its answer. Default: that for
+            Python.
         """
+        if convert is None:
+            labels = self.answers.labels
+            convert = functools.partial(self.answers.typed, labels=labels)
         found, num_cut = {}, 0
         for name, ranks in self.answers.inputs.items():
             of_signature = [row for row in rows if set(row.fields) <= {*ranks}]
@@ -160,7 +181,11 @@ class Predictor:
                     *(batch, ranks, self.max_seq_length),
                     *(self.num_tokens, self.prompt),
                 )
-                found |= self._answer(name, batch, ranks)
+                outputs = row_outputs.compute(
+                    self.answers, self.signatures[name], batch, ranks
+                )
+                for row, of_row in zip(batch, outputs, strict=True):
+                    found[row.line] = convert(row.fields, of_row)
         return [found[row.line] for row in rows], num_cut
 
     @property
@@ -168,16 +193,51 @@ class Predictor:
         """Returns signature -> its inputs and their ranks."""
         return self.answers.inputs
 
-    def _answer(self, signature: str, batch, ranks) -> dict[int, Any]:
-        """Returns the number of each row of a batch -> its answer."""
-        answers = self.answers
-        outputs = row_outputs.compute(
-            answers, self.signatures[signature], batch, ranks
+    def _answer_frame(self, frame, text_column):
+        """Returns a copy of a DataFrame with the columns of the answers."""
+        ranks = self.inputs[TEXT]
+        if text_column is None:
+            columns = [
+                (name, name)
+                for name in ranks
+                if name in frame or name not in text_rows.OPTIONAL
+            ]
+        else:
+            given = text_column
+            given = [given] if isinstance(given, str) else list(given)
+            columns = text_rows.in_order(given, ranks)
+        fields = [{} for _ in range(len(frame))]
+        for name, column in columns:
+            is_text = ranks[name] == 1
+            types = (str,) if is_text else (str, list, tuple)
+            values = data_frames.read_column(frame, column, types)
+            for row, value in zip(fields, values, strict=True):
+                part = [value] if isinstance(value, str) else value
+                row[name] = value if is_text else [*row.get(name, ()), *part]
+        rows = []
+        for label, row in zip(frame.index, fields, strict=True):
+            value = row if len(row) > 1 else next(iter(row.values()))
+            row = parse(self.answers, value, f"row {label!r} of the DataFrame")
+            rows.append(text_rows.Row(len(rows), row))
+        # Of no rows, the columns are those of any row.
+        example = {x: "" if rank == 1 else ["a"] for x, rank in ranks.items()}
+        found, num_cut = self.answer_rows(
+            rows or [text_rows.Row(0, example)], self._to_cells
         )
-        return {
-            row.line: answers.typed(row.fields, of_row, answers.labels)
-            for row, of_row in zip(batch, outputs, strict=True)
-        }
+        row_outputs.warn_of_cut(num_cut, len(rows), self.max_seq_length)
+        names = answer_files.name_inputs(
+            (x for x in frame if isinstance(x, str)), found[0]
+        )
+        return frame.rename(columns=names).assign(
+            **{x: [cells[x] for cells in found[: len(rows)]] for x in found[0]}
+        )
+
+    def _to_cells(self, fields: Mapping, outputs: Mapping) -> dict[str, Any]:
+        """Returns the cells of an answer, as `predict` writes them."""
+        answers = self.answers
+        names = answer_files.default_outputs(outputs, is_table=True)
+        found = row_outputs.to_json(type(answers), fields, outputs, {*names})
+        return row_outputs.to_cells(type(answers), found, answers.labels)
 
 
 def _options(

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from bert_tf.serving.answers.kind import Arrays, Kind, plain
+from bert_tf.serving.answers.kind import Arrays, ExplainedKind, Kind, plain
 from bert_tf.serving.text_rows import BadLine, Row, prefixed
 from tfrecords.options import quoted
 
@@ -126,8 +126,12 @@ def _without_padding(
 
 
 def answer(
-    model, rows: Sequence[Row], names: set[str], source: str
-) -> dict[int, str | BadLine]:
+    model,
+    rows: Sequence[Row],
+    names: set[str],
+    source: str,
+    is_table: bool = False,
+) -> dict[int, str | dict[str, Any] | BadLine]:
     """Returns the number of each row of a batch -> its line of JSON.
 
     Other keys of a row that an answer has, too, are `prefixed`; NaN and
@@ -139,6 +143,7 @@ def answer(
       rows: one batch.
       names: outputs that are wanted.
       source: name of the file, for messages.
+      is_table: whether to return `to_cells` of the answer in place of a line.
 
     Raises:
       ValueError: naming a key whose value has bytes.
@@ -147,8 +152,11 @@ def answer(
     dumps = functools.partial(to_text, ensure_ascii=False, allow_nan=False)
     found = {}
     computed = compute(model.kind, model.signature, rows, model.ranks)
-    for (line, fields), outputs in zip(rows, computed, strict=True):
+    for (line, fields, _), outputs in zip(rows, computed, strict=True):
         of_row = to_json(model.kind, fields, outputs, names)
+        if is_table and not any(_fails(dumps, x) for x in of_row.values()):
+            found[line] = to_cells(model.kind, of_row, model.labels)
+            continue
         taken = {"line", "error", *of_row}
         named = {
             name if name in model.ranks else prefixed(name, taken): value
@@ -158,6 +166,14 @@ def answer(
         try:
             found[line] = dumps(values)
         except (TypeError, ValueError):
+            if faulty := [x for x in of_row if _fails(dumps, of_row[x])]:
+                found[line] = BadLine(
+                    line,
+                    f"{source}:{line}: numbers of {', '.join(faulty)} are not "
+                    "finite. The weights of the model are damaged, so copy it "
+                    "again; or too large for its --precision.",
+                )
+                continue
             for key in fields:
                 if _fails(to_text, fields[key]):
                     raise ValueError(
@@ -167,14 +183,6 @@ def answer(
                         f"pq.write_table(pq.read_table({source!r})"
                         f".drop_columns([{key!r}]), 'rows.parquet')"
                     ) from None
-            if faulty := [x for x in of_row if _fails(dumps, of_row[x])]:
-                found[line] = BadLine(
-                    line,
-                    f"{source}:{line}: numbers of {', '.join(faulty)} are not "
-                    "finite. The weights of the model are damaged, so copy it "
-                    "again; or too large for its --precision.",
-                )
-                continue
             text = to_text(values)
             values = json.loads(text, parse_constant=lambda _: None)
             found[line] = dumps(values)
@@ -223,3 +231,28 @@ def to_json(
     if kind.record_outputs and names.issuperset(kind.record_outputs):
         return kind.records(fields, outputs, names)
     return {name: plain(outputs[name])[0] for name in sorted(names)}
+
+
+def to_cells(
+    kind: type[Kind], answer: Mapping[str, Any], labels: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the answer of a row for a table, column -> value.
+
+      {"label": "good", "probabilities": [0.1, 0.9]}
+      -> {"label": "good", "probability": 0.9,
+          "probability_bad": 0.1, "probability_good": 0.9}
+
+    Args:
+      kind: kind of the answer.
+      answer: from `to_json`.
+      labels: names of the classes; empty in exports that do not name them.
+    """
+    if not issubclass(kind, ExplainedKind) or "probabilities" not in answer:
+        return dict(answer)
+    cells = dict(answer)
+    values = cells.pop("probabilities")
+    if "label" in cells:
+        cells["probability"] = max(values)
+    for name, value in zip(labels or range(len(values)), values, strict=True):
+        cells[f"probability_{name}"] = value
+    return cells

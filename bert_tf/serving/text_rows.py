@@ -14,6 +14,7 @@ import json
 import os
 import stat
 import sys
+import types
 from collections.abc import (
     Callable,
     Collection,
@@ -37,7 +38,7 @@ TABLES = ("tsv", "csv", "quoted_tsv")
 _BLOCK_BYTES = 1 << 16
 # Of other keys of a row, which an answer has, too.
 _PREFIX = "input_"
-_FIX = "Name other columns with --columns and --id_column."
+_FIX = "Name other columns with --text_column and --id_column."
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,12 +60,18 @@ class InputConfig(Options):
         "quotes; in tsv, quotes are text; quoted_tsv has tabs and quotes.",
         choices=("auto", "text", *table_files.FORMATS[1:]),
     )
-    columns: tuple[str, ...] = option(
-        (),
-        "Columns of a table for the inputs of the model, such as text=review, "
-        "text_a=query,text_b=passage or question=1,context=2: names from the "
-        "header line, or indices from 0 in a file without one; of jsonl and "
-        "parquet, keys. Several columns for one input make a list: "
+    text_column: tuple[str, ...] | None = option(
+        None,
+        "Columns of a table for the inputs of the model, in their order, such "
+        "as review, or question,context: names from the header line, or "
+        "indices from 0 in a file without one; of jsonl and parquet, keys. If "
+        "the last input is a list, it has all further columns.",
+        instead_of="columns",
+    )
+    columns: tuple[str, ...] | None = option(
+        None,
+        "Like --text_column, with the names of the inputs, such as text=review "
+        "or question=1,context=2. Several columns for one input make a list: "
         "endings=4,endings=5.",
     )
     id_column: str | None = option(
@@ -77,14 +84,19 @@ class InputConfig(Options):
 
 
 class Row(NamedTuple):
-    """One line of input: its number, from 1, and its texts and other keys.
+    """One line of input.
 
-    Other keys with the name of an input are there as `prefixed`; of Parquet,
-    their values are those of Python, such as dates.
+    Attributes:
+      line: its number, from 1.
+      fields: its texts by the names of the inputs, and other keys: those with
+        the name of an input as `prefixed`; of Parquet, their values are those
+        of Python, such as dates.
+      cells: all that the line has, by the names of its columns.
     """
 
     line: int
     fields: dict
+    cells: Mapping[str, Any] = types.MappingProxyType({})
 
 
 class BadLine(NamedTuple):
@@ -92,6 +104,7 @@ class BadLine(NamedTuple):
 
     line: int
     message: str
+    cells: Mapping[str, Any] = types.MappingProxyType({})
 
 
 class LineError(ValueError):
@@ -316,8 +329,10 @@ def read_columns(
       ValueError: if a column is for an unknown input, an input that is one text
         has two columns, or only some of the required inputs have columns.
     """
+    if config.text_column:
+        return in_order(config.text_column, ranks)
     columns = []
-    for word in config.columns:
+    for word in config.columns or ():
         name, equals, column = word.partition("=")
         if not equals or name not in ranks:
             raise ValueError(
@@ -339,6 +354,23 @@ def read_columns(
             "requires. Add it."
         )
     return columns
+
+
+def in_order(
+    given: Sequence[str], ranks: Mapping[str, int]
+) -> list[tuple[str, str]]:
+    """Returns pairs of a model input and its column, for `--text_column`."""
+    names = list(ranks)
+    if ranks[names[-1]] > 1:
+        names += names[-1:] * (len(given) - len(names))
+    least = len(ranks.keys() - {*OPTIONAL})
+    if not least <= len(given) <= len(names):
+        raise ValueError(
+            f"--text_column={','.join(given)} has {len(given)} columns. The "
+            f"inputs of this model are {', '.join(ranks)}; give the column of "
+            "each, in this order."
+        )
+    return list(zip(names, given, strict=False))
 
 
 def choose_format(
@@ -368,18 +400,18 @@ def choose_format(
         input_format, is_table = "tsv", True
     if given == "auto" and is_table and not has_columns:
         raise ValueError(
-            f"--input_file={path} is a table: name its columns with --columns, "
-            "or give --input_format=text if its lines are texts."
+            f"--input_file={path} is a table: name its column with "
+            "--text_column, or give --input_format=text if its lines are texts."
         )
     if is_table != has_columns:
         raise ValueError(
             f"--input_format={input_format} with{'' if has_columns else 'out'} "
-            "columns. tsv and csv need --columns; text has no columns."
+            "columns. tsv and csv need --text_column; text has no columns."
         )
     if input_format == "text" and len(needed) > 1:
         raise ValueError(
             f"--input_format=text has one text per line, but this model needs "
-            f"{', '.join(needed)}. Use jsonl, or a table and --columns."
+            f"{', '.join(needed)}. Use jsonl, or a table and --text_column."
         )
     return input_format
 
@@ -446,7 +478,8 @@ def id_name(id_column: str) -> str:
 
 def parse_text(name: str, rank: int, number: int, line: str) -> Row:
     """Returns a row with one input: the text, or for rank 2 its words."""
-    return Row(number, {name: line if rank == 1 else line.split()})
+    text = line if rank == 1 else line.split()
+    return Row(number, {name: text}, {name: text})
 
 
 class ColumnParser:
@@ -480,6 +513,7 @@ class ColumnParser:
         self.is_csv = input_format != "tsv"
         self.separator = table_files.separator_of(input_format)
         self.width = None  # Number of columns of the header.
+        self.names = ()  # Of its columns.
         self.is_warned = False
         if id_column:
             name = prefixed(id_name(id_column), ranks)
@@ -511,6 +545,7 @@ class ColumnParser:
             )
             self.indices = [cells.index(name) for name in self.columns]
             self.width = len(cells)
+            self.names = _unique(cells)
             return None
         if len(cells) != self.width:
             self._check_width(number, cells)
@@ -520,7 +555,8 @@ class ColumnParser:
                 fields[name] = cells[index]
             else:
                 fields.setdefault(name, []).append(cells[index])
-        return Row(number, fields)
+        names = self.names or map(str, range(len(cells)))
+        return Row(number, fields, dict(zip(names, cells, strict=True)))
 
     def _check_width(self, number: int, cells: list[str]) -> None:
         """Raises LineError if a line has not the cells it should have."""
@@ -538,6 +574,17 @@ class ColumnParser:
                 f"{quoted(cells)}. A text with a {separated} needs quotes "
                 "around it, which csv and quoted_tsv read."
             )
+
+
+def _unique(names: Iterable[str]) -> list[str]:
+    """Returns the names of columns; a second `text` is `text.1`, as in pandas.
+
+    So that each cell of a row has a name.
+    """
+    found, again = [], itertools.count(1)
+    for name in names:
+        found.append(f"{name}.{next(again)}" if name in found else name)
+    return found
 
 
 class ObjectParser:
@@ -598,7 +645,7 @@ class ObjectParser:
                     f"{where}: no column {key!r}; there are "
                     f"{table_files.listed(fields) or 'none'}. {_FIX}"
                 )
-        return Row(number, self.of_fields(fields, where))
+        return Row(number, self.of_fields(fields, where), fields)
 
     def of_fields(self, fields: Mapping[str, Any], where: str) -> dict:
         """Returns the fields of the Row of an object at file and line."""
@@ -661,7 +708,7 @@ class ParquetParser(ObjectParser):
             fields = dict(zip(names, values, strict=True))
             try:
                 where = f"{self.source}:{number}"
-                yield Row(number, self.of_fields(fields, where))
+                yield Row(number, self.of_fields(fields, where), fields)
             except LineError as error:
                 yield BadLine(number, str(error))
         lines.num_read = lines.size

@@ -87,7 +87,7 @@ class WordKind(Kind):
         return signatures, {"tokenizer": self.tokenizer}
 
     @classmethod
-    def fields_of(cls, value):
+    def fields_of(cls, value, inputs):
         """Returns `text` of a str, `words` of a list."""
         if isinstance(value, tuple | list):
             return {"words": list(value)}

@@ -70,8 +70,8 @@ _REMOVED = {
     "relation_heads": "It follows from the sizes of teacher and student.",
     "relation_layer": "A student learns from the teacher's last layer.",
     "squad_version": "It is read from --data_file.",
-    "text_a_column": "Use --columns=text_a=NAME, or text=NAME for one text.",
-    "text_b_column": "Use --columns=text_a=NAME,text_b=NAME.",
+    "text_a_column": "Use --text_column=NAME.",
+    "text_b_column": "Use --text_column=NAME,NAME.",
     "weight_decay_rate": "Weights decay with a rate of 0.01.",
     "worker_timeout": "A worker waits 300 seconds for the others.",
 }

@@ -82,6 +82,8 @@ def folder_of_examples(tmp_path_factory):
         preprocess.tokenizer,
         labels=["0", "1"],
     )
+    rows = ["fine,good", "dull,bad"] * 8
+    (folder / "reviews.csv").write_text("\n".join(["review,stars", *rows]))
     return folder
 
 

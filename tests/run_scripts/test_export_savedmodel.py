@@ -18,6 +18,8 @@ from exports import (
 
 from bert_tf.checkpoint import checksums
 from bert_tf.config import POLICIES
+from bert_tf.serving import warmup
+from tfrecords import schema
 from tfrecords.io import json_files
 from tfrecords.text import segments, tokenizer
 
@@ -56,6 +58,29 @@ def test_the_second_text_may_be_omitted(exported, words):
         tf.errors.InvalidArgumentError, match="as many strings as text_a"
     ):
         loaded.text(TEXTS, ["one"])
+
+
+def test_a_model_of_single_texts_needs_no_second_one(words, tmp_path):
+    model, folder = make_model("classification"), tmp_path / "model"
+    save_model(model, "classification", folder, num_texts=1)
+    write(str(folder), str(tmp_path / "export"))
+    loaded = tf.saved_model.load(str(tmp_path / "export"))
+    expected = model(batch_of(words, TEXTS, [""] * 3))["logits"]
+    answers = loaded.signatures["serving_default"](text_a=tf.constant(TEXTS))
+    np.testing.assert_allclose(answers["logits"], expected, **ROUNDING)
+    found = warmup.signatures_of(str(tmp_path / "export"))
+    for name, signature in found.items():
+        wanted = {"classify": {"inputs"}, "encoder": {*schema.ENCODER_INPUTS}}
+        assert {*signature.inputs} == wanted.get(name, {"text_a"})
+    # An Example has no text_b either; one that it has is not read.
+    example = tf.train.Example()
+    for name in ("text_a", "text_b"):
+        example.features.feature[name].bytes_list.value.append(b"a ship")
+    scores = loaded.signatures["classify"](
+        inputs=tf.constant([example.SerializeToString()])
+    )["scores"]
+    expected = loaded.text(["a ship"])["probabilities"]
+    np.testing.assert_array_equal(scores, expected)
 
 
 @pytest.mark.parametrize("kind", ["encoder", "classification"])

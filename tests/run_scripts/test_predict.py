@@ -3,6 +3,7 @@
 Its answers are in tests/contracts/test_answers.py.
 """
 
+import csv
 import html
 import json
 import os
@@ -225,3 +226,38 @@ def test_rows_that_are_all_bad_are_not_called_missing(
         answers_to("classification", b"3\n{}\n", "--input_format=jsonl")
     assert [row["line"] for row in read(tmp_path / "answers.jsonl")] == [1, 2]
     assert "has no rows" not in caplog.text
+
+
+def test_a_table_has_the_columns_of_the_input_and_of_the_answer(
+    answers_to, tmp_path
+):
+    (tmp_path / "in.csv").write_text('n,label,text\n7,x,"a ""b"",\nc"\n8\n')
+    words = [
+        f"--input_file={tmp_path / 'in.csv'}",
+        "--text_column=text",
+        f"--output_file={tmp_path / 'out.csv'}",
+    ]
+    (tmp_path / "answers.jsonl").touch()
+    with pytest.raises(ValueError, match="1 of 2 rows have no answer"):
+        answers_to("classification", b"", *words)
+    with open(tmp_path / "out.csv", encoding="utf-8", newline="") as file:
+        good, bad = csv.DictReader(file)
+    (tmp_path / "one.csv").write_text('n,text\n7,"a ""b"",\nc"\n')
+    expected, *_ = answers_to(
+        *("classification", b"", "--columns=text_a=text"),
+        f"--input_file={tmp_path / 'one.csv'}",
+    )
+    probabilities = dict(
+        zip(exports.LABELS, expected["probabilities"], strict=True)
+    )
+    assert good == {
+        "n": "7",
+        "input_label": "x",
+        "text": 'a "b",\nc',
+        "label": expected["label"],
+        "probability": str(max(expected["probabilities"])),
+        **{f"probability_{x}": str(p) for x, p in probabilities.items()},
+        "error": "",
+    }
+    assert "in.csv:4 has 1 comma-separated" in bad.pop("error")
+    assert set(bad.values()) == {""}

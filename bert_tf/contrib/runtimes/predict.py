@@ -95,6 +95,7 @@ _ENTRIES = {
 _RULES = ("strip_accents", "tokenize_chinese_chars", "split_special_tokens")
 _OPTIONAL = {
     **dict.fromkeys(_RULES, "true or false"),
+    "num_texts": "a positive integer",
     "prompt": "a string",
     "prompts": "an object of strings",
 }

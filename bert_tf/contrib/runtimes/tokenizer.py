@@ -507,7 +507,9 @@ def encode_fields(tokenizer, fields, settings):
 
 
 def _encode_texts(tokenizer, fields, settings):
-    texts = [fields.get(name) or "" for name in FIELDS[settings["kind"]]]
+    # A model of single texts reads no text_b.
+    names = FIELDS[settings["kind"]][: settings.get("num_texts")]
+    texts = [fields.get(name) or "" for name in names]
     texts[0] = settings.get("prompt", "") + texts[0]
     length = settings["max_seq_length"]
     return [tokenizer.encode(*texts, max_seq_length=length)]

@@ -8,7 +8,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import ExplainedKind, plain, require_labels
+from bert_tf.serving.answers.kind import (
+    TEXT,
+    ExplainedKind,
+    plain,
+    require_labels,
+)
 
 
 class Label(NamedTuple):
@@ -52,7 +57,9 @@ class Classification(ExplainedKind):
 
     def more_signatures(self, answer):
         """Returns `classify`."""
-        return {batches.CLASSIFY: batches.classes_of(answer, self.labels)}
+        names = self.inputs[TEXT]
+        found = batches.classes_of(answer, self.labels, names)
+        return {batches.CLASSIFY: found}
 
     @classmethod
     def typed(cls, fields, outputs, labels):

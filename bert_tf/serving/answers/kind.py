@@ -51,7 +51,7 @@ class Kind:
       task: the task whose head computes it; None if no head does.
       weights: prefix of the names of the weights that compute it.
       inputs: signature -> its inputs, and their ranks: 1 for a text, 2 for a
-        list of texts.
+        list of texts. A model that was trained on single texts has no `text_b`.
       made_for: entry of the model.json of models whose default it is.
       expected: one input of a Predictor, for messages.
       options: those that apply to it.
@@ -81,6 +81,8 @@ class Kind:
         self.max_seq_length = max_seq_length
         self.metadata = metadata
         self.labels = list(metadata.get("labels") or ())
+        if metadata.get("num_texts") == 1 and "text_b" in self.inputs[TEXT]:
+            self.inputs, self.expected = {TEXT: {"text_a": 1}}, "a str"
         self.set_options(options)
 
     def set_options(self, options) -> None:
@@ -92,14 +94,18 @@ class Kind:
         del config
 
     @classmethod
-    def fields_of(cls, value) -> dict[str, Any] | None:
+    def fields_of(cls, value, inputs) -> dict[str, Any] | None:
         """Returns an input by name; None if its parts are not those expected.
 
         A str is the only or first text, and a pair both.
+
+        Args:
+          value: the input.
+          inputs: the attribute, of the class or of a model.
         """
         from bert_tf.serving import text_rows  # An export reads no rows.
 
-        names = cls.inputs[TEXT]
+        names = inputs[TEXT]
         needed = names.keys() - {*text_rows.OPTIONAL}
         if isinstance(value, str):
             value = {min(needed): value} if len(needed) == 1 else {}
@@ -127,9 +133,12 @@ class Kind:
 
     def signature(self, function: Callable[..., Tensors]) -> batches.Function:
         """Returns a function of the inputs of `text` with their names."""
-        if set(self.inputs[TEXT]) == {"text_a", "text_b"}:
-            return batches.of_pairs(function)
-        return batches.of_texts(function)
+        signatures = {
+            ("text",): batches.of_texts,
+            ("text_a",): batches.of_first_texts,
+            ("text_a", "text_b"): batches.of_pairs,
+        }
+        return signatures[(*self.inputs[TEXT],)](function)
 
     def more_signatures(self, answer: Callable) -> dict[str, batches.Function]:
         """Returns further signatures, given the function of texts."""
@@ -220,13 +229,13 @@ def require_labels(answers: Kind) -> None:
         )
 
 
-def parse(kind: type[Kind], value, where: str) -> dict[str, Any]:
+def parse(kind: type[Kind] | Kind, value, where: str) -> dict[str, Any]:
     """Returns an input of a Predictor as name -> str, or list of str.
 
     Raises:
       ValueError: if it is not of the form that the kind expects.
     """
-    fields = kind.fields_of(value)
+    fields = kind.fields_of(value, kind.inputs)
     ranks = {n: x for of in kind.inputs.values() for n, x in of.items()}
     if fields is None or not all(
         _fits(text, ranks[name]) for name, text in fields.items()

@@ -9,7 +9,12 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import ExplainedKind, plain, require_labels
+from bert_tf.serving.answers.kind import (
+    TEXT,
+    ExplainedKind,
+    plain,
+    require_labels,
+)
 
 _DEFAULT_THRESHOLD = 0.5
 
@@ -64,7 +69,9 @@ class MultiLabel(ExplainedKind):
 
     def more_signatures(self, answer):
         """Returns `classify`."""
-        return {batches.CLASSIFY: batches.classes_of(answer, self.labels)}
+        names = self.inputs[TEXT]
+        found = batches.classes_of(answer, self.labels, names)
+        return {batches.CLASSIFY: found}
 
     @classmethod
     def explained(cls, outputs, target):

@@ -110,9 +110,9 @@ class Preprocessor(Kind):
             words.vocab, max_seq_length=length, **words.rules
         )
         count = functools.partial(batches.count_tokens, layer.tokenizer)
-        return {TEXT: batches.of_pairs(layer)}, {
+        return {TEXT: self.signature(layer)}, {
             "__call__": batches.of_texts(layer),
-            "num_tokens": batches.of_pairs(count),
+            "num_tokens": self.signature(count),
             "tokenize": Tokenize(layer.tokenizer),
             "bert_pack_inputs": Pack(layer.tokenizer, length),
         }

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from bert_tf.checkpoint import contents
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import ExplainedKind, plain
+from bert_tf.serving.answers.kind import TEXT, ExplainedKind, plain
 
 
 class Score(NamedTuple):
@@ -53,7 +53,8 @@ class Regression(ExplainedKind):
         """Returns `regress`."""
         return {
             batches.REGRESS: batches.of_examples(
-                lambda *texts: {"outputs": answer(*texts)["score"]}
+                lambda *texts: {"outputs": answer(*texts)["score"]},
+                self.inputs[TEXT],
             )
         }
 

@@ -131,3 +131,78 @@ def test_settings_that_do_not_apply_are_refused(make):
     (folder / "vocab.txt").unlink()
     with pytest.raises(ValueError, match="has no vocabulary, so text cannot"):
         bert_tf.Predictor(folder)
+
+
+@pytest.fixture
+def frame():
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(
+        {"text": ["a ship", "", "the cat"], "label": [3, 4, 5], 9: "x"},
+        index=["i", "j", "k"],
+    )
+
+
+@pytest.mark.usefixtures("eagerly")
+@pytest.mark.parametrize(
+    ("task", "columns"),
+    [
+        ("classification", ["label", "probability"]),
+        ("multi_label", ["labels"]),
+        ("regression", ["score"]),
+        ("tagging", ["words"]),
+    ],
+)
+def test_a_frame_comes_back_with_the_columns_of_the_answers(
+    make, frame, task, columns
+):
+    predictor = bert_tf.Predictor(make(task))
+    found = predictor(frame, text_column="text")
+    if task in ("classification", "multi_label"):
+        columns = [*columns, *(f"probability_{x}" for x in exports.LABELS)]
+    taken = "input_label" if task == "classification" else "label"
+    assert list(found) == ["text", taken, 9, *columns]
+    assert list(found.index) == ["i", "j", "k"]
+    assert list(frame) == ["text", "label", 9]  # It is a copy.
+    answers = predictor(frame["text"])
+    if task == "classification":
+        assert list(found["label"]) == [x.label for x in answers]
+        assert list(found["probability"]) == [x.probability for x in answers]
+        assert list(found["input_label"]) == [3, 4, 5]
+    elif task == "tagging":
+        words = [[x["word"] for x in row] for row in found["words"]]
+        assert words == [[x.word for x in row.words] for row in answers]
+    # Of no rows, too.
+    assert list(predictor(frame[:0], text_column="text")) == list(found)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_inputs_of_a_frame_have_their_names_or_those_that_are_given(
+    make, frame
+):
+    predictor = bert_tf.Predictor(make("regression", num_texts=2))
+    pairs = frame.rename(columns={"text": "text_a", "label": "text_b"})
+    pairs["text_b"] = "bread"
+    expected = [x.score for x in predictor([("a ship", "bread")])]
+    assert list(predictor(pairs[:1])["score"]) == expected
+    swapped = predictor(pairs[:1], text_column=["text_b", "text_a"])
+    expected = [x.score for x in predictor([("bread", "a ship")])]
+    assert list(swapped["score"]) == expected
+    for inputs, columns, message in [
+        (frame, None, "no column 'text_a'; its columns are 'text', 'label', 9"),
+        (frame, ["text"] * 3, "text_column=text,text,text has 3 columns"),
+        (frame, "label", r"Row 'i' .* has 3 \(int\) in column 'label'"),
+        (["a"], "text", r"text_column='text' is for .* input is \['a'\]"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            predictor(inputs, text_column=columns)
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_model_of_single_texts_has_no_second_one(make):
+    predictor = bert_tf.Predictor(make("classification", num_texts=1))
+    assert predictor.inputs == {"text": {"text_a": 1}}
+    assert predictor("a ship") == predictor({"text_a": "a ship"})
+    with pytest.raises(ValueError, match=r"\('a', 'b'\).*expected a str\."):
+        predictor(("a", "b"))
+    with pytest.raises(ValueError, match="expected a str"):
+        predictor({"text_a": "a", "text_b": "b"})

@@ -11,9 +11,11 @@ import pytest
 import tensorflow as tf
 
 from bert_tf.serving import row_outputs, text_rows
+from bert_tf.serving.answers.classification import Classification
 from bert_tf.serving.answers.encoder import Encoder
 from bert_tf.serving.answers.kind import Kind, plain
 from bert_tf.serving.answers.masks import FillMask
+from bert_tf.serving.answers.multi_label import MultiLabel
 from bert_tf.serving.answers.questions import QuestionAnswering
 from bert_tf.serving.answers.tags import Tagging
 
@@ -170,11 +172,32 @@ def test_keys_of_a_row_and_of_its_answer_do_not_replace_each_other():
     assert json.loads(found[1])["label"] == 1
 
 
+def test_probabilities_have_columns_in_a_table():
+    answer = {"label": "good", "probabilities": [0.1, 0.9]}
+    found = row_outputs.to_cells(Classification, answer, ["bad", "good"])
+    assert list(found.items()) == [
+        ("label", "good"),
+        ("probability", 0.9),
+        ("probability_bad", 0.1),
+        ("probability_good", 0.9),
+    ]
+    answer = {"labels": ["good"], "probabilities": [0.1, 0.9]}
+    found = row_outputs.to_cells(MultiLabel, answer, [])
+    assert found == {
+        "labels": ["good"],
+        "probability_0": 0.1,
+        "probability_1": 0.9,
+    }
+    # Those of a tagger are of words.
+    assert row_outputs.to_cells(Tagging, answer, ["bad", "good"]) == answer
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_a_row_whose_answer_is_not_finite_is_bad(value):
     scores = tf.constant([0.5, value])
     model = types.SimpleNamespace(
         kind=Kind,
+        labels=(),
         ranks={"text": 1},
         signature=lambda text: {"score": scores, "logits": scores},
     )
@@ -182,6 +205,15 @@ def test_a_row_whose_answer_is_not_finite_is_bad(value):
     found = row_outputs.answer(model, rows, {"score"}, "in")
     assert json.loads(found[4])["score"] == 0.5
     assert found[7].message.startswith("in:7: numbers of score are not finite.")
+    # In a table, other cells of the row may be anything.
+    cells = row_outputs.answer(
+        model,
+        [x._replace(fields=x.fields | {"b": b""}) for x in rows],
+        {"score"},
+        "in",
+        is_table=True,
+    )
+    assert cells == {4: {"score": 0.5}, 7: found[7]}
 
 
 def answer_with(value, source="in"):

@@ -10,6 +10,7 @@ import os
 import pathlib
 import re
 import threading
+from typing import NamedTuple
 
 import pytest
 from absl import flags
@@ -99,14 +100,25 @@ def test_rows_of_a_pipe_are_yielded_before_waiting_for_more():
         assert [row.fields["text"] for row in next(batches)] == ["three"]
         os.write(writer, b"ur")
         os.close(writer)
-        assert next(batches) == [(4, {"text": "four"})]
+        assert next(batches)[0][:2] == (4, {"text": "four"})
         assert next(batches, None) is None
+
+
+class Read(NamedTuple):
+    """A Row without its cells."""
+
+    line: int
+    fields: dict
+
+
+def without_cells(row):
+    return Read(*row[:2]) if isinstance(row, text_rows.Row) else row
 
 
 def rows_of(path, parse):
     with text_rows.open_lines(str(path)) as lines:
         batches = text_rows.make_groups(lines, parse, 2)
-        return [row for batch in batches for row in batch]
+        return [without_cells(row) for batch in batches for row in batch]
 
 
 def read_objects(path, ranks):
@@ -217,7 +229,7 @@ def test_rows_of_a_csv_may_have_commas_quotes_and_line_breaks(
         lines = text_rows.Lines(file, "in.csv")
         groups = text_rows.make_groups(lines, parse, 2)
         first, second, many, quote, last = [
-            x for group in groups for x in group
+            without_cells(x) for group in groups for x in group
         ]
     assert first == (2, {"text": "a warm film, and a long one"})
     assert second == (4, {"text": 'dull\r\nand "slow"'})
@@ -451,6 +463,13 @@ def test_the_format_is_inferred(ranks, words, expected):
             CHOICE,
             [("endings", "a"), ("context", "b"), ("endings", "c=d")],
         ),
+        (["--text_column=first"], PAIR, [("text_a", "first")]),
+        (["--text_column=a,b"], PAIR, [("text_a", "a"), ("text_b", "b")]),
+        (
+            ["--text_column=b,a,c"],
+            CHOICE,
+            [("context", "b"), ("endings", "a"), ("endings", "c")],
+        ),
     ],
 )
 def test_inputs_have_columns(words, ranks, expected):
@@ -464,6 +483,8 @@ def test_inputs_have_columns(words, ranks, expected):
         (["--columns=mood=3"], "Inputs of this model: context, endings"),
         (["--columns=context=1,context=2"], "'context' has a column already"),
         (["--columns=context=0"], "context=0: .*for 'endings', which"),
+        (["--text_column=a"], "text_column=a has 1 .*are context, endings;"),
+        (["--text_column=a", "--columns=context=0"], "Omit one of the two"),
     ],
 )
 def test_invalid_columns_are_refused(words, message):
@@ -553,3 +574,21 @@ def test_a_closed_stdin_and_a_store_are_named(monkeypatch):
         text_rows.open_lines("-").__enter__()
     with pytest.raises(FileNotFoundError, match="gs://b/x.txt"):
         text_rows.open_lines("gs://b/x.txt").__enter__()
+
+
+def test_a_row_has_all_cells_by_the_names_of_the_columns(tmp_path):
+    (tmp_path / "in.csv").write_text("id,text,text,\n1,a,b,c\n")
+    config = parse("--text_column=text", f"--input_file={tmp_path / 'in.csv'}")
+    with pytest.raises(ValueError, match="2 columns have the name 'text'"):
+        next(text_rows.Inputs(config.input_file).groups(config, ONE, 9))
+    config = parse("--text_column=id", f"--input_file={tmp_path / 'in.csv'}")
+    ((row,),) = text_rows.Inputs(config.input_file).groups(config, ONE, 9)
+    assert row.cells == {"id": "1", "text": "a", "text.1": "b", "": "c"}
+    (tmp_path / "in.tsv").write_text("a\tb\n")
+    config = parse("--text_column=1", f"--input_file={tmp_path / 'in.tsv'}")
+    ((row,),) = text_rows.Inputs(config.input_file).groups(config, ONE, 9)
+    assert row.cells == {"0": "a", "1": "b"}
+    (tmp_path / "in.jsonl").write_text('{"text": 3, "n": null}\n')
+    config = parse(f"--input_file={tmp_path / 'in.jsonl'}")
+    ((row,),) = text_rows.Inputs(config.input_file).groups(config, ONE, 9)
+    assert row.cells == {"text": 3, "n": None} and row.fields["text"] == "3"

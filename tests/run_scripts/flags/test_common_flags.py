@@ -102,23 +102,23 @@ def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
         ("--few_shot", "There is a command for it: run_few_shot."),
         ("--nofew_shot", "There is a command for it: run_few_shot."),
         ("--optimizer=lamb", "run_pretraining has it; fine-tuning uses AdamW"),
-        ("--text_a_column=review", "Use --columns=text_a=NAME"),
+        ("--text_a_column=review", "Use --text_column=NAME"),
         ("--noclip_before_reduce", "The sum of the gradients is clipped."),
     ],
 )
 def test_what_to_use_instead_of_a_removed_flag_is_named(values, word, instead):
-    flags.DEFINE_string("columns", None, "", flag_values=values)
+    flags.DEFINE_string("text_column", None, "", flag_values=values)
     message = f"Unknown command line flag .* {instead}"
     with pytest.raises(flags.Error, match=message):
         parse(values, word)
 
 
 def test_a_flag_that_a_command_lacks_is_not_recommended(values):
-    flags.DEFINE_string("text_column", None, "", flag_values=values)
+    flags.DEFINE_string("text_a_columns", None, "", flag_values=values)
     with pytest.raises(flags.Error) as raised:
         parse(values, "--text_a_column=review")
-    assert "--columns" not in str(raised.value)
-    assert "text_column" in str(raised.value)  # The guess of absl.
+    assert "--text_column" not in str(raised.value)
+    assert "text_a_columns" in str(raised.value)  # The guess of absl.
 
 
 def test_notes_and_the_retracing_warning_of_tensorflow_are_filtered(

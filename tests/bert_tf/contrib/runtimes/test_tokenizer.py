@@ -147,6 +147,20 @@ def test_pairs_are_packed_and_cut_as_ours(both, max_seq_length):
         assert values == packed[name].numpy()[:, :length].tolist(), name
 
 
+def test_a_model_of_single_texts_reads_no_second_one(both):
+    _, plain = both
+    fields = {"text_a": "in the", "text_b": "able"}
+    settings = {"kind": "classification", "max_seq_length": 9}
+    rows = {
+        count: plain_tokenizer.encode_fields(plain, fields, settings | given)
+        for count, given in enumerate([{}, {"num_texts": 1}, {"num_texts": 2}])
+    }
+    assert (
+        rows[0] == rows[2] == [plain.encode("in the", "able", max_seq_length=9)]
+    )
+    assert rows[1] == [plain.encode("in the", max_seq_length=9)]
+
+
 @pytest.mark.parametrize("stride", [1, 3, 100])
 @pytest.mark.parametrize("words", [0, 1, 6, 7, 40])
 def test_windows_of_questions_equal_ours(both, stride, words):
