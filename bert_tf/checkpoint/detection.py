@@ -24,9 +24,9 @@ _NO_MODELS = {
     "*.zip *.tar *.tar.* *.tgz": "an archive: unpack it, and give the folder "
     "in it",
     "*.csv *.tsv *.jsonl *.parquet *.txt.gz": "a table or text, not a model: "
-    "give it to a flag of data, such as --train_file or --input_file",
+    "it is what a model is trained on, or predicts",
     "*.tfrecord *.tfrecord-*": "a file of records, not a model: a run that "
-    "trains on them writes models to its --output_dir",
+    "trains on them writes models to its output_dir",
     "models--* snapshots": "part of the cache of Hugging Face's hub: give the "
     "folder in models--*/snapshots that has the model's config.json",
     "run.json": "of a run that has saved no model yet: wait for its first "
