@@ -8,7 +8,7 @@ Shapes: Q queries, C vectors of a chunk, E size of a vector.
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 from absl import logging
@@ -97,20 +97,26 @@ def search(config: SearchConfig) -> None:
     )
     embed.warn_of_cut(embed.num_cut, embed.num_texts)
     found = ranking.Ranking(len(queries), config.top_k)
-    chunks = _read_vectors(config, made, *vectors.shape)
-    for chunk, names in chunks:
+    names: dict[int, dict] = {}  # Of each row that was among the best.
+    for first, chunk, name in _read_vectors(config, made, *vectors.shape):
         # Rows without a text, of --empty_rows=zero, are never found.
         (kept,) = np.nonzero(chunk.any(axis=1))
         chunk = ranking.comparable(chunk[kept].astype(np.float32), similarity)
-        found.add(vectors @ chunk.T, [names[i] for i in kept])
+        # Of equal scores, the first row has the highest such id.
+        found.add(vectors @ chunk.T, (-first - kept).tolist())
+        new = {-i for best in found.ids() for i in best if -i >= first}
+        names |= {i: name(i - first) for i in new}
     texts = _read_texts(config, made, found) if config.corpus_file else {}
     with atomic_files.atomic_file(output) as file:
         for query, best in zip(queries, found.best, strict=True):
             results = [
                 {"score": score}
-                | {text_rows.prefixed(x, _KEYS): y for x, y in names}
-                | ({"text": texts[-order]} if texts else {})
-                for score, (order, names) in best
+                | {
+                    text_rows.prefixed(x, _KEYS): y
+                    for x, y in names[-i].items()
+                }
+                | ({"text": texts[-i]} if texts else {})
+                for score, i in best
             ]
             if config.output_file:
                 line = query | {"results": results}
@@ -196,10 +202,8 @@ def _read_queries(config: SearchConfig) -> Iterator[dict]:
 
 def _read_vectors(
     config: SearchConfig, made: Mapping, num_queries: int, size: int
-) -> Iterator[tuple[np.ndarray, list[tuple]]]:
-    """Yields vectors [C, E], and minus the number and the names of each row.
-
-    Of equal scores, the first row has the highest such name.
+) -> Iterator[tuple[int, np.ndarray, Callable[[int], dict]]]:
+    """Yields number of the first row, vectors [C, E], and a row -> its names.
 
     Raises:
       ValueError: if the file is damaged, or not that of its metadata.
@@ -210,16 +214,13 @@ def _read_vectors(
         max(1, retrieval.SCORES_AT_ONCE // num_queries),
     )
     chunks = _read_array if path.endswith(".npy") else _read_table
-    for vectors, names in chunks(path, most):
+    for vectors, name in chunks(path, most):
         if vectors.ndim != 2 or vectors.shape[1] != size:
             raise ValueError(
                 f"{path} has vectors of shape {vectors.shape[1:]}; those of "
                 f"the model have {size} numbers. {_AGAIN}"
             )
-        yield (
-            vectors,
-            [(-i, tuple(x.items())) for i, x in enumerate(names, first)],
-        )
+        yield first, vectors, name
         first += len(vectors)
     if first != made["num_rows"]:
         raise ValueError(
@@ -228,7 +229,7 @@ def _read_vectors(
         )
 
 
-def _read_array(path: str, most: int) -> Iterator[tuple[np.ndarray, list]]:
+def _read_array(path: str, most: int) -> Iterator[tuple]:
     try:
         vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -238,15 +239,20 @@ def _read_array(path: str, most: int) -> Iterator[tuple[np.ndarray, list]]:
     if vectors.dtype.kind != "f":
         raise ValueError(f"{path} has {vectors.dtype}, not numbers. {_AGAIN}")
     for start in range(0, len(vectors), most):
-        chunk = vectors[start : start + most]
-        yield chunk, [{"row": start + i + 1} for i in range(len(chunk))]
+        yield (
+            vectors[start : start + most],
+            lambda i, start=start: {"row": start + i + 1},
+        )
 
 
-def _read_table(path: str, most: int) -> Iterator[tuple[np.ndarray, list]]:
+def _read_table(path: str, most: int) -> Iterator[tuple]:
     for batch in _open_parquet(path).iter_batches(batch_size=most):
         vectors = batch.column("embedding").flatten().to_numpy()
-        names = batch.drop_columns(["embedding"]).to_pylist()
-        yield vectors.reshape(len(names), -1), names
+        names = batch.drop_columns(["embedding"])
+        yield (
+            vectors.reshape(len(names), -1),
+            lambda i, names=names: names.slice(i, 1).to_pylist()[0],
+        )
 
 
 def _read_texts(
@@ -264,7 +270,7 @@ def _read_texts(
         output_file=config.vectors_file,
         **rows | {"columns": tuple(rows["columns"])},
     )
-    wanted = {-order for best in found.best for _, (order, _) in best}
+    wanted = {-i for best in found.ids() for i in best}
     texts, first = {}, 0
     for number, part in enumerate(embedding.read_parts(source)):
         if made["input"][number : number + 1] != [embedding.digest(part)]:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import flags
 
 from docs import generated_pages
-from run_scripts.flags import common_flags
+from run_scripts.flags import common_flags, unknown_flags
 from tfrecords.text.vocab import VocabularyOptions
 
 DOC = r"""This -> that.
@@ -130,7 +130,7 @@ def test_each_flag_that_is_named_is_one_of_a_script():
     found = set()
     for name in generated_pages.scripts():
         found |= set(generated_pages.script(name).FLAGS)
-    assert common_flags.NAMES_ELSEWHERE.keys() <= found
+    assert unknown_flags.NAMES_ELSEWHERE.keys() <= found
 
 
 def test_a_flag_that_a_command_lacks_is_not_recommended(values):
@@ -278,7 +278,7 @@ _LOUD = """
 import os, sys
 sys.argv = ["script"]
 from docs import generated_pages
-from run_scripts.flags import common_flags
+from run_scripts.flags import common_flags, unknown_flags
 files = [os.fstat(number) for number in range(3)]
 assert sys.stdin is None or sys.stdin.fileno() == 0
 common_flags.run(lambda argv: print("x" * 100_000))
@@ -288,7 +288,7 @@ _WRITE = """
 import sys
 sys.argv = ["script"]
 from docs import generated_pages
-from run_scripts.flags import common_flags
+from run_scripts.flags import common_flags, unknown_flags
 from tfrecords.io import atomic_files
 def main(argv):
     with atomic_files.atomic_file("{}") as file:
@@ -370,7 +370,7 @@ def test_a_signal_after_a_run_ends_the_process_with_its_status(
     code = f"""{_STARTED}
 import threading, time
 from docs import generated_pages
-from run_scripts.flags import common_flags
+from run_scripts.flags import common_flags, unknown_flags
 def send():
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.pthread_kill(threading.main_thread().ident, number)
