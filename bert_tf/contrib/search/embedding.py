@@ -202,7 +202,7 @@ def embed(config: EmbeddingConfig) -> int:
     )
     if has_sidecar:
         json_files.write(config.output_file + SIDECAR, made)
-    logging.info("%s  rows %d", config.output_file, sum(sizes))
+    logging.info("wrote %d vectors to %s", sum(sizes), config.output_file)
     return sum(sizes)
 
 

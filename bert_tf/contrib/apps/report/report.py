@@ -40,7 +40,7 @@ def write(run_dirs: Sequence[str], output_file: str) -> None:
     content = page.make(runs, sorted(advice))
     with atomic_files.atomic_file(output_file) as file:
         file.write(content)
-    logging.info("%s  runs %d", output_file, len(runs))
+    logging.info("wrote %s", output_file)
 
 
 def write_own(run_dir: str) -> None:
