@@ -144,6 +144,7 @@ SCRIPTS = [
     "run_embeddings",
     "extract_features",
     "embed",
+    "search",
     "score_retrieval",
     "score_squad",
     "convert_checkpoint",

@@ -1,5 +1,14 @@
 r"""GLUE files, or your own table -> a fine-tuned model, predictions.
 
+Your own table, here a CSV file with the columns `review` and `stars`:
+
+    python -m run_scripts.run_glue \
+      --train_file=reviews.csv --text_column=review --label_column=stars \
+      --init_checkpoint=models/bert --do_train --do_eval \
+      --output_dir=runs/reviews
+
+A task of GLUE, from its files:
+
     python -m run_scripts.run_glue \
       --task_name=SST-2 --data_dir=glue/SST-2 --init_checkpoint=runs/tiny \
       --do_train --do_eval --do_predict --output_dir=runs/sst-2
@@ -19,8 +28,6 @@ An MNLI model is also a good initialization for RTE, STS-B and MRPC:
 --num_restarts=5 trains with five seeds, --grid=paper with the 24 settings that
 the paper chose from. Each run gets its own folder in `trials/`; the best model
 is in `best/`, all scores are in `trials.json`.
-
-For your own table, use the flags shown in make_glue_records --help.
 """
 
 from bert_tf.tasks.texts.options import LabelledData

@@ -142,7 +142,7 @@ def allowed_imports(path):
     if package == "run_scripts":
         return PACKAGES
     order = TFRECORDS_ORDER if package == "tfrecords" else BERT_TF_ORDER
-    if folder == "__init__":
+    if folder in ("__init__", "__main__"):
         return (package, "tfrecords.libraries")
     allowed = []
     for folders in order:

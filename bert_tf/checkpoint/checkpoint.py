@@ -440,9 +440,6 @@ def _with_activation(given: Contents, hidden_act: str | None) -> Contents:
             f"hidden_act {hidden_act!r} is not one of {', '.join(ACTIVATIONS)}."
         )
     if hidden_act in (None, own):
-        logging.info(
-            "hidden_act %s, as in the source: %s", own, ACTIVATIONS[own]
-        )
         return given
     logging.warning(
         "hidden_act %s instead of the source's %s: %s. Outputs differ from "

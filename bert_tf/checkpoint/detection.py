@@ -1,7 +1,9 @@
 """Path of a checkpoint -> the name of its format."""
 
+import fnmatch
 import importlib
 import os
+import re
 import types
 from typing import NoReturn
 
@@ -17,6 +19,23 @@ _MODULES = {
     "model_garden": "bert_tf.contrib.formats.model_garden.tf2_checkpoint",
     "keras_hub": "bert_tf.contrib.formats.keras_hub.preset",
 }
+# Names in a folder without a model, or of a file -> what it is, and what to do.
+_NO_MODELS = {
+    "*.zip *.tar *.tar.* *.tgz": "an archive: unpack it, and give the folder "
+    "in it",
+    "*.csv *.tsv *.jsonl *.parquet *.txt.gz": "a table or text, not a model: "
+    "it is what a model is trained on, or predicts",
+    "*.tfrecord *.tfrecord-*": "a file of records, not a model: a run that "
+    "trains on them writes models to its output_dir",
+    "models--* snapshots": "part of the cache of Hugging Face's hub: give the "
+    "folder in models--*/snapshots that has the model's config.json",
+    "run.json": "of a run that has saved no model yet: wait for its first "
+    "checkpoint, or run its command again",
+    "tokenizer*.json vocab.txt": "part of a tokenizer, which has no weights: "
+    "copy the model's config.json and weights beside it",
+}
+# A name on Hugging Face's hub: `name` or `owner/name`.
+_HUB_NAME = re.compile(r"(\w[\w.-]*/)?\w[\w.-]*")
 _MAX_NAMES = 5  # Of a folder's content, in messages.
 
 
@@ -118,21 +137,31 @@ def _has_weights(folder: str) -> bool:
 def _raise_no_model(path: str) -> NoReturn:
     """Raises ValueError: says what was found instead, and what would work."""
     if not os.path.exists(path):
+        folder, name = os.path.split(path)
+        advice = ""
+        # Not of a mistyped folder in one that is there.
+        if _HUB_NAME.fullmatch(path) and not (
+            folder and os.path.exists(folder)
+        ):
+            advice = (
+                " A model of this name on Hugging Face's hub is downloaded by: "
+                f"hf download {path} --local-dir models/{name}"
+            )
         raise ValueError(
-            f"{path} does not exist. Give the folder of a model; models are "
-            "not downloaded by name."
+            f"{path} does not exist. Give the folder of a model.{advice}"
         )
     from bert_tf.checkpoint.formats.hugging_face import weight_files
 
-    other = weight_files.describe(path)
-    if os.path.isfile(path):
+    is_file = os.path.isfile(path)
+    names = [os.path.basename(path)] if is_file else sorted(os.listdir(path))
+    other = weight_files.describe(path) or _describe(names)
+    if is_file:
         folder = os.path.dirname(path)
         raise ValueError(
             os.path.join(folder, other)
             if other
             else f"{path} is a file. Give the folder of its model."
         )
-    names = sorted(os.listdir(path))
     if "config.json" in names:
         json_files.read(os.path.join(path, "config.json"))  # Is it damaged?
     inside = [name for name in names if _is_model(os.path.join(path, name))]
@@ -155,6 +184,15 @@ def _raise_no_model(path: str) -> NoReturn:
         f"{path} contains no model; found: "
         f"{', '.join(names[:_MAX_NAMES]) or 'nothing'}{more}. {advice}"
     )
+
+
+def _describe(names: list[str]) -> str | None:
+    """Returns which of the files in a folder is no model, and what to do."""
+    for patterns, text in _NO_MODELS.items():
+        for pattern in patterns.split():
+            for name in fnmatch.filter(names, pattern):
+                return f"{name} is {text}."
+    return None
 
 
 def _is_model(folder: str) -> bool:

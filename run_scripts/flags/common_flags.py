@@ -22,60 +22,6 @@ from bert_tf.training import stopping
 from tfrecords import options
 from tfrecords.io import streams
 
-# Flags of google-research/bert that scripts here lack -> ours; "": none.
-_COUNTERPARTS = {
-    "iterations_per_loop": "steps_per_loop",
-    "predict_batch_size": "eval_batch_size",
-    "output_file": "output_dir",
-    "use_tpu": "distribution_strategy=tpu",
-    "tpu_name": "tpu",
-    "tpu_zone": "",
-    "gcp_project": "",
-    "master": "",
-    "num_tpu_cores": "",
-    "verbose_logging": "",
-    "use_one_hot_embeddings": "",
-    "bert_config_file": "",
-}
-# Flags that some commands had -> what to use instead. Where a flag is named, it
-# is that of the same command.
-_REMOVED = {
-    "accelerator": "doctor estimates the memory of this machine.",
-    "adam_beta_1": "Adam's first decay rate is 0.9.",
-    "adam_beta_2": "run_pretraining has it; fine-tuning uses 0.999.",
-    "adam_epsilon": "Adam's epsilon is 1e-6.",
-    "bilstm_units": "See python -m experiments.bilstm.run_glue and run_squad.",
-    "clip_before_reduce": "The sum of the gradients is clipped.",
-    "compare": "make parity compares conversions with their libraries.",
-    "ema_decay": "run_pretraining has it.",
-    "feature_layers": (
-        "See python -m experiments.feature_based.run_ner_features."
-    ),
-    "features_dir": "See python -m experiments.feature_based.run_ner_features.",
-    "few_shot": "There is a command for it: run_few_shot.",
-    "final_learning_rate": "The learning rate falls to 0.",
-    "first": "The first records are shown: raise --num_records.",
-    "layerwise_lr_decay": "All layers have the same learning rate.",
-    "learn_scale": "Choose --similarity_scale.",
-    "lora_alpha": "It is the rank; in Python, encoder.enable_lora takes it.",
-    "lstm_units": "See python -m experiments.feature_based.run_ner_features.",
-    "muon_learning_rate": "run_pretraining has it.",
-    "na_prob_thresh": "score_squad has the best threshold in its scores.",
-    "optimizer": "run_pretraining has it; fine-tuning uses AdamW.",
-    "passages_per_query": "There is a command for it: run_ranking.",
-    "preemption_file": (
-        "Send SIGTERM when the file appears, from the shell that starts this."
-    ),
-    "ranking_loss": "There is a command for it: run_ranking.",
-    "relation_heads": "It follows from the sizes of teacher and student.",
-    "relation_layer": "A student learns from the teacher's last layer.",
-    "squad_version": "It is read from --data_file.",
-    "text_a_column": "Use --text_column=NAME.",
-    "text_b_column": "Use --text_column=NAME,NAME.",
-    "weight_decay_rate": "Weights decay with a rate of 0.01.",
-    "worker_timeout": "A worker waits 300 seconds for the others.",
-}
-
 _TENSORFLOW_FILES = re.compile(r"[/\\]tensorflow[/\\]python[/\\]")
 _CACHE = "cache_dir"
 _CACHE_VARIABLE = "BERT_TF_CACHE_DIR"  # As in stored_folders.py.
@@ -227,7 +173,10 @@ def parse(values: flags.FlagValues, argv: list[str], doc: str) -> None:
     try:
         words = values(argv)
     except flags.UnrecognizedFlagError as error:
-        raise flags.Error(_explain(error, values)) from None
+        from run_scripts.flags import unknown_flags  # For mistakes alone.
+
+        message = unknown_flags.explain(error, values)
+        raise flags.Error(message) from None
     if len(words) > 1:
         raise flags.Error(
             f"Unexpected argument {words[1]!r}; every setting is a flag, "
@@ -260,33 +209,6 @@ def _check_text(values: flags.FlagValues) -> None:
                     "TensorFlow needs in names of files. Rename the file, or "
                     "correct the text."
                 ) from None
-
-
-def _explain(
-    error: flags.UnrecognizedFlagError, values: flags.FlagValues
-) -> str:
-    """Returns the message for an unknown flag, with our flag for an old one."""
-    name = error.flagname
-    is_off = name not in _COUNTERPARTS and name.startswith("no")  # --nouse_tpu
-    if is_off:
-        name = name.removeprefix("no")
-    advice = _REMOVED.get(name, "")
-    if advice and all(x in values for x in re.findall(r"--(\w+)", advice)):
-        # Without absl's guess of another flag.
-        return (
-            f"Unknown command line flag {error.flagname!r}: this command does "
-            f"not have it. {advice}"
-        )
-    if name not in _COUNTERPARTS:
-        return str(error)
-    is_off = is_off or str(error.flagvalue).lower().endswith("=false")
-    ours = "" if is_off else _COUNTERPARTS[name]
-    has_ours = ours.partition("=")[0] in values
-    return (
-        f"Unknown command line flag {error.flagname!r}: --{name} of "
-        "google-research/bert "
-        + (f"is --{ours} here." if has_ours else "is not needed here. Omit it.")
-    )
 
 
 class _LogLine(python_logging.Formatter):

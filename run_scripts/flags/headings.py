@@ -2,11 +2,16 @@
 
 import inspect
 import re
+import textwrap
 
 from absl import flags
 
-# Flags in the first command of the script's docstring, and required ones.
+# Flags in commands of the script's docstring, required ones, and `COMMON`.
 FIRST = "Set these first"
+COMMON = (
+    *("max_seq_length", "num_train_epochs", "num_train_steps"),
+    *("train_batch_size", "learning_rate"),
+)
 # Heading of flags that are not listed below.
 OTHER = "Other"
 # Heading -> the flags of all scripts that belong under it.
@@ -27,6 +32,7 @@ HEADINGS = {
         *("records", "num_records", "run_dirs", "data_file"),
         *("predictions_file", "na_prob_file", "corpus_file", "queries_file"),
         *("judgements_file", "corpus_columns", "query_column"),
+        *("vectors_file", "query"),
         *("score_column", "score_range", "dev_text_column"),
         "dev_score_column",
     ),
@@ -109,8 +115,9 @@ def by_heading(
       values: the script's flags.
       doc: the script's docstring.
     """
-    first = [name for name in _first_command(doc) if name in values]
+    first = [name for name in _commands(doc) if name in values]
     first += [name for name in values if is_required(values[name])]
+    first += [name for name in COMMON if name in values]
     headings = {FIRST: first} | HEADINGS
     found, rest = {}, dict.fromkeys(values)
     for heading, names in headings.items():
@@ -127,16 +134,20 @@ def is_required(flag: flags.Flag) -> bool:
     return any("other than None" in v.message for v in flag.validators)
 
 
-def _first_command(doc: str) -> list[str]:
-    """Returns the names of the flags in the first command of a docstring."""
-    commands = inspect.cleandoc(doc).split("python -m ")[1:2]
-    return re.findall(r"--(\w+)", "".join(commands).partition("\n\n")[0])
+def _commands(doc: str) -> list[str]:
+    """Returns the names of the flags in the commands of a docstring."""
+    commands = inspect.cleandoc(doc).split("python -m ")[1:]
+    blocks = (command.partition("\n\n")[0] for command in commands)
+    return re.findall(r"--(\w+)", "\n".join(blocks))
 
 
 def help_text(values: flags.FlagValues, doc: str) -> str:
-    """Returns the text of `--help`: docstring, flags under headings."""
+    """Returns the text of `--help`: docstring, table, flags under headings."""
+    grouped = by_heading(values, doc)
     parts = [inspect.cleandoc(doc)]
-    for heading, group in by_heading(values, doc).items():
+    if FIRST in grouped:
+        parts.append(f"\n{_table(grouped[FIRST])}")
+    for heading, group in grouped.items():
         shown = flags.FlagValues()
         for flag in group:
             shown[flag.name] = flag
@@ -145,3 +156,26 @@ def help_text(values: flags.FlagValues, doc: str) -> str:
     # Every script has --flagfile and --undefok, which no flags list.
     parts.append(f"\nFiles of flags:\n{flags.FlagValues().get_help()}")
     return "\n".join(parts)
+
+
+def _table(group: list[flags.Flag]) -> str:
+    """Returns a line for each flag: name, default, start of its help."""
+    rows = [("flag", "default", "in full below, with all others")]
+    for flag in group:
+        # absl's enumerations begin with "<a|b>: ".
+        text = re.sub(r"^<[^>]*>: ", "", " ".join(flag.help.split()))
+        stated = re.search(r"Default: (\S{1,12})\.(?: |$)", text)
+        default = stated[1] if stated else ""
+        if is_required(flag):
+            default = "required"
+        elif flag.default is not None:
+            default = flag.serialize().partition("=")[2] or default
+            default = "false" if flag.default is False else default
+        first = re.split(r"[:;.](?: |$)", text)[0]
+        rows.append((f"--{flag.name}", default, first))
+    widths = [max(len(row[i]) for row in rows) for i in (0, 1)]
+    return "\n".join(
+        f"{name:{widths[0]}}  {default:{widths[1]}}  "
+        + textwrap.shorten(text, 75 - sum(widths), placeholder=" ...")
+        for name, default, text in rows
+    )

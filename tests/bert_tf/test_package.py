@@ -1,5 +1,6 @@
 """Effects of `import bert_tf`, in fresh processes."""
 
+import ast
 import itertools
 import pathlib
 import re
@@ -108,3 +109,20 @@ def test_other_backends_of_keras_are_refused(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "jax")
     with pytest.raises(ImportError, match="backend is jax; .*KERAS_BACKEND"):
         bert_tf._register(keras)
+
+
+def test_python_m_bert_tf_lists_every_command_without_tensorflow():
+    code = """
+import runpy, sys
+runpy.run_module("bert_tf", run_name="__main__")
+print({"tensorflow", "keras", "numpy"} & set(sys.modules))
+"""
+    *lines, imported = run(code).splitlines()
+    assert imported == "set()"
+    found = dict(re.findall(r"^  bert-(\S+) +(.+)$", "\n".join(lines), re.M))
+    commands = re.search(
+        r"SCRIPTS = (\[.*?\])", (ROOT / "setup.py").read_text(), re.S
+    )
+    names = [*ast.literal_eval(commands[1]), "quickstart"]
+    assert sorted(found) == sorted(x.replace("_", "-") for x in names)
+    assert found["predict"].startswith("SavedModel, lines of text, a table")

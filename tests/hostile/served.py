@@ -31,5 +31,6 @@ CASES = [
         {_INPUT: b'{"text_a": "x"}\n{"text_a": ' + b"1" * 5000 + b"}"},
         ("out",),
     ),
+    Case("search", "", "y.json is missing", {"vectors.npy": b""}),
     Case("predict", "--export_dir=text", "=text contains no SavedModel"),
 ]

@@ -52,3 +52,17 @@ def test_a_different_vocabulary_is_replaced_only_with_overwrite(make, tmp_path):
         make("--vocab_size=140")
     assert vocab.read(f"{tmp_path}/out/vocab.txt") == first
     assert len(make("--vocab_size=140", "--overwrite")) == 140
+
+
+def test_accents_are_stripped_with_a_warning_unless_it_is_meant(
+    make, tmp_path, caplog
+):
+    (tmp_path / "b.txt").write_text("schön ist schon\n" * 9)
+    stripped = make("--vocab_size=150")
+    assert "schön (9) and schon (9) -> schon" in caplog.text
+    caplog.clear()
+    assert make("--vocab_size=150", "--do_lower_case") == stripped
+    assert "schön" in make(
+        "--vocab_size=150", "--nostrip_accents", "--overwrite"
+    )
+    assert not caplog.text

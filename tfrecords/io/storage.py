@@ -322,6 +322,12 @@ def _gfile(path: str) -> Iterator[types.ModuleType]:
         ) from None
     except tf.errors.OpError as error:
         reason = error.message.partition("\n")[0]
+        if reason.startswith("File system scheme"):
+            raise ValueError(
+                f"{path} is an address of a kind that TensorFlow does not read "
+                "here. Download the files, and give their path; a model of "
+                "Hugging Face's hub by: hf download OWNER/NAME --local-dir DIR"
+            ) from error
         raise OSError(
             errno.EIO,
             f"cannot be reached ({reason}). Check the address, the network and "

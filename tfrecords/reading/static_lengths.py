@@ -57,11 +57,10 @@ def read(records: records_lib.Records, max_seq_length: int) -> np.ndarray:
             else:
                 bar.update(len(of_shard))
             lengths.append(of_shard)
-    if num_read:
+    seconds = time.monotonic() - started
+    if seconds > 5:  # Why the run did not begin at once.
         logging.info(
-            "lengths of %d records read in %.1f s",
-            num_read,
-            time.monotonic() - started,
+            "read the lengths of %d records in %.1f s", num_read, seconds
         )
     lengths = np.concatenate(lengths)
     lengths.setflags(write=False)  # The cache shares it.

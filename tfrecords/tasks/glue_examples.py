@@ -72,10 +72,6 @@ def find_splits(
     has_dev = any(name.startswith("dev") for name in existing)
     if "train" not in existing or has_dev or not dev_share:
         return splits
-    logging.info(
-        f"{task.name} has no dev file: a share of {dev_share:g} of train is "
-        f"held out (seed {seed})"
-    )
     held_out = {
         "dev_share": dev_share,
         "seed": seed,
@@ -105,16 +101,19 @@ def held_out_splits(
 
         strata, groups = read()
         rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
-        logging.info(
-            "%s: %d of %d rows are held out as dev",
-            *(path, len(rows), len(strata)),
-        )
+        _log_held_out(path, len(rows), len(strata), share, seed)
         return frozenset(rows.tolist())
 
     return [
         Split("train", path, lambda i: i not in dev_rows(), held_out),
         Split("dev", path, lambda i: i in dev_rows(), held_out),
     ]
+
+
+@functools.cache  # Once, though records and report both choose the rows.
+def _log_held_out(*values) -> None:
+    text = "%s: %d of %d rows are held out as dev (--dev_share=%g, seed %d)"
+    logging.info(text, *values)
 
 
 def _strata_and_groups(task, path) -> tuple[list[int], Sequence | None]:

@@ -205,6 +205,6 @@ def _write(split: Split, vocabulary: dict, folder: str, number: int) -> None:
     words = [
         f"{key} {value}"
         for key, value in counts.items()
-        if not isinstance(value, (list, dict))
+        if value and not isinstance(value, (list, dict))
     ]
     logging.info("  ".join([folder, *words]))

@@ -59,7 +59,7 @@ class ReadStatistics:
 
     def __str__(self) -> str:
         counts = dataclasses.asdict(self).items()
-        return "  ".join(f"{name} {count}" for name, count in counts)
+        return "  ".join(f"{name} {count}" for name, count in counts if count)
 
 
 def expand_inputs(patterns: str, in_order: bool = False) -> list[str]:

@@ -7,6 +7,7 @@ import itertools
 import os
 import pathlib
 import time
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from absl import logging
@@ -30,6 +31,9 @@ _MAX_WORDS = 5_000_000  # Distinct ones in memory, a few hundred bytes each.
 _MAX_OCCURRENCES = 50_000_000
 _WORDS_PER_STRING = 10_000
 MAX_ENTRIES = 10_000_000  # The trainer reserves memory for all of them.
+_SAMPLE_SENTENCES = 20_000  # Whose accents are looked at, to twice as many.
+_ACCENTED_SHARE = 0.01  # Of the words of a text, from which there is a warning.
+_MOST_EXAMPLES = 10
 _MIN_FREQUENCY = 2  # Minimum occurrences of a piece.
 
 
@@ -46,8 +50,10 @@ class VocabConfig(documents_lib.TextOptions, vocab.RuleOptions):
         at_least=1,
         at_most=MAX_ENTRIES,
     )
-    do_lower_case: bool = option(
-        True, "Lower-case text and strip accents; false for a cased vocabulary."
+    do_lower_case: bool | None = option(
+        None,
+        "Lower-case text and strip accents; false for a cased vocabulary. "
+        "Default: true, with a warning if words lose their accents.",
     )
     max_characters: int = option(
         1000,
@@ -85,7 +91,14 @@ def make(config: VocabConfig) -> None:
     sentences = itertools.chain.from_iterable(
         document.sentences for document in documents
     )
-    words = count_words(sentences, **vocab.rules_of(vars(config)))
+    rules = {"do_lower_case": True} | vocab.rules_of(vars(config))
+    sample: list[str] = []
+    if config.do_lower_case is None and config.strip_accents is None:
+        sentences = _sampled(sentences, sample)
+    words = count_words(sentences, **rules)
+    if sample:
+        rules["strip_accents"] = False
+        warn_of_accents(count_words(sample, **rules), len(sample))
     logging.info("read  %s", statistics)
     logging.info(
         "learning from %d distinct words with tokenizers %s",
@@ -183,6 +196,65 @@ def count_words(
                     words[word.decode()] += number
             _drop_rarest(words)
     return words
+
+
+def _sampled(sentences: Iterable[str], sample: list[str]) -> Iterator[str]:
+    """Yields sentences, and adds every n-th to `sample`, from all of them."""
+    step = 1
+    for i, sentence in enumerate(sentences):
+        if i % step == 0:
+            sample.append(sentence)
+            if len(sample) == 2 * _SAMPLE_SENTENCES:
+                del sample[1::2]
+                step *= 2
+        yield sentence
+
+
+def warn_of_accents(words: Mapping[str, int], num_sentences: int) -> None:
+    """Warns if at least 1 % of the words lose an accent, which change them.
+
+    That is so in German or French, and in Thai, Hindi or Japanese, whose marks
+    of vowels and sounds are accents to the original's tokenizer; not in English
+    with a few foreign words.
+
+    Args:
+      words: occurrences of words in lower case, with their accents.
+      num_sentences: number of sentences that they are of.
+    """
+    stripped = {word: vocab.clean(word, False, True) for word in words}
+    spellings: dict[str, list[str]] = collections.defaultdict(list)
+    for word in sorted(words, key=words.get, reverse=True):
+        spellings[stripped[word]].append(word)
+    changed = [
+        word
+        for word in words
+        if len(stripped[word]) < len(unicodedata.normalize("NFD", word))
+    ]
+    share = sum(words[word] for word in changed) / max(1, sum(words.values()))
+    if share < _ACCENTED_SHARE:
+        return
+    merged = [found for found in spellings.values() if len(found) > 1]
+    merged.sort(key=lambda found: words[found[1]], reverse=True)
+    examples = merged or [[word] for word in changed]
+    shown = (
+        " and ".join(f"{word} ({words[word]})" for word in found)
+        + f" -> {stripped[found[0]]}"
+        for found in examples[:_MOST_EXAMPLES]
+    )
+    became = (
+        f"; {sum(map(len, merged))} different words become {len(merged)}"
+        if merged
+        else ""
+    )
+    logging.warning(
+        "accents are stripped, from %.1f %% of the words of %d sentences%s: "
+        "%s. Give --nostrip_accents to keep accents "
+        "in lower case, --do_lower_case=false to keep case as well, or "
+        "--do_lower_case if this is meant; and the same to "
+        "make_pretraining_records",
+        *(100 * share, num_sentences, became),
+        "; ".join(shown),
+    )
 
 
 def _drop_rarest(words: collections.Counter[str]) -> None:

@@ -284,6 +284,14 @@ def warn_of_unreachable(
             + " and ".join(map(repr, missing))
         )
         if len(found) > _MOST_REPLACED:
+            content = "\n".join(entries).encode()
+            if case and not vocab.infer_lower_case(content, strip_accents):
+                logging.warning(
+                    "%s has entries with capitals or accents, which text in "
+                    "lower case never gives: set do_lower_case=false, unless "
+                    "its model was trained otherwise",
+                    path,
+                )
             return
     if found:
         more = len(found) - vocab.MAX_LINES

@@ -5,6 +5,9 @@ Shapes: N rows, E size of a vector.
   .npy      [N, E] float32 or float16, in the order of the rows
   .parquet  a row for each: `line` int64, the number of its line from 1;
             `embedding`, a list of E numbers; and `--id_column` string
+
+Which model and prompt made them, and of which rows, is in the metadata of the
+Parquet file, otherwise in a file beside the array, `vectors.npy.json`.
 """
 
 import contextlib
@@ -12,6 +15,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -22,7 +26,7 @@ from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.contrib.search import prompts
 from bert_tf.serving import kinds, text_rows
 from tfrecords import libraries
-from tfrecords.io import part_files, streams
+from tfrecords.io import json_files, part_files, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
     REQUIRED,
@@ -34,7 +38,11 @@ from tfrecords.text import text_files
 
 # A killed run loses at most one part. In a part, batches are of similar length.
 _ROWS_PER_PART = 4096
-_RANKS = {"text": 1}
+RANKS = {"text": 1}
+METADATA = "bert_tf"  # Key of the metadata in a Parquet file.
+# Options that decide which rows of the input have vectors.
+ROW_OPTIONS = ("input_format", "columns", "id_column", "empty_rows")
+SIDECAR = ".json"  # Of an array: vectors.npy.json.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,7 +116,7 @@ class EmbeddingConfig(
                 f"--id_column={self.id_column} is also the name of a column "
                 "that is written. Rename the column of the input."
             )
-        columns = dict(text_rows.read_columns(self, _RANKS))
+        columns = dict(text_rows.read_columns(self, RANKS))
         if self.id_column == columns.get("text", "text"):
             raise ValueError(
                 f"--id_column={self.id_column} is also the name of the text. "
@@ -147,13 +155,20 @@ def embed(config: EmbeddingConfig) -> int:
     given, embedder = open_embedder(config)
     embedder.prompt = choose_prompt(given.metadata, config)
     embedder.check_prompt(embedder.prompt, "prompt")
-    predictor = embedder.predictor
-    steps = predictor.answers.steps.tensors()
-    of_parts = enumerate(_read_parts(config))
+    of_parts = enumerate(read_parts(config))
+    made = {
+        "model_dir": config.model_dir,
+        "model": fingerprint(given, embedder.predictor),
+        "prompt": embedder.prompt,
+        "rows": {name: getattr(config, name) for name in ROW_OPTIONS},
+        "num_rows": sum(sizes),
+        "input": digests,  # Of the rows that were checked.
+    }
+    has_sidecar = not (is_table or streams.is_stream(config.output_file))
 
     def make_part(number: int) -> bytes:  # The numbers ascend.
         rows = next((x for i, x in of_parts if i == number), [])
-        if _digest(rows) != digests[number]:
+        if digest(rows) != digests[number]:
             raise ValueError(
                 f"{config.input_file} has changed since the run began. Run the "
                 "command again."
@@ -164,25 +179,18 @@ def embed(config: EmbeddingConfig) -> int:
         num_cut = sum(int(x["num_cut"]) for x in part_files.loaded(parts))
         embedder.warn_of_cut(num_cut, sum(sizes))
         if is_table:
-            _join_parquet(config.id_column, file, parts)
-        else:
-            part_files.join_array(file, parts, "embedding", sum(sizes))
+            _join_parquet(config.id_column, made, file, parts)
+            return
+        if has_sidecar:  # That of other vectors, until these are there.
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(config.output_file + SIDECAR)
+        part_files.join_array(file, parts, "embedding", sum(sizes))
 
     part_files.write(
         config.output_file,
         {
-            "input": digests,  # Of the rows that were checked.
-            "weights": given.sha256(),
-            "config": given.config.to_dict(),
-            "vocabulary": predictor.tokenizer.sha256,
-            **predictor.tokenizer.rules,
-            **predictor.answers.settings(),
-            "tensors": {
-                name: hashlib.sha256(x.tobytes()).hexdigest()
-                for name, x in steps.items()
-            },
-            "layers": list(predictor.answers.layers),
-            "max_seq_length": predictor.max_seq_length,
+            "input": digests,
+            **made["model"],
             "prompt": embedder.prompt,
             "dtype": config.dtype,
             "rows_per_part": _ROWS_PER_PART,
@@ -192,8 +200,34 @@ def embed(config: EmbeddingConfig) -> int:
         join,
         unit="texts",
     )
-    logging.info("%s  rows %d", config.output_file, sum(sizes))
+    if has_sidecar:
+        json_files.write(config.output_file + SIDECAR, made)
+    logging.info("wrote %d vectors to %s", sum(sizes), config.output_file)
     return sum(sizes)
+
+
+def fingerprint(given, predictor) -> dict:
+    """Returns everything that decides a text's vector, as JSON.
+
+    Args:
+      given: Checkpoint of the model.
+      predictor: its Predictor of kind sentence_embedding.
+    """
+    steps = predictor.answers.steps.tensors()
+    found = {
+        "weights": given.sha256(),
+        "config": given.config.to_dict(),
+        "vocabulary": predictor.tokenizer.sha256,
+        **predictor.tokenizer.rules,
+        **predictor.answers.settings(),
+        "tensors": {
+            name: hashlib.sha256(x.tobytes()).hexdigest()
+            for name, x in steps.items()
+        },
+        "layers": list(predictor.answers.layers),
+        "max_seq_length": predictor.max_seq_length,
+    }
+    return json.loads(json.dumps(found))
 
 
 def choose_prompt(metadata: Mapping, config: EmbeddingConfig) -> str:
@@ -337,6 +371,7 @@ def _make_part(
 
 def _join_parquet(
     id_column: str | None,
+    made: Mapping,
     file: IO[bytes],
     parts: Callable[[], Iterator[bytes]],
 ) -> None:
@@ -344,6 +379,7 @@ def _join_parquet(
     import pyarrow
     import pyarrow.parquet
 
+    metadata = {METADATA: json.dumps(made)}
     with contextlib.ExitStack() as stack:
         writer = None
         for arrays in part_files.loaded(parts):
@@ -356,7 +392,7 @@ def _join_parquet(
             columns["embedding"] = pyarrow.FixedSizeListArray.from_arrays(
                 pyarrow.array(vectors.ravel(), kind), vectors.shape[1]
             )
-            table = pyarrow.table(columns)
+            table = pyarrow.table(columns, metadata=metadata)
             if writer is None:
                 writer = stack.enter_context(
                     pyarrow.parquet.ParquetWriter(file, table.schema)
@@ -370,15 +406,15 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     What `empty_rows` makes of a row without text shows in the digests.
 
     Raises:
-      ValueError: as in `_read_parts`; or if no row has a text, or one has none
+      ValueError: as in `read_parts`; or if no row has a text, or one has none
         and `empty_rows` is "error".
     """
     num_rows, empty = 0, []
     sizes, digests = [], []
-    for rows in _read_parts(config, empty):
+    for rows in read_parts(config, empty):
         num_rows += len(rows)
         sizes.append(len(rows))
-        digests.append(_digest(rows))
+        digests.append(digest(rows))
     num_rows += len(empty) if config.empty_rows == "skip" else 0
     if not num_rows:
         raise ValueError(
@@ -406,11 +442,13 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     return sizes, digests
 
 
-def _digest(rows: Sequence[tuple[str, str, str]]) -> str:
+def digest(rows: Sequence[tuple[str, str, str]]) -> str:
+    """Returns the sha256 of lines, texts and ids, wherever their file is."""
+    rows = [(where.rpartition(":")[2], *others) for where, *others in rows]
     return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
 
-def _read_parts(
+def read_parts(
     config: EmbeddingConfig, empty: list[str] | None = None
 ) -> Iterator[list[tuple[str, str, str]]]:
     """Yields "file:line", text and id, "" without ids, of the rows of a part.
@@ -427,7 +465,7 @@ def _read_parts(
     """
     lines = config.inputs
     # Of a file, which is one block, all groups but the last are full.
-    for group in lines.groups(config, _RANKS, _ROWS_PER_PART, only_texts=True):
+    for group in lines.groups(config, RANKS, _ROWS_PER_PART, only_texts=True):
         rows = [_check(row, config.id_column, lines.name) for row in group]
         if empty is not None:
             empty += [where for where, text, _ in rows if not text]

@@ -24,8 +24,8 @@ from tfrecords.io import atomic_files, progress, streams
 from tfrecords.options import option
 from tfrecords.tables import parts
 
-_DOCUMENTS_AT_ONCE = 4096
-_SCORES_AT_ONCE = 1 << 24  # Fewer documents, if there are many queries.
+DOCUMENTS_AT_ONCE = 4096
+SCORES_AT_ONCE = 1 << 24  # Fewer documents, if there are many queries.
 _BASELINES = ("tfidf", "bm25")
 # Words of two or more letters, as of scikit-learn and bm25s; and each Chinese
 # character, as of BERT, since there are no spaces: XQuAD's questions in Chinese
@@ -35,8 +35,8 @@ _WORD = rf"[{_CHINESE}]|[^\W{_CHINESE}]{{2,}}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
-    """Which queries, documents and judgements, and which model."""
+class QueryOptions(embedding.VectorOptions):
+    """Which model, and how queries are compared with documents."""
 
     query_prompt: str | None = option(
         None,
@@ -44,16 +44,22 @@ class RetrievalConfig(search_files.SearchOptions, embedding.VectorOptions):
         "the prompt `query` of a folder of sentence-transformers, or its "
         "default one; otherwise none.",
     )
-    corpus_prompt: str | None = option(
-        None,
-        "Text put before each document. Default: likewise, of the prompts "
-        "`document`, `passage` and `corpus` the first with a text.",
-    )
     similarity: str | None = option(
         None,
         "How vectors are compared: by the cosine, or by the dot product. "
         "Default: as a folder of sentence-transformers says, otherwise cosine.",
         choices=ranking.SIMILARITIES,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RetrievalConfig(search_files.SearchOptions, QueryOptions):
+    """Which queries, documents and judgements, and which model."""
+
+    corpus_prompt: str | None = option(
+        None,
+        "Text put before each document. Default: likewise, of the prompts "
+        "`document`, `passage` and `corpus` the first with a text.",
     )
     baselines: tuple[str, ...] = option(
         ("tfidf",),
@@ -127,7 +133,7 @@ def score(config: RetrievalConfig) -> dict:
     similarity = config.similarity or ranking.choose_similarity(given.metadata)
     logging.info("vectors are compared by %s", similarity)
     chosen = {
-        of: _choose_prompt(given.metadata, config, of) for of in prompts.NAMES
+        of: choose_prompt(given.metadata, config, of) for of in prompts.NAMES
     }
     for of, prompt in chosen.items():
         embed.check_prompt(prompt, f"{of}_prompt")
@@ -158,7 +164,7 @@ def score(config: RetrievalConfig) -> dict:
     return results
 
 
-def _choose_prompt(metadata: Mapping, config: RetrievalConfig, of: str) -> str:
+def choose_prompt(metadata: Mapping, config: QueryOptions, of: str) -> str:
     """Returns the prompt of each text of "query" or "corpus"."""
     prompt = getattr(config, f"{of}_prompt")
     if prompt is None:
@@ -184,7 +190,7 @@ def _rank(
       compare: C texts, in the order of the corpus -> [Q, C].
     """
     found = ranking.Ranking(num_queries)
-    most = min(_DOCUMENTS_AT_ONCE, max(1, _SCORES_AT_ONCE // num_queries))
+    most = min(DOCUMENTS_AT_ONCE, max(1, SCORES_AT_ONCE // num_queries))
     starts = range(0, num_documents, most)
     sizes = [min(most, num_documents - x) for x in starts]
 

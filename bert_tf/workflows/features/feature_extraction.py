@@ -173,7 +173,9 @@ def extract_features(config: FeatureConfig) -> None:
         join,
         unit="texts",
     )
-    logging.info("%s  texts %d", config.output_file, len(lines))
+    logging.info(
+        "wrote features of %d texts to %s", len(lines), config.output_file
+    )
 
 
 def _read_lines(path: str) -> list[str]:

@@ -45,6 +45,38 @@ def test_paths_without_one_model_say_what_was_found(tmp_path, given):
     assert "Give the folder of" in one_line(file)
 
 
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("model.zip", "an archive: unpack it"),
+        ("model.tar.gz", "an archive: unpack it"),
+        ("reviews.csv", "a table or text, not a model"),
+        ("train-00000-of-00001.tfrecord", "a file of records"),
+        ("models--owner--name", "part of the cache of Hugging Face's hub"),
+        ("snapshots", "part of the cache of Hugging Face's hub"),
+        ("run.json", "of a run that has saved no model yet"),
+        ("vocab.txt", "part of a tokenizer, which has no weights"),
+    ],
+)
+def test_files_of_no_model_are_named(tmp_path, name, said):
+    (tmp_path / name).write_text("")
+    assert f"{name} is {said}" in one_line(tmp_path)
+    assert f"{tmp_path / name} is {said}" in one_line(tmp_path / name)
+
+
+def test_a_name_on_the_hub_gets_the_command_that_downloads_it(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("bert-base-uncased", "owner/bert-base-uncased"):
+        command = f"hf download {name} --local-dir models/bert-base-uncased"
+        assert one_line(name).endswith(f": {command}")
+    (tmp_path / "owner").mkdir()
+    paths = ("owner/bert", "./bert", "/no/bert", "no/owner/bert", "~/bert")
+    for name in paths:
+        assert "hf download" not in one_line(name)
+
+
 def test_two_models_in_a_folder_are_named(tmp_path, given):
     google, other = tmp_path / "google", tmp_path / "other"
     write(given, google, "google")

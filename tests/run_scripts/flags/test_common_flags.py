@@ -11,7 +11,8 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from run_scripts.flags import common_flags
+from docs import generated_pages
+from run_scripts.flags import common_flags, unknown_flags
 from tfrecords.text.vocab import VocabularyOptions
 
 DOC = r"""This -> that.
@@ -111,6 +112,25 @@ def test_what_to_use_instead_of_a_removed_flag_is_named(values, word, instead):
     message = f"Unknown command line flag .* {instead}"
     with pytest.raises(flags.Error, match=message):
         parse(values, word)
+
+
+def test_a_flag_of_other_libraries_is_named_as_the_command_has_it(values):
+    for word, ours in (
+        ("--max_length=9", "max_seq_length"),
+        ("--max-len", "max_seq_length"),
+        ("--tokenizer_name=a", "vocab_file"),
+    ):
+        with pytest.raises(flags.Error, match=f"did you mean --{ours}\\?$"):
+            parse(values, word)
+    with pytest.raises(flags.Error, match="flag 'lr'$"):
+        parse(values, "--lr=1")  # This command has no learning rate.
+
+
+def test_each_flag_that_is_named_is_one_of_a_script():
+    found = set()
+    for name in generated_pages.scripts():
+        found |= set(generated_pages.script(name).FLAGS)
+    assert unknown_flags.NAMES_ELSEWHERE.keys() <= found
 
 
 def test_a_flag_that_a_command_lacks_is_not_recommended(values):
@@ -257,7 +277,8 @@ def test_text_that_is_no_path_is_refused(values, word, message):
 _LOUD = """
 import os, sys
 sys.argv = ["script"]
-from run_scripts.flags import common_flags
+from docs import generated_pages
+from run_scripts.flags import common_flags, unknown_flags
 files = [os.fstat(number) for number in range(3)]
 assert sys.stdin is None or sys.stdin.fileno() == 0
 common_flags.run(lambda argv: print("x" * 100_000))
@@ -266,7 +287,8 @@ common_flags.run(lambda argv: print("x" * 100_000))
 _WRITE = """
 import sys
 sys.argv = ["script"]
-from run_scripts.flags import common_flags
+from docs import generated_pages
+from run_scripts.flags import common_flags, unknown_flags
 from tfrecords.io import atomic_files
 def main(argv):
     with atomic_files.atomic_file("{}") as file:
@@ -347,7 +369,8 @@ def test_a_signal_after_a_run_ends_the_process_with_its_status(
 ):
     code = f"""{_STARTED}
 import threading, time
-from run_scripts.flags import common_flags
+from docs import generated_pages
+from run_scripts.flags import common_flags, unknown_flags
 def send():
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.pthread_kill(threading.main_thread().ident, number)

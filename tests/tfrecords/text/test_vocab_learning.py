@@ -177,3 +177,39 @@ def test_a_vocabulary_too_small_for_its_characters_is_rejected():
 def test_text_without_words_is_rejected():
     with pytest.raises(ValueError, match="no word to learn a vocabulary from"):
         learn(["\u200b"])
+
+
+def warning(words, caplog):
+    vocab_learning.warn_of_accents(words, 7)
+    return caplog.text
+
+
+def test_words_that_lose_their_accents_are_counted(caplog):
+    words = {"schön": 5, "schon": 4, "für": 3, "mann": 80, "drücken": 8}
+    words |= {"drucken": 1, "straße": 1}
+    text = warning(words, caplog)
+    for part in (
+        "accents are stripped, from 15.7 % of the words of 7 sentences; 4 ",
+        "; 4 different words become 2: schön (5) and schon (4) -> schon; ",
+        "; drücken (8) and drucken (1) -> drucken. Give --nostrip_accents",
+    ):
+        assert part in text
+
+
+def test_marks_that_change_words_are_accents(caplog):
+    assert "sentences: です (2) -> てす. Give" in warning({"です": 2}, caplog)
+
+
+@pytest.mark.parametrize(
+    "words", [{"cafe": 1, "café": 1, "the": 199}, {"한국": 9, "漢": 1}, {}]
+)
+def test_a_few_foreign_words_give_no_warning(words, caplog):
+    assert not warning(words, caplog)
+
+
+def test_a_sample_is_of_the_whole_text(monkeypatch):
+    monkeypatch.setattr(vocab_learning, "_SAMPLE_SENTENCES", 3)
+    sample = []
+    texts = list(map(str, range(20)))
+    assert list(vocab_learning._sampled(texts, sample)) == texts
+    assert sample == ["0", "4", "8", "12", "16"]

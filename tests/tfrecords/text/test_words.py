@@ -193,7 +193,10 @@ def test_nothing_is_advised_twice_and_a_long_list_is_shortened(caplog):
         "'WORD' on line 7 is read as 'word', which the vocabulary has."
     )
     # Of another tokenizer.
-    assert not warned(caplog, [f"Word{i}" for i in range(1001)])
+    assert not warned(caplog, [f"a-{i}" for i in range(1001)])
+    message = warned(caplog, [f"Word{i}" for i in range(1001)])
+    assert message.startswith("v.txt has entries with capitals or accents, ")
+    assert "set do_lower_case=false, unless" in message
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def write(run_dirs: Sequence[str], output_file: str) -> None:
     if pretrained:
         from bert_tf.contrib.apps.report import pretraining
 
-        _write(pretraining.make(pretrained[0]), output_file, 1)
+        _write(pretraining.make(pretrained[0]), output_file)
         return
     runs = [run_data.read(run_dir) for run_dir in run_dirs]
     tasks = sorted({run.results["task_name"] for run in runs})
@@ -49,7 +49,7 @@ def write(run_dirs: Sequence[str], output_file: str) -> None:
         for run, run_dir in zip(runs, run_dirs, strict=True)
         for text in dev_results.advice(run.results, run_dir)
     }
-    _write(page.make(runs, sorted(advice)), output_file, len(runs))
+    _write(page.make(runs, sorted(advice)), output_file)
 
 
 def _is_pretraining(run_dir: str) -> bool:
@@ -63,10 +63,10 @@ def _is_pretraining(run_dir: str) -> bool:
     )
 
 
-def _write(content: str, output_file: str, num_runs: int) -> None:
+def _write(content: str, output_file: str) -> None:
     with atomic_files.atomic_file(output_file) as file:
         file.write(content)
-    logging.info("%s  runs %d", output_file, num_runs)
+    logging.info("wrote %s", output_file)
 
 
 def write_own(run_dir: str) -> None:

@@ -144,7 +144,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
         id_column="0",
         output_file=str(tmp_path / "a.parquet"),
     )
-    rows = next(embedding._read_parts(config))
+    rows = next(embedding.read_parts(config))
     assert rows[1] == (f"{path}:2", TEXTS[1], "71")
 
 
@@ -172,7 +172,7 @@ def test_a_file_that_changes_during_a_run_is_refused(config, monkeypatch):
     ],
 )
 def test_digests_are_of_lines_texts_and_ids(rows):
-    assert embedding._digest(rows) != embedding._digest(
+    assert embedding.digest(rows) != embedding.digest(
         [("f:1", "a", ""), ("f:2", "b", "")]
     )
 
@@ -251,7 +251,7 @@ def test_other_columns_are_refused(config, tmp_path, changes, message):
     path = str(tmp_path / "a.parquet")
     with pytest.raises(ValueError, match=message):
         config = dataclasses.replace(config, output_file=path, **changes)
-        list(embedding._read_parts(config))
+        list(embedding.read_parts(config))
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_rows_without_id_are_named(config, tmp_path, row, message):
         config, output_file=str(tmp_path / "a.parquet"), id_column="id"
     )
     with pytest.raises(ValueError) as raised:
-        list(embedding._read_parts(config))
+        list(embedding.read_parts(config))
     assert message in str(raised.value)
 
 
@@ -329,7 +329,7 @@ def test_rows_without_text_are_left_out(with_empty, ids):
     )
     names = ("3", "10") if ids == "id" else ("x", "x")
     empty = []
-    assert list(embedding._read_parts(config, empty)) == [
+    assert list(embedding.read_parts(config, empty)) == [
         [(f"{config.input_file}:4", "cat", names[0])],
         [(f"{config.input_file}:11", "7", names[1])],
     ]

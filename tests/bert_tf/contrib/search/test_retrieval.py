@@ -80,7 +80,7 @@ def test_a_text_may_be_a_list_and_no_file_of_several_is_replaced(
 
 @pytest.mark.usefixtures("eagerly")
 def test_scores_are_those_of_a_full_comparison(config, monkeypatch, caplog):
-    monkeypatch.setattr(retrieval, "_DOCUMENTS_AT_ONCE", 7)
+    monkeypatch.setattr(retrieval, "DOCUMENTS_AT_ONCE", 7)
     results = retrieval.score(config)
     embed = bert_tf.Predictor(config.model_dir, kind="sentence_embedding")
     queries = embed(["it " + QUERIES[name] for name in JUDGED])
@@ -175,7 +175,7 @@ def test_prompts_are_those_of_encode_query_and_encode_document(
     config = dataclasses.replace(config, **{"query_prompt": None} | given)
     metadata = {"prompts": prompts, "default_prompt_name": default}
     for of, prompt in zip(("query", "corpus"), wanted, strict=True):
-        assert retrieval._choose_prompt(metadata, config, of) == prompt
+        assert retrieval.choose_prompt(metadata, config, of) == prompt
         said = f"before texts of the {of} is put {prompt!r}" in caplog.text
         assert said == bool(prompts)
 
@@ -220,7 +220,7 @@ def test_a_baseline_finds_documents_with_a_word_of_the_query(
 ):
     if baseline == "bm25":
         pytest.importorskip("bm25s", reason="make parity installs it")
-    monkeypatch.setattr(retrieval, "_SCORES_AT_ONCE", scores_at_once)
+    monkeypatch.setattr(retrieval, "SCORES_AT_ONCE", scores_at_once)
     texts = ["warm bread", "old ship", "warm ship", "\u6c7d\u8f66", "sat"]
     rows = [
         {"_id": f"d{i}", "title": text, "body": ""}
