@@ -26,7 +26,6 @@ NAMES_ELSEWHERE = {
     "bert_config_file": "config_name",
     "best_metric": "metric_for_best_model",
     "clip_norm": "max_grad_norm",
-    "columns": "text text_column_name",
     "dev_file": "dev_csv eval_data eval_file valid_file validation_file",
     "do_lower_case": "lowercase uncased",
     "eval_batch_size": "per_device_eval_batch_size",
