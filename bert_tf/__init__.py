@@ -40,6 +40,7 @@ _MODULES = {
 _ON_DEMAND = {
     "checkpoint.keras_models": ("load", "save"),
     "serving.predictor": ("Predictor",),
+    "training.optimizers": ("AdamWeightDecay", "WarmupDecay"),
 }
 __all__ = sorted(
     name for names in (_MODULES | _ON_DEMAND).values() for name in names
@@ -67,6 +68,7 @@ _KERAS_CLASSES = {
     for name in _MODULES[module]
     if name != "EncoderOutputs"
 } | {
+    "AdamWeightDecay": ("training.optimizers", "AdamWeightDecay"),
     "BertSentenceEncoder": ("model.sentence_encoder", "BertSentenceEncoder"),
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }
