@@ -31,7 +31,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 # The lists are included by other pages.
-exclude_patterns = ["_build", "reference/*/list.md"]
+exclude_patterns = ["_build", "reference/*/list.md", "notebooks/executed"]
 # Names of these packages must have a page; other types are words in docstrings,
 # such as "[B, S] int32".
 nitpicky = True
