@@ -41,6 +41,7 @@ _ON_DEMAND = {
     "checkpoint.keras_models": ("load", "save"),
     "serving.predictor": ("Predictor",),
     "workflows.tables.fine_tune": ("fine_tune",),
+    "training.optimizers": ("AdamWeightDecay", "WarmupDecay"),
 }
 __all__ = sorted(
     name for names in (_MODULES | _ON_DEMAND).values() for name in names
@@ -68,6 +69,7 @@ _KERAS_CLASSES = {
     for name in _MODULES[module]
     if name != "EncoderOutputs"
 } | {
+    "AdamWeightDecay": ("training.optimizers", "AdamWeightDecay"),
     "BertSentenceEncoder": ("model.sentence_encoder", "BertSentenceEncoder"),
     "WarmupLinearDecay": ("training.optimizers", "WarmupDecay"),
 }

@@ -16,7 +16,7 @@ import jupyter_client  # noqa: E402  After sys.path, as all of these.
 import nbclient  # noqa: E402
 
 import run_scripts  # noqa: E402, F401  Quiets TensorFlow's log.
-from docs import generated_pages, other_libraries  # noqa: E402
+from docs import generated_pages, other_libraries, pictures  # noqa: E402
 
 project = "bert_tf"
 author = "the bert_tf authors"
@@ -31,7 +31,7 @@ extensions = [
     "sphinx_copybutton",
 ]
 # The lists are included by other pages.
-exclude_patterns = ["_build", "reference/*/list.md"]
+exclude_patterns = ["_build", "reference/*/list.md", "notebooks/executed"]
 # Names of these packages must have a page; other types are words in docstrings,
 # such as "[B, S] int32".
 nitpicky = True
@@ -102,9 +102,10 @@ def highlight_sources(app) -> list:
 
 
 def setup(app):
-    """Writes the generated pages; connects what adapts docstrings."""
+    """Checks pictures; writes generated pages; connects what adapts them."""
     # Two processes take twice as long as one: each copies and sends all pages.
     app.parallel = 1
+    pictures.check()
     generated_pages.write(FOLDER / "reference")
     other_libraries.use_public_names()
     app.connect("autodoc-process-docstring", generated_pages.adapt_docstring)

@@ -3,13 +3,16 @@
     python docs/figures.py [rooms packed_row ...]
     python docs/figures.py --quickstart_dir=runs/quickstart learning_curves
 
-The second command first copies the page of a quickstart run, and thins its logs
-to figures/data/quickstart.csv. Coordinates are pixels; a figure is 700 pixels
-wide. The same code and version of matplotlib write the same bytes.
+The second command first draws the pages of a quickstart run (page.png, its
+report, bert-explore), and thins its logs to figures/data/quickstart.csv. It
+needs the extras explore and browser, and Chromium: two minutes. Coordinates are
+pixels; a figure is 700 pixels wide. The same code and version of matplotlib
+write the same bytes.
 """
 
 import argparse
 import collections
+import json
 import os
 import pathlib
 import re
@@ -24,6 +27,7 @@ from matplotlib.figure import Figure
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # For `python docs/figures.py`.
 
+from docs import pictures  # noqa: E402
 from tfrecords.pretraining import (  # noqa: E402
     examples,
     masking,
@@ -361,14 +365,12 @@ TITLES = (
     "Pre-training: masked-LM loss, nats",
     "Masked-LM accuracy",
     "Learning rate",
-    "Fine-tuning: dev accuracy",
+    "Which library: dev accuracy",
 )
 
 
-def copy_quickstart(quickstart_dir):
-    """Thins the logs of a quickstart run to `DATA`, and copies its page."""
-    from PIL import Image
-
+def thin_logs(quickstart_dir):
+    """Thins the logs of a quickstart run to `DATA`."""
     from run_scripts.quickstart import page
 
     def run(*command):
@@ -387,9 +389,18 @@ def copy_quickstart(quickstart_dir):
             step, value = group.mean(axis=0)
             lines.append(f"{curve},{step:g},{value:.4g}")
     DATA.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    with Image.open(os.path.join(quickstart_dir, "page.png")) as image:
-        colors = image.convert("RGB").quantize(64)  # A third of the bytes.
-        colors.save(FOLDER / "quickstart.png", optimize=True)
+
+
+def draw_page(quickstart_dir):
+    """Draws the page of a quickstart run again, with the code of today."""
+    from run_scripts.quickstart import page, task
+
+    folder = pathlib.Path(quickstart_dir)
+    settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    flags = settings["glue_dir"], settings["task_name"]
+    page.draw(quickstart_dir, summary, task.find(quickstart_dir, *flags))
+    pictures.save_small((folder / "page.png").read_bytes(), "quickstart.png")
 
 
 def read_curves():
@@ -411,7 +422,8 @@ def learning_curves():
         panels[panel].plot(*points[curve].T, **style)
     for axes, title in zip(panels, TITLES, strict=True):
         axes.set(title=title, xlabel="step")
-        axes.legend(edgecolor="none")
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.22)}
+        axes.legend(edgecolor="none", ncols=2, **place)  # It hides no line.
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylim(bottom=0)
@@ -450,9 +462,12 @@ def main():
     parser.add_argument("--quickstart_dir", help="Run to take the curves from.")
     arguments = parser.parse_args()
     if arguments.quickstart_dir:
-        copy_quickstart(arguments.quickstart_dir)
+        thin_logs(arguments.quickstart_dir)
+        draw_page(arguments.quickstart_dir)
+        pictures.photograph(arguments.quickstart_dir)
     for name in arguments.names or FIGURES:
         print(draw(name))
+        pictures.note(f"{name}.svg")
 
 
 if __name__ == "__main__":

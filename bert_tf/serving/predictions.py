@@ -67,8 +67,9 @@ class PredictConfig(
     explain: str | None = option(
         None,
         "HTML file to write, atomically: how much each word adds to each "
-        "answer, by integrated gradients. Needs --model_dir; for models that "
-        "classify or score texts.",
+        "answer, by integrated gradients, for models that classify or score "
+        "texts. If its name ends in attention.html: the attention of each "
+        "head. Needs --model_dir.",
         writes="file",
     )
 
@@ -87,9 +88,9 @@ class PredictConfig(
         answer_files.is_table(self.output_file)  # Raises.
         if self.explain and not self.model_dir:
             raise ValueError(
-                f"--explain={self.explain} needs gradients, which a SavedModel "
-                "does not have. In place of --export_dir give --model_dir, the "
-                "folder that it was exported from."
+                f"--explain={self.explain} needs gradients or attention, which "
+                "a SavedModel does not have. In place of --export_dir give "
+                "--model_dir, the folder that it was exported from."
             )
         if self.explain and self.explain == self.output_file:
             raise ValueError(

@@ -1,4 +1,7 @@
-"""Gradients -> updated weights: the original's AdamW, LAMB, Muon; schedules."""
+"""Gradients -> updated weights: the original's AdamW, LAMB, Muon; schedules.
+
+`AdamWeightDecay` is that AdamW as an optimizer of Keras.
+"""
 
 import contextlib
 import math
@@ -64,6 +67,11 @@ class WarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     Raises:
       ValueError: if `num_warmup_steps` exceeds `num_train_steps`, or an
         argument is out of range.
+
+    Example:
+      >>> rate = bert_tf.WarmupDecay(1e-4, 1000, num_warmup_steps=100)
+      >>> [round(float(rate(step)), 6) for step in (0, 50, 100, 550, 1000)]
+      [0.0, 5e-05, 9e-05, 4.5e-05, 0.0]
     """
 
     def __init__(
@@ -145,6 +153,15 @@ def decays(variable: keras.Variable) -> bool:
     return variable.path.split("/")[-1] not in _UNDECAYED
 
 
+def _slot(variable: keras.Variable, name: str) -> tf.Variable:
+    """Returns a variable of zeros in the shape of a weight."""
+    return tf.Variable(
+        tf.zeros(variable.shape, tf.float32),
+        trainable=False,
+        name=f"{name}/{variable.path}",
+    )
+
+
 def _kernel_factor(beta_2: float) -> float:
     """Returns a gradient factor that makes TensorFlow's kernel exact.
 
@@ -154,6 +171,37 @@ def _kernel_factor(beta_2: float) -> float:
     """
     rounded = 1.0 - float(np.float32(beta_2))
     return math.sqrt((1.0 - beta_2) / rounded)
+
+
+def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns the global norm of all gradients: scalar float32.
+
+    Unlike tf.linalg.global_norm it computes in float32 for float16 too. NaN
+    propagates, and an overflow gives inf.
+
+    Args:
+      gradients: dense tensors of any shapes.
+    """
+    halves = [tf.nn.l2_loss(tf.cast(value, tf.float32)) for value in gradients]
+    return tf.sqrt(2.0 * tf.add_n(halves))
+
+
+def all_reduce_sum(tensors):
+    """Returns sums over all replicas; called in replica context."""
+    replica = tf.distribute.get_replica_context()
+    return replica.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
+
+
+def sum_and_clip(gradients, clip_norm, loss_scale):
+    """Returns gradients summed over replicas, their norm, a gradient factor.
+
+    The optimizer multiplies gradients by this factor, which clips them and
+    removes the loss scale. It is computed from the norm after the sum, so the
+    update does not depend on the number of replicas.
+    """
+    gradients = all_reduce_sum(gradients)
+    norm = global_norm(gradients) / loss_scale
+    return gradients, norm, clip_norm / tf.maximum(norm, clip_norm) / loss_scale
 
 
 class AdamW(tf.Module):
@@ -173,6 +221,7 @@ class AdamW(tf.Module):
       ema_decay: decay of a moving average of each weight; None for none. In
         the first steps t it is at most (1 + t) / (10 + t), as in TensorFlow's
         ExponentialMovingAverage, so that the initial weights are forgotten.
+      make_slot: weight, name -> variable of zeros in its shape.
 
     Attributes:
       averages: the moving averages, in the order of `variables`; [] without.
@@ -186,6 +235,7 @@ class AdamW(tf.Module):
         beta_2: float = 0.999,
         correct_bias: bool = False,
         ema_decay: float | None = None,
+        make_slot: Callable[[keras.Variable, str], tf.Variable] = _slot,
     ):
         super().__init__(name="optimizer")
         self.paths = [variable.path for variable in variables]
@@ -199,27 +249,19 @@ class AdamW(tf.Module):
         self.correct_bias = correct_bias
         self._kernel_factor = _kernel_factor(beta_2)
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        self.first_moments = [self._slot(v, "m") for v in variables]
+        self.first_moments = [make_slot(v, "m") for v in variables]
         self.second_moments = [
-            self._slot(v, "v") if self._has_second_moment(v) else None
+            make_slot(v, "v") if self._has_second_moment(v) else None
             for v in variables
         ]
         self.ema_decay = ema_decay
         self.averages = []
         if ema_decay is not None:
-            self.averages = [self._slot(v, "average") for v in variables]
+            self.averages = [make_slot(v, "average") for v in variables]
             for average, weight in zip(
                 self.averages, self.variables_to_train, strict=True
             ):
                 average.assign(tf.cast(weight, tf.float32))
-
-    @staticmethod
-    def _slot(variable: keras.Variable, name: str) -> tf.Variable:
-        return tf.Variable(
-            tf.zeros(variable.shape, tf.float32),
-            trainable=False,
-            name=f"{name}/{variable.path}",
-        )
 
     @staticmethod
     def _has_second_moment(variable: keras.Variable) -> bool:
@@ -359,6 +401,90 @@ class AdamW(tf.Module):
         variable.assign(-rate * self.decay_rates[i] * weight)
         adam_op(variable, *moments, rate, gradient)
         variable.assign(weight + variable)
+
+
+@keras.saving.register_keras_serializable("bert_tf", "AdamWeightDecay")
+class AdamWeightDecay(keras.optimizers.Optimizer):
+    """The original's AdamW for `compile`: the same updates as in a run.
+
+    optimization.py: AdamWeightDecayOptimizer. Keras's AdamW corrects the bias
+    of the moments, has an epsilon of 1e-7 and decays all weights; this one
+    corrects nothing, has 1e-6, and decays neither biases nor LayerNorm (weights
+    named `bias`, `gamma` or `beta`). Weight decay is 0.01. Gradients are
+    clipped after the sum over replicas, so that the updates do not depend on
+    the number of replicas.
+
+    Args:
+      learning_rate: a float, or a schedule such as `WarmupDecay`.
+      global_clipnorm: largest global norm of the gradients.
+      name: its name in Keras.
+
+    Raises:
+      ValueError: if `global_clipnorm` is not above 0.
+
+    Example:
+      >>> rate = bert_tf.WarmupDecay(
+      ...     5e-5, num_train_steps=1000, num_warmup_steps=100
+      ... )
+      >>> config = bert_tf.BertConfig.from_name("tiny", vocab_size=99)
+      >>> model = bert_tf.BertClassifier(config, num_classes=2)
+      >>> model.compile(bert_tf.AdamWeightDecay(rate), metrics=["accuracy"])
+    """
+
+    def __init__(
+        self,
+        learning_rate: float | keras.optimizers.schedules.LearningRateSchedule,
+        global_clipnorm: float = 1.0,
+        name: str = "adam_weight_decay",
+    ):
+        super().__init__(learning_rate, name=name)
+        if not global_clipnorm > 0:
+            raise ValueError(
+                f"global_clipnorm={global_clipnorm} should be above 0."
+            )
+        self.global_clipnorm = global_clipnorm
+
+    def build(self, variables):
+        """Makes the moments of the weights to train."""
+        if self.built:
+            return
+        super().build(variables)
+        self._adamw = AdamW(
+            variables,
+            lambda step: tf.convert_to_tensor(self.learning_rate),
+            make_slot=lambda *args: (
+                self.add_variable_from_reference(*args).value
+            ),
+        )
+        self._adamw.step = self.iterations.value
+
+    def apply(self, grads, trainable_variables=None):
+        """Updates the weights; those whose gradient is None stay."""
+        if trainable_variables is None:
+            trainable_variables = self._trainable_variables
+        trainable_variables = list(trainable_variables)
+        self.build(trainable_variables)
+        self._check_variables_are_known(trainable_variables)
+        found = {
+            self._get_variable_index(variable): tf.convert_to_tensor(gradient)
+            for gradient, variable in zip(
+                grads, trainable_variables, strict=True
+            )
+            if gradient is not None
+        }
+        summed, _, gradient_factor = sum_and_clip(
+            list(found.values()), self.global_clipnorm, 1.0
+        )
+        gradients = [None] * len(self._trainable_variables)
+        for i, gradient in zip(found, summed, strict=True):
+            gradients[i] = gradient
+        self._adamw.apply(gradients, gradient_factor)
+
+    def get_config(self):
+        """Returns the dict for `from_config`."""
+        config = super().get_config()
+        names = ("learning_rate", "global_clipnorm", "name")
+        return {name: config[name] for name in names}
 
 
 class Lamb(AdamW):

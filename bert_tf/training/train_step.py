@@ -4,7 +4,7 @@ Shapes: B rows, n steps of one call, k micro-batches of one step, M means (one
 for each loss and accuracy).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import keras
@@ -62,37 +62,6 @@ class LossScale(tf.Module):
         )
         self.good_steps.assign(tf.where(grows, tf.zeros_like(good), good))
         self.skipped.assign_add(tf.cast(~is_finite, tf.int64))
-
-
-def global_norm(gradients: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns the global norm of all gradients: scalar float32.
-
-    Unlike tf.linalg.global_norm it computes in float32 for float16 too. NaN
-    propagates, and an overflow gives inf.
-
-    Args:
-      gradients: dense tensors of any shapes.
-    """
-    halves = [tf.nn.l2_loss(tf.cast(value, tf.float32)) for value in gradients]
-    return tf.sqrt(2.0 * tf.add_n(halves))
-
-
-def all_reduce_sum(tensors):
-    """Returns sums over all replicas; called in replica context."""
-    replica = tf.distribute.get_replica_context()
-    return replica.all_reduce(tf.distribute.ReduceOp.SUM, tensors)
-
-
-def sum_and_clip(gradients, clip_norm, loss_scale):
-    """Returns gradients summed over replicas, their norm, a gradient factor.
-
-    The optimizer multiplies gradients by this factor, which clips them and
-    removes the loss scale. It is computed from the norm after the sum, so the
-    update does not depend on the number of replicas.
-    """
-    gradients = all_reduce_sum(gradients)
-    norm = global_norm(gradients) / loss_scale
-    return gradients, norm, clip_norm / tf.maximum(norm, clip_norm) / loss_scale
 
 
 class Means(NamedTuple):
@@ -253,7 +222,7 @@ class TrainStep:
         """
         # 1. Divisors of the losses: weights of the global batch, so that every
         # masked token counts the same on all replicas.
-        normalizers = all_reduce_sum(self.task.loss_weights(batch))
+        normalizers = optimizers.all_reduce_sum(self.task.loss_weights(batch))
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         # 2. Forward and backward.
         with dropout.generator(self.config.dropout):
@@ -261,7 +230,7 @@ class TrainStep:
                 batch, normalizers, loss_scale
             )
         # 3. Sum over all replicas, clip.
-        gradients, norm, gradient_factor = sum_and_clip(
+        gradients, norm, gradient_factor = optimizers.sum_and_clip(
             gradients, self.config.clip_norm, loss_scale
         )
         # As in the original, weights that no loss reads do not decay.
@@ -270,7 +239,7 @@ class TrainStep:
             for reads, gradient in zip(is_read, gradients, strict=True)
         ]
         totals = tf.concat([means.totals(), requests[None]], axis=0)
-        totals = all_reduce_sum(totals)  # [M + 1, 2]
+        totals = optimizers.all_reduce_sum(totals)  # [M + 1, 2]
         # 4. Update, unless gradients are not finite.
         rate = self.optimizer.learning_rate(self.optimizer.step)
         is_finite = tf.math.is_finite(norm)

@@ -65,14 +65,16 @@ def _dots(axes, pairs, names: Sequence[str], reference: bool) -> None:
     axes.set_xticks(range(len(names)), names)
     axes.set_xlim(-0.5, len(names) - 0.5)
     axes.grid(axis="y", linewidth=0.3)
-    axes.set_ylabel("points above 80/10/10" if reference else "dev score, %")
+    axes.set_ylabel(
+        "dev score, points above 80/10/10" if reference else "dev score, %"
+    )
 
 
 def _set_sizes(axes, pairs) -> range:
     """Labels the x axis with the sizes of table 6; returns their positions."""
     positions = range(len(pairs))
     axes.set_xticks(positions, [row.label for row, _ in pairs])
-    axes.tick_params(axis="x", labelrotation=25, labelsize=7)
+    axes.tick_params(axis="x", labelrotation=25, labelsize=9)
     return positions
 
 
@@ -142,7 +144,7 @@ def _answers(axes, checks: Sequence[Check]) -> None:
     """Writes each claim with its answer."""
     axes.axis("off")
     axes.set_title("Do the paper's claims hold?", loc="left")
-    size = min(7.0, 200.0 / max(1, len(checks)))
+    size = min(8.5, 200.0 / max(1, len(checks)))
     for index, check in enumerate(checks):
         text = f"{check.answer:9} {check.claim}"
         text += "" if check.is_from_paper else " Ours."
@@ -193,14 +195,14 @@ def draw(
         if axes.get_legend_handles_labels()[0]:
             axes.legend(
                 frameon=False,
-                fontsize=7,
+                fontsize=9,
                 ncols=2,
                 loc="upper center",
-                bbox_to_anchor=(0.5, -0.13),
+                bbox_to_anchor=(0.5, -0.19),
             )
     _answers(panels[2, 1], checks)
     figure.suptitle("Ablations: the shape of the paper's tables", fontsize=14)
-    figure.tight_layout()
+    figure.tight_layout(rect=(0, 0, 1, 0.985))  # The title is above all.
     path = os.path.join(settings.output_dir, report.FIGURE)
     with atomic_files.atomic_file(path, "wb") as file:
         figure.savefig(file, format="png", dpi=110)

@@ -11,11 +11,22 @@ matplotlib.use("Agg")  # Before pyplot looks for a display.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
+from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import atomic_files
+from tfrecords.tasks import glue_tables
 
 _POINTS = 80  # Per curve, approximately.
 _TEXT_WIDTH = 40  # Characters.
 _BLUE, _ORANGE, _GREY = "#1f6fb4", "#b85c00", "#6b6b6b"
+# Key of the summary -> words of the table.
+_WORDS = {
+    "masked_lm_accuracy": "masked tokens guessed",
+    "unigram_accuracy": "by the most frequent token",
+    "pretrained_accuracy": "dev score, pre-trained",
+    "from_scratch_accuracy": "dev score, from scratch",
+    "margin": "gain of pre-training",
+    "served_accuracy": "dev score, SavedModel",
+}
 # Part of the logs -> style of its curve.
 _PARTS = (
     ("train", {"alpha": 0.5, "label": "training batches"}),
@@ -64,27 +75,29 @@ def _loss_panel(axes, folder: str) -> None:
     axes.set_ylim(bottom=0)
 
 
-def _fine_tuning_panel(axes, folder: str, metric: str, dev: str) -> None:
+def _fine_tuning_panel(
+    axes, folder: str, metric: str, dev: str, task: str
+) -> None:
     for name, color, label in (
         ("fine_tuned", _BLUE, "pre-trained"),
         ("from_scratch", _ORANGE, "from scratch"),
     ):
         lines = read_steps(os.path.join(folder, name), dev)
         _curve(axes, lines, metric, color=color, marker=".", label=label)
-    axes.set_title(f"Fine-tuning: dev {metric.replace('_', ' ')}")
+    title = f"{task[0].upper()}{task[1:]}: dev {metric.replace('_', ' ')}"
+    axes.set_title(title)
 
 
 def _summary_rows(summary: dict) -> list[tuple[str, str]]:
     rows = [
-        (name, shown(value))
-        for name, value in summary.items()
-        if value is None or isinstance(value, float)
+        (words, shown(summary[name]))
+        for name, words in _WORDS.items()
+        if name in summary
     ]
-    rows += [
-        (f"seconds: {name}", f"{value:.0f}")
+    return rows + [
+        (f"{name.replace('_', ' ')}, seconds", f"{value:.0f}")
         for name, value in summary["seconds"].items()
     ]
-    return [(name.replace("_", " "), text) for name, text in rows]
 
 
 def _table(axes, rows, title: str) -> None:
@@ -122,15 +135,15 @@ def shown(score: float | None) -> str:
     return "undefined" if score is None else f"{score:.3f}"
 
 
-def _meanings(summary: dict) -> list[str]:
+def _meanings(summary: dict, task: str) -> list[str]:
     """Returns a sentence on each number that needs one, in lines."""
     metric = summary["metric"].replace("_", " ")
     sentences = (
         f"Of the tokens masked in held-out documents, "
         f"{summary['masked_lm_accuracy']:.0%} are guessed; the most frequent "
         f"token alone gets {summary['unigram_accuracy']:.0%}.",
-        f"On the task, pre-training adds {shown(summary['margin'])} to the "
-        f"{metric} of the same model from scratch.",
+        f"On the task, {task}, pre-training adds {shown(summary['margin'])} to "
+        f"the {metric} of the same model from scratch.",
         f"The SavedModel, in a fresh process, has "
         f"{shown(summary['served_accuracy'])}; in training it had "
         f"{shown(summary['pretrained_accuracy'])}.",
@@ -148,24 +161,28 @@ def _text(axes, lines: list[str], title: str) -> None:
     axes.text(0, 0.97, "\n".join(lines), va="top", fontsize=11, linespacing=1.5)
 
 
-def draw(folder: str, summary: dict, dev: str) -> None:
+def draw(folder: str, summary: dict, task: glue_tables.GlueTask) -> None:
     """Draws `page.png` in the folder of a quickstart run.
 
     Args:
       folder: --output_dir of the quickstart.
       summary: content of summary.json.
-      dev: name of the task's first dev set, "dev" or "dev_matched".
+      task: the task, see `task.find`.
     """
+    name = "which library" if task.name == "library" else task.name
     figure, panels = pyplot.subplots(
         3, 2, figsize=(8.5, 11.5), height_ratios=(1, 1, 1.5)
     )
     _loss_panel(panels[0, 0], folder)
     _accuracy_panel(panels[0, 1], folder, summary["unigram_accuracy"])
-    _fine_tuning_panel(panels[1, 0], folder, summary["metric"], dev)
-    _text(panels[1, 1], _meanings(summary), "What the numbers mean")
+    dev = quickstart_task.dev_split(task)
+    _fine_tuning_panel(panels[1, 0], folder, summary["metric"], dev, name)
+    _text(panels[1, 1], _meanings(summary, name), "What the numbers mean")
     for axes in panels.flat[:3]:
         axes.set_xlabel("optimizer step")
-        axes.legend(edgecolor="none")
+        # Below, where it hides no line.
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18)}
+        axes.legend(edgecolor="none", ncols=2, fontsize=9.5, **place)
         axes.locator_params(nbins=5)
         axes.spines[["top", "right"]].set_visible(False)
     _table(panels[2, 0], _summary_rows(summary), "Summary")

@@ -345,7 +345,7 @@ def main(argv: list[str]) -> None:
     )
     summary = summarise(config, seconds, served)
     json_files.write(config.path("summary.json"), summary)
-    page.draw(config.output_dir, summary, quickstart_task.dev_split(task))
+    page.draw(config.output_dir, summary, task)
     print(json.dumps(summary, indent=2))
     logging.info(
         "pre-trained %s  from scratch %s  in %s; look at %s",

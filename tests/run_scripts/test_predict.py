@@ -3,6 +3,7 @@
 Its answers are in tests/contracts/test_answers.py.
 """
 
+import base64
 import csv
 import html
 import json
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps import attributions
+from bert_tf.contrib.apps.page import attention_maps, attention_page
 from bert_tf.serving import predictions, predictor
 from run_scripts import predict
 
@@ -136,8 +138,8 @@ def test_weights_that_are_packed_once_give_the_same_answers(
 def explain(made_once, run, tmp_path):
     """Kind, input bytes, flags -> the lines, and the file of --explain."""
 
-    def explain(kind, content, *words):
-        path = tmp_path / "out.html"
+    def explain(kind, content, *words, name="out.html"):
+        path = tmp_path / name
         folder = exports.model_folder(made_once, kind)
         words = f"--model_dir={folder}", f"--explain={path}", *words
         return run(content, *words), path
@@ -217,6 +219,48 @@ def test_explanations_are_written_completely_or_not(explain, tmp_path):
                 f"--output_file={tmp_path / 'a'}",
                 f"--explain={tmp_path / name}",
             )
+
+
+def test_a_file_of_attention_has_the_texts_that_fit(
+    explain, monkeypatch, caplog
+):
+    content = "\n".join(TEXTS).encode()
+    monkeypatch.setattr(attention_page, "_MAX_WEIGHTS", 1)
+    _, path = explain("classification", content, name="my.attention.html")
+    (written,) = re.findall('json">([^<]*)<', path.read_text("utf-8"))
+    (first,) = json.loads(written)["texts"]
+    assert (first["line"], first["count"]) == (1, len(first["tokens"]))
+    assert "of the first 1 texts, without that of 2 more" in caplog.text
+
+
+def test_attention_of_a_pair_has_its_texts_in_order(run, tmp_path):
+    row = {"context": "the cat sat on the stone", "question": "old bread"}
+    model = exports.make_for("question_answering")
+    settings = {"doc_stride": 4, "max_query_length": 4}
+    exports.save_model(model, "spans", tmp_path / "model", **settings)
+    path = tmp_path / "attention.html"
+    words = f"--model_dir={tmp_path / 'model'}", f"--explain={path}"
+    run(json.dumps(row).encode(), *words, "--input_format=jsonl")
+    (written,) = re.findall('json">([^<]*)<', path.read_text("utf-8"))
+    (found,) = json.loads(written)["texts"]
+    source = predictor.Predictor(tmp_path / "model")
+    expected = attention_maps.compute(
+        source.model.encoder,
+        source.tokenizer,
+        source.max_seq_length,
+        row["question"],
+        row["context"],
+    )
+    assert found["tokens"] == [*expected.tokens]
+    percent = np.frombuffer(base64.b64decode(found["weights"]), np.uint8)
+    np.testing.assert_allclose(
+        percent / 100, expected.weights.ravel(), atol=0.00501
+    )
+
+
+def test_attention_of_several_texts_is_refused(explain):
+    with pytest.raises(ValueError, match="for a text or a pair, and .*endings"):
+        explain("multiple_choice", b"", name="attention.html")
 
 
 def test_rows_that_are_all_bad_are_not_called_missing(

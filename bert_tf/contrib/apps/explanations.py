@@ -1,10 +1,16 @@
-"""Rows and a model -> HTML file: how much each word adds to an answer."""
+"""Rows and a model -> HTML file: how much each word adds, or attention."""
 
 import contextlib
 from collections.abc import Callable, Iterator
 
+from absl import logging
+
 from bert_tf.contrib.apps import attributions
-from bert_tf.contrib.apps.page import marked_text
+from bert_tf.contrib.apps.page import (
+    attention_maps,
+    attention_page,
+    marked_text,
+)
 from bert_tf.serving import predictions, text_rows
 from tfrecords.io import atomic_files
 
@@ -13,7 +19,18 @@ from tfrecords.io import atomic_files
 def open_file(
     path: str, model: predictions.Model
 ) -> Iterator[Callable[[text_rows.Row], None]]:
-    """Yields a function that adds a row to the file, written atomically."""
+    """Yields a function that adds a row to the file, written atomically.
+
+    A file whose name ends in attention.html has the attention of each head, any
+    other how much each word adds.
+
+    Raises:
+      ValueError: if the model does not have it.
+    """
+    if path.endswith("attention.html"):
+        with _open_attention(path, model) as add:
+            yield add
+        return
     explain = attributions.Explainer(model.owner)
     with atomic_files.atomic_file(path) as file:
         found = []
@@ -30,3 +47,49 @@ def open_file(
             section = marked_text.explained(explanation, most)
             file.write(marked_text.numbered(line, section))
         file.write(marked_text.TAIL)
+
+
+@contextlib.contextmanager
+def _open_attention(
+    path: str, model: predictions.Model
+) -> Iterator[Callable[[text_rows.Row], None]]:
+    """Like `open_file`, for attention."""
+    names = list(model.kind.inputs["text"])  # In the order of the segments.
+    if set(model.ranks) != set(names) or max(model.ranks.values()) > 1:
+        raise ValueError(
+            f"--explain={path}: attention is drawn for a text or a pair, and "
+            f"{model.path} reads {', '.join(model.ranks)}. Give another file "
+            "name, or none."
+        )
+    source, sections = model.owner, []
+    length = min(attention_page.MAX_TOKENS, source.max_seq_length)
+    num_left_out = 0
+    with atomic_files.atomic_file(path) as file:
+
+        def add(row: text_rows.Row) -> None:
+            nonlocal num_left_out
+            if not attention_page.fits(sections):
+                num_left_out += 1
+                return
+            text, *other = (row.fields.get(name, "") for name in names)
+            texts = [source.prompt + text, *filter(None, other)]
+            lengths = source.tokenizer(texts).row_lengths().numpy()
+            found = attention_maps.compute(
+                source.model.encoder, source.tokenizer, length, *texts
+            )
+            sections.append(
+                attention_page.Section(
+                    row.line, found, int(lengths.sum()) + len(texts) + 1
+                )
+            )
+
+        yield add
+        if num_left_out:
+            logging.warning(
+                "%s has the attention of the first %d texts, without that of "
+                "%d more: a browser could not open it. Give them a file each.",
+                path,
+                len(sections),
+                num_left_out,
+            )
+        file.write(attention_page.draw(sections, model.path))

@@ -1,15 +1,23 @@
-"""AdamW over many steps, Muon's matrices, defaults and schedules.
+"""AdamW over many steps, in Keras, too; Muon's matrices; defaults; schedules.
 
 What every optimizer does is in tests/contracts/test_optimizers.py.
 """
 
+import dataclasses
+import json
+import subprocess
+import sys
+
 import keras
 import numpy as np
 import oracle
+import planted_tasks
 import pytest
 import reference_bert
 import tensorflow as tf
+import training_steps
 
+import bert_tf
 from bert_tf.training import config, optimizers
 
 
@@ -170,3 +178,145 @@ def test_the_schedule_works_in_a_keras_optimizer():
 def test_a_schedule_out_of_range_is_rejected(arguments, message):
     with pytest.raises(ValueError, match=message):
         optimizers.WarmupDecay(*arguments)
+
+
+def test_the_global_norm_is_that_of_the_concatenated_values():
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
+    values = np.concatenate([np.ravel(array) for array in arrays])
+    tensors = [tf.constant(array, tf.float32) for array in arrays]
+    norm = optimizers.global_norm(tensors)
+    assert norm.shape == ()
+    np.testing.assert_allclose(norm, np.linalg.norm(values), rtol=1e-6)
+    compiled = tf.function(optimizers.global_norm, jit_compile=True)
+    np.testing.assert_allclose(compiled(tensors), norm, rtol=1e-6)
+
+
+def test_the_global_norm_of_float16_is_computed_in_float32():
+    large = tf.fill([4], tf.constant(6e4, tf.float16))
+    norm = optimizers.global_norm([large])
+    assert norm.dtype == tf.float32
+    np.testing.assert_allclose(norm, 2 * float(large[0]), rtol=1e-6)
+
+
+def test_nan_and_inf_propagate_to_the_global_norm():
+    for value in (np.inf, np.nan):
+        tensors = [tf.ones(3), tf.constant([1.0, value])]
+        assert not np.isfinite(optimizers.global_norm(tensors))
+    assert np.isinf(optimizers.global_norm([tf.constant([3e38])]))
+
+
+@pytest.fixture
+def still_config(tiny_config):
+    """Without dropout, whose masks differ between `fit` and a run."""
+    rates = "hidden_dropout_prob", "attention_probs_dropout_prob"
+    return dataclasses.replace(tiny_config, **dict.fromkeys(rates, 0.0))
+
+
+def compiled(config, schedule, clip_norm=1.0):
+    model = bert_tf.BertClassifier(config, num_classes=2)
+    model.compile(bert_tf.AdamWeightDecay(schedule, clip_norm))
+    return model
+
+
+def test_fifty_steps_of_compile_equal_those_of_a_run(
+    still_config, make_batch, tmp_path
+):
+    schedule = bert_tf.WarmupDecay(1e-3, 50, 10)
+    task = planted_tasks.classification("x", 2)
+    clip_norm = 0.1  # The norm is mostly above.
+    trained, optimizer, _, step = training_steps.make(
+        still_config, task=task, clip_norm=clip_norm
+    )
+    optimizer.learning_rate = schedule
+    model = compiled(still_config, schedule, clip_norm)
+    model.set_weights(trained.get_weights())
+    names = "input_word_ids", "input_mask", "input_type_ids"
+    rows, norms = {"is_real_example": np.ones(4, np.float32)}, []
+    for seed in range(50):
+        batch = make_batch(still_config, seed=seed)
+        labels = np.arange(4) % 2
+        inputs = {name: batch[name] for name in names}
+        rows |= inputs | {"label_ids": labels}
+        norms += [*step(training_steps.as_tensors(rows))["gradient_norm"]]
+        model.train_on_batch(inputs, labels)
+        if seed == 20:  # A saved model goes on as if it were the same.
+            model.save(tmp_path / "model.keras")
+            model = keras.models.load_model(tmp_path / "model.keras")
+    assert min(norms) < clip_norm < np.median(norms)
+    found = {weight.path: weight.numpy() for weight in model.weights}
+    for weight in trained.weights:
+        np.testing.assert_allclose(
+            found[weight.path], weight, rtol=0, atol=1e-6, err_msg=weight.path
+        )
+
+
+def test_weights_that_the_loss_does_not_read_stay_in_fit(
+    still_config, make_batch
+):
+    model = bert_tf.BertTagger(still_config, num_classes=3)
+    model.compile(bert_tf.AdamWeightDecay(0.1))
+    before = {w.path: w.numpy() for w in model.weights if "kernel" in w.path}
+    model.train_on_batch(make_batch(still_config), np.zeros((4, 12), "int32"))
+    after = {weight.path: weight.numpy() for weight in model.weights}
+    same = {p for p in before if np.array_equal(before[p], after[p])}
+    assert same == {"encoder/pooler/kernel"}
+
+
+def test_layers_that_are_trained_later_need_another_compile(
+    still_config, make_batch
+):
+    model = compiled(still_config, 0.1)
+    model.encoder.trainable = False
+    model.compile(bert_tf.AdamWeightDecay(0.1))
+    batch = make_batch(still_config), np.zeros(4, np.int32)
+    model.train_on_batch(*batch)
+    model.encoder.trainable = True
+    with pytest.raises(ValueError, match="recreate a new optimizer"):
+        model.train_step(batch)
+
+
+def test_a_clip_norm_of_zero_is_refused():
+    with pytest.raises(ValueError, match="global_clipnorm=0.0 should be above"):
+        bert_tf.AdamWeightDecay(0.1, global_clipnorm=0.0)
+
+
+IN_FIT_ON_REPLICAS = """
+import json, sys
+import keras
+import numpy as np
+import tensorflow as tf
+import bert_tf
+from bert_tf.training import strategies
+
+mirrored = strategies.make_strategy("mirrored", virtual_devices=2)
+one = strategies.make_strategy("one_device")
+x = np.arange(24, dtype="float32").reshape(8, 3) / 8
+y = np.arange(8, dtype="float32")
+
+
+def train(strategy):
+    with strategy.scope():
+        inputs = keras.Input((3,))
+        model = keras.Model(inputs, keras.layers.Dense(1)(inputs))
+        model.set_weights([np.ones((3, 1)), np.zeros(1)])
+        model.compile(bert_tf.AdamWeightDecay(0.5, global_clipnorm=0.1), "mse")
+    model.fit(x, y, batch_size=4, epochs=3, shuffle=False, verbose=0)
+    return [weight.tolist() for weight in model.get_weights()]
+
+
+print(json.dumps([train(mirrored), train(one)]))
+"""
+
+
+@pytest.mark.slow
+def test_fit_on_two_replicas_gives_the_weights_of_one():
+    done = subprocess.run(
+        [sys.executable, "-c", IN_FIT_ON_REPLICAS],
+        capture_output=True,
+        text=True,
+    )
+    assert not done.returncode, done.stderr
+    two, one = json.loads(done.stdout.splitlines()[-1])
+    for found, expected in zip(two, one, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)

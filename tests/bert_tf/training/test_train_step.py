@@ -219,32 +219,6 @@ def test_all_masks_are_from_the_generator_of_the_config(
     assert drawn == [dropout.GENERATORS[name]] * (7 if remat else 4)
 
 
-def test_the_global_norm_is_that_of_the_concatenated_values():
-    rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=shape) for shape in ((9, 6), (4,), ())]
-    values = np.concatenate([np.ravel(array) for array in arrays])
-    tensors = [tf.constant(array, tf.float32) for array in arrays]
-    norm = train_step.global_norm(tensors)
-    assert norm.shape == ()
-    np.testing.assert_allclose(norm, np.linalg.norm(values), rtol=1e-6)
-    compiled = tf.function(train_step.global_norm, jit_compile=True)
-    np.testing.assert_allclose(compiled(tensors), norm, rtol=1e-6)
-
-
-def test_the_global_norm_of_float16_is_computed_in_float32():
-    large = tf.fill([4], tf.constant(6e4, tf.float16))
-    norm = train_step.global_norm([large])
-    assert norm.dtype == tf.float32
-    np.testing.assert_allclose(norm, 2 * float(large[0]), rtol=1e-6)
-
-
-def test_nan_and_inf_propagate_to_the_global_norm():
-    for value in (np.inf, np.nan):
-        tensors = [tf.ones(3), tf.constant([1.0, value])]
-        assert not np.isfinite(train_step.global_norm(tensors))
-    assert np.isinf(train_step.global_norm([tf.constant([3e38])]))
-
-
 def test_the_loss_scale_doubles_after_good_steps_and_halves_on_overflow(
     monkeypatch,
 ):

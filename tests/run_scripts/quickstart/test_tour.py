@@ -182,8 +182,11 @@ def test_the_curves_of_fine_tuning_are_those_of_the_first_dev_set(
         str(tmp_path),
         "accuracy",
         quickstart_task.dev_split(glue_tables.find(task)),
+        task,
     )
+    title = axes.get_title()
     quickstart_page.pyplot.close(figure)
+    assert title == f"{task}: dev accuracy"
     assert drawn == [{"step": 7, "accuracy": 0.5}]
 
 
@@ -197,7 +200,10 @@ def test_undefined_scores_are_left_out_of_the_curve_and_named():
     rows = quickstart_page._summary_rows(
         {"margin": None, "metric": "spearman", "seconds": {"total": 2.0}}
     )
-    assert rows == [("margin", "undefined"), ("seconds: total", "2")]
+    assert rows == [
+        ("gain of pre-training", "undefined"),
+        ("total, seconds", "2"),
+    ]
 
 
 def test_commands_can_be_pasted_into_a_shell(capsys):
