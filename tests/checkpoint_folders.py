@@ -2,9 +2,13 @@
 
 import dataclasses
 
+import h5py
 import numpy as np
+import safetensors.numpy
+import tensorflow as tf
 
 from bert_tf.checkpoint import contents, detection
+from bert_tf.checkpoint.formats import h5_files
 from tfrecords.io import atomic_files
 
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nof\n"
@@ -68,3 +72,36 @@ def assert_same_bits(found, expected):
         assert found[name].dtype == tensor.dtype, name
         assert found[name].shape == tensor.shape, name
         assert found[name].tobytes() == tensor.tobytes(), name
+
+
+def to_h5(folder):
+    """Writes the weights as the TF classes of transformers 4 did."""
+    path = folder / "model.safetensors"
+    with h5py.File(folder / "tf_model.h5", "w") as file:
+        file.create_group("top_level_model_weights")
+        for name, tensor in safetensors.numpy.load_file(path).items():
+            *parts, last = name.split(".")
+            if "LayerNorm" in parts:
+                last = {"weight": "gamma", "bias": "beta"}[last]
+            elif last == "weight" and "embeddings" not in parts:
+                last, tensor = "kernel", tensor.T
+            name = "/".join([*parts, last]).replace("/layer/", "/layer_._")
+            if parts[0] == "cls":
+                name = ("mlm___" if "predictions" in parts else "nsp___") + name
+            file[f"{name.split('/')[0]}/tf_bert_model/{name}:0"] = tensor
+    for file in (path, *folder.glob("bert_tf.*")):
+        file.unlink()
+
+
+def to_saved_model(folder, target):
+    """Writes the weights of its tf_model.h5 as TF classes exported them."""
+    module = tf.__internal__.tracking.AutoTrackable()  # Not a tf.Module.
+    tensors = h5_files.read(str(folder / "tf_model.h5"))
+    module.variables = [
+        tf.Variable(
+            np.array(tensor),
+            name=path.partition("/")[2].removesuffix(":0"),
+        )
+        for path, tensor in tensors.items()
+    ]
+    tf.saved_model.save(module, str(target))

@@ -130,8 +130,44 @@ def write_models(folder, tiny_config):
     assert (path / "modules.json").exists()  # Of sentence-transformers.
 
 
+def write_reviews(folder):
+    """Writes a table of one's own."""
+    lines = [
+        f'"{text}, or not",{("bad", "good")[number % 2]}'
+        for number, text in enumerate(sentences()[:24])
+    ]
+    text = "\n".join(["review,stars", *lines])
+    (folder / "reviews.csv").write_text(text + "\n", "utf-8")
+
+
+def write_classifiers(folder, tiny_config):
+    """Writes classifiers as transformers 5 and the TFBert classes save them.
+
+    old/ has what docs/guide/from_tfbert.md writes with transformers 4, which
+    has no part in the tests.
+    """
+    given = checkpoint_folders.contents_of(
+        tiny_config,
+        "classification",
+        vocabulary=(DATA / "vocab.txt").read_bytes(),
+        do_lower_case=True,
+    )
+    checkpoint_folders.write(given, folder / "my_classifier", "hugging_face")
+    for task, name in (("classification", "model"), ("pretraining", "encoder")):
+        if task == "pretraining":
+            given = checkpoint_folders.pretraining(given)
+        path = folder / "old" / name
+        checkpoint_folders.write(given, path, "hugging_face")
+        checkpoint_folders.to_h5(path)
+    checkpoint_folders.to_saved_model(
+        folder / "old/model", folder / "old/exported/saved_model/1"
+    )
+    head = np.zeros((tiny_config.hidden_size + 1, 2)), np.zeros(2)
+    np.savez(folder / "old" / "head.npz", *head)
+
+
 def write_all(folder, tiny_config):
-    """Writes text/, glue/, squad/, swag/, conll2003/ and models/."""
+    """Writes text/, glue/ and all else that pages name."""
     (folder / "text").mkdir()
     for name in ("one", "two"):
         text = "\n".join(sentences() * 3) + "\n"
@@ -142,3 +178,6 @@ def write_all(folder, tiny_config):
     write_conll(folder / "conll2003")
     (folder / "models").mkdir()
     write_models(folder / "models", tiny_config)
+    write_reviews(folder)
+    (folder / "old").mkdir()
+    write_classifiers(folder, tiny_config)

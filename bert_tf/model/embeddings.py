@@ -120,8 +120,9 @@ class Embeddings(keras.layers.Layer):
     def rows(self, table, ids):  # [N, H], [...] -> [..., H]
         # tf.gather of a variable, instead of its value, would make TensorFlow
         # copy the variable whenever it is read or assigned, for the rest of the
-        # process.
-        table = tf.convert_to_tensor(table.value)
+        # process. The gradient of tf.reshape is dense: of slices Adam in Keras
+        # (3.15) sums the squares of a token's gradients, not the gradients.
+        table = tf.reshape(table.value, table.shape)
         if self.use_one_hot:
             rows = tf.matmul(
                 tf.one_hot(ids, table.shape[0], dtype=table.dtype), table

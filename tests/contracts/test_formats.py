@@ -16,14 +16,13 @@ import pathlib
 import shutil
 from collections.abc import Callable
 
-import h5py
 import numpy as np
 import pytest
-import safetensors.numpy
 from checkpoint_folders import (
     assert_same_bits,
     contents_of,
     moments,
+    to_h5,
     write,
 )
 
@@ -80,25 +79,6 @@ class Row:
     rewrite: Callable[[pathlib.Path], None] | None = None
 
 
-def _to_h5(folder):
-    """Writes the weights as the TF classes of transformers 4 did."""
-    path = folder / "model.safetensors"
-    with h5py.File(folder / "tf_model.h5", "w") as file:
-        file.create_group("top_level_model_weights")
-        for name, tensor in safetensors.numpy.load_file(path).items():
-            *parts, last = name.split(".")
-            if "LayerNorm" in parts:
-                last = {"weight": "gamma", "bias": "beta"}[last]
-            elif last == "weight" and "embeddings" not in parts:
-                last, tensor = "kernel", tensor.T
-            name = "/".join([*parts, last]).replace("/layer/", "/layer_._")
-            if parts[0] == "cls":
-                name = ("mlm___" if "predictions" in parts else "nsp___") + name
-            file[f"{name.split('/')[0]}/tf_bert_model/{name}:0"] = tensor
-    for file in (path, *folder.glob("bert_tf.*")):
-        file.unlink()
-
-
 _HUGGING_FACE = Row(
     "hugging_face",
     TASKS,
@@ -128,7 +108,7 @@ ROWS = {
         _HUGGING_FACE,
         files=("tf_model.h5", "config.json"),
         has_rest=False,
-        rewrite=_to_h5,
+        rewrite=to_h5,
     ),
     "model_garden": Row(
         "model_garden",

@@ -5,6 +5,7 @@ data: what a guide uses, an earlier one has made. Sizes are changed, and nothing
 else: see `markdown_code.SIZES`.
 """
 
+import json
 import re
 import runpy
 
@@ -12,6 +13,7 @@ import markdown_code
 import planted_data
 import pytest
 import setuptools
+import tensorflow as tf
 
 from docs import generated_pages
 
@@ -50,22 +52,53 @@ def data_folder(tmp_path, monkeypatch, tiny_config):
 @pytest.mark.slow
 def test_readme_runs(data_folder):
     markdown_code.run(ROOT / "README.md")
-    assert (data_folder / "exports" / "sst-2" / "saved_model.pb").exists()
+    answers = (data_folder / "answers.jsonl").read_text().splitlines()
+    rows = (data_folder / "reviews.csv").read_text().splitlines()[1:]
+    assert len(answers) == len(rows)
+    assert (data_folder / "runs/reviews/report.html").exists()
+    # The request that it does not send, since no server is here.
+    text = (ROOT / "README.md").read_text("utf-8")
+    body = re.search(r"curl -d '(.*)'", text)[1]
+    name = re.search(r"models/(\w+):predict", text)[1]
+    assert f"-e MODEL_NAME={name} " in text
+    model = tf.saved_model.load(str(data_folder / "served" / name / "1"))
+    ask = model.signatures["serving_default"]
+    specs = ask.structured_input_signature[1]
+    instances = json.loads(body)["instances"]
+    for instance in instances:
+        assert instance.keys() == specs.keys()
+    given = {x: tf.constant([i[x] for i in instances]) for x in specs}
+    for x, spec in specs.items():
+        assert spec.is_compatible_with(given[x]), x
+    assert ask(**given)["label"].shape == [len(instances)]
+
+
+def test_readme_is_a_page_in_short_sentences():
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert text.count("\n") <= 150
+    text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.M | re.S)
+    text = re.sub(r"\]\([^)]*\)", "]", text)  # Addresses of links.
+    for row in re.findall(r"^\|.*$", text, re.MULTILINE):
+        assert ";" not in row, row
+    parts = re.split(r"(?<=[.?!])\s|\n\n|^[-|#]|\|", text, flags=re.MULTILINE)
+    for sentence in parts:
+        assert len(sentence.split()) <= 25, sentence
 
 
 @pytest.mark.slow
 def test_guides_run_in_order(data_folder):
     for page in guides():
-        if page.stem != "coming_from":
+        if page.stem not in ("coming_from", "from_tfbert"):
             markdown_code.run(page)
     assert (data_folder / "answers.jsonl").read_text().count("\n") == 2
 
 
 @pytest.mark.slow
-def test_coming_from_another_bert_runs(data_folder):
+@pytest.mark.parametrize("name", ["coming_from", "from_tfbert"])
+def test_coming_from_another_bert_runs(data_folder, name):
     vocab = (DATA / "vocab.txt").read_bytes()
     (data_folder / "vocab.txt").write_bytes(vocab)
-    markdown_code.run(ROOT / "docs" / "guide" / "coming_from.md")
+    markdown_code.run(ROOT / "docs" / "guide" / f"{name}.md")
 
 
 @pytest.mark.slow

@@ -54,6 +54,17 @@ def test_a_sequence_over_max_position_embeddings_is_rejected(layer):
     assert layer(ids[:, 1:], ids[:, 1:]).shape == (1, 64, 16)
 
 
+def test_gradients_of_tables_are_dense(layer):
+    ids = np.array([[4, 4, 4, 5]], "int32")
+    with tf.GradientTape() as tape:
+        rows = layer.rows(layer.word_embeddings, ids)
+        loss = tf.reduce_sum(rows)
+    gradient = tape.gradient(loss, layer.word_embeddings.value)
+    # Optimizers of Keras add the squares of slices that name a row twice.
+    assert isinstance(gradient, tf.Tensor)
+    assert gradient[4, 0] == 3.0
+
+
 def test_look_ups_do_not_make_tensorflow_copy_the_tables(layer):
     ids = tf.constant([[5, 6]])
     graph = tf.function(layer).get_concrete_function(ids, ids, ids).graph

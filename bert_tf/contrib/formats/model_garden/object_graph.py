@@ -90,7 +90,8 @@ def find_encoder(objects: tf2_files.Objects, source: str) -> int:
     if not encoders:
         raise ValueError(
             f"{source} contains no BERT encoder of the Model Garden; expected "
-            "an object with _embedding_layer and _transformer_layers. Its "
+            "an object with _embedding_layer and _transformer_layers. (For a "
+            "SavedModel of transformers see docs/guide/from_tfbert.md.) Its "
             "tensors are:\n  "
             + some([f"+ {name}" for name in objects.tensors], "\n  ")
         )
