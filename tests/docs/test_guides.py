@@ -52,9 +52,10 @@ def data_folder(tmp_path, monkeypatch, tiny_config):
 @pytest.mark.slow
 def test_readme_runs(data_folder):
     markdown_code.run(ROOT / "README.md")
-    answers = (data_folder / "answers.jsonl").read_text().splitlines()
-    rows = (data_folder / "reviews.csv").read_text().splitlines()[1:]
+    answers = (data_folder / "answers.csv").read_text().splitlines()
+    rows = (data_folder / "reviews.csv").read_text().splitlines()
     assert len(answers) == len(rows)
+    assert {"label", "probability"} < {*answers[0].split(",")}
     assert (data_folder / "runs/reviews/report.html").exists()
     # The request that it does not send, since no server is here.
     text = (ROOT / "README.md").read_text("utf-8")
