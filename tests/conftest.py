@@ -7,6 +7,10 @@ import random
 import shutil
 import signal
 
+# pytest imports it where it handles errors of objects that are freed. More may
+# be freed meanwhile: "partially initialized module 'tracemalloc'" at times.
+import tracemalloc  # noqa: F401
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 # Scripts that run in the process of the tests must not set it for training.
 os.environ["TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"] = "0"
