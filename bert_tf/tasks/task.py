@@ -269,12 +269,16 @@ class FineTuningTask(Task):
         return {}
 
     def details(self, split: str, outputs: SplitOutputs) -> dict:
-        """Returns further results of a split, such as those of classes.
-
-        "confidence_interval" is of `best_metric`, from `metrics.interval`.
-        """
+        """Returns further results of a split, such as those of classes."""
         del split, outputs
         return {}
+
+    def resampled(self, split: str, outputs: SplitOutputs) -> Any:
+        """Returns `metrics.Resampled` of `best_metric`, for its interval.
+
+        It is called after `score`; None, the default, for no interval.
+        """
+        del split, outputs
 
     def evaluated_rows(
         self, split: str, outputs: SplitOutputs

@@ -4,6 +4,7 @@ What words alone tell, without a BERT. N rows, C classes or labels.
 """
 
 import copy
+import functools
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
@@ -28,30 +29,36 @@ class WordBaseline:
 
     def __init__(self, task, splits: Collection[str]):
         self.task, self.predict = copy.copy(task), None
-        if len(task.table.text_columns) != 1 or not task.class_names:
-            return
-        if "train" not in splits:
-            return
-        try:
-            rows = list(task.rows_of("train"))
-            chosen = np.random.default_rng(DEV_SEED).permutation(len(rows))
-            rows = [rows[i] for i in chosen[:MAX_ROWS]]
-            labels = task.label_array([row.label for row in rows])
-            self.predict = fit([row.texts[0] for row in rows], labels)
-        except ValueError as error:  # One class, or no words.
-            logging.info("no TF-IDF beside the scores: %s", error)
+        is_single = len(task.table.text_columns) == 1
+        self.is_wanted = is_single and task.class_names and "train" in splits
 
     def score(self, split: str) -> dict[str, float | None]:
         """Returns the metrics of a labelled split; {} if there are none.
 
         Thresholds of several labels are chosen as those of the model: on dev.
         """
-        if not self.predict:
+        if not self.is_wanted:
             return {}
-        texts = [row.texts[0] for row in self.task.rows_of(split)]
-        labels = self.task.labels[split]
+        try:
+            self.predict = self.predict or self._fit()
+            texts = [row.texts[0] for row in self.task.rows_of(split)]
+        # One class, no words, or files that are no longer those of the records.
+        # The scores of the model are still to be written.
+        except (ValueError, OSError) as error:
+            logging.info("no TF-IDF beside the scores: %s", error)
+            return {}
         outputs = {"logits": self.predict(texts)}
+        labels = self.task.labels[split]
         return self.task.metric_values(outputs, labels, f"{split}, TF-IDF")
+
+    def _fit(self) -> Callable[[Sequence[str]], np.ndarray]:
+        read = functools.partial(self.task.rows_of, "train")
+        total = sum(1 for _ in read())  # All texts may not fit into memory.
+        order = np.random.default_rng(DEV_SEED).permutation(total)
+        chosen = {*order[:MAX_ROWS].tolist()}
+        rows = [row for i, row in enumerate(read()) if i in chosen]
+        labels = self.task.label_array([row.label for row in rows])
+        return fit([row.texts[0] for row in rows], labels)
 
 
 def fit(
