@@ -85,31 +85,27 @@ def fit(
     )
     features = vectorizer.fit_transform(texts)
 
+    # For a decision of two, ten times as fast as the default.
+    decision = functools.partial(LogisticRegression, solver="liblinear")
+
     def log_odds(is_label: np.ndarray):  # Of one label; constant without both.
         if len(set(is_label.tolist())) < 2:
             return lambda rows: np.full(rows.shape[0], 20 * is_label[0] - 10)
-        return (
-            LogisticRegression(max_iter=1000)
-            .fit(features, is_label)
-            .decision_function
-        )
+        return decision().fit(features, is_label).decision_function
 
-    if labels.ndim == 2:
-        of_labels = [log_odds(column) for column in labels.T]
-
-        def predict(texts):
-            rows = vectorizer.transform(texts)
-            return np.stack([f(rows) for f in of_labels], axis=1)
-
-        return predict
-    fitted = LogisticRegression(max_iter=1000).fit(features, labels)
-    size = int(labels.max()) + 1
-
-    def predict_class(texts):
-        # A class without training rows is never predicted.
-        logits = np.full((len(texts), size), -np.inf)
+    def predict(texts):
         rows = vectorizer.transform(texts)
+        if labels.ndim == 2:
+            return np.stack([f(rows) for f in of_labels], axis=1)
+        # A class without training rows is never predicted.
+        logits = np.full((len(texts), labels.max() + 1), -np.inf)
         logits[:, fitted.classes_] = fitted.predict_log_proba(rows)
         return logits
 
-    return predict_class
+    if labels.ndim == 2:
+        of_labels = [log_odds(column) for column in labels.T]
+    else:
+        is_decision = len(np.unique(labels)) == 2
+        make = decision if is_decision else LogisticRegression
+        fitted = make(max_iter=1000).fit(features, labels)
+    return predict

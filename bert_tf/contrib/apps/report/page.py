@@ -12,7 +12,7 @@ from math import isfinite
 from bert_tf.checkpoint import run_models
 from bert_tf.contrib.apps.report import figures, verdict, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
-from bert_tf.training.reporting import format_seconds
+from bert_tf.training.reporting import format_seconds, metric_words
 
 _MAX_ROWS = 20
 _MAX_TEXT = 300  # Characters of a text.
@@ -197,7 +197,8 @@ def _scores(runs) -> str:
             of_best = ""
         words = results.get(run_models.WORD_BASELINE, {}).get(split, {})
         baseline = "" if metric == "loss" else baseline
-        row = (split, metric + best, *values, baseline)
+        shown = metric_words(metric) + best
+        row = (split, shown, *values, baseline)
         rows.append((*row, of_best, words.get(metric, "")))
     names = [run.name for run in runs] if len(runs) > 1 else ["score"]
     note = (
@@ -216,6 +217,7 @@ def _scores(runs) -> str:
 def _curves(runs) -> list[str]:
     """Returns the curves of the loss and of the best metric."""
     metric = runs[0].results["best_metric"]
+    words = metric_words(metric)
     several = len(runs) > 1
     losses, scores = {}, {}
     for run in runs:
@@ -224,7 +226,7 @@ def _curves(runs) -> list[str]:
         for split, log in run.dev_logs.items():
             if not several:
                 losses[f"{split} loss"] = points(log, "loss")
-            scores[f"{of}{split} {metric}"] = points(log, metric)
+            scores[f"{of}{split} {words}"] = points(log, metric)
     seconds = [
         f"<p class='soft'>{html.escape(run.name)}: {_resources(run)}</p>"
         for run in runs
@@ -232,7 +234,7 @@ def _curves(runs) -> list[str]:
     ]
     return [
         figures.lines(losses, "Loss by step"),
-        figures.lines(scores, f"{metric} by step"),
+        figures.lines(scores, f"{words[0].upper()}{words[1:]} by step"),
         *seconds,
     ]
 

@@ -168,7 +168,7 @@ def test_what_is_unknown_is_left_out():
         },
     )
     text = Page(page.make([run])).text
-    assert "dev f1 (chooses the best model) 50 " in text
+    assert "dev F1 (chooses the best model) 50 " in text
     for title in ("Training", "Classes", "Confusion", "Most wrong", "Labels"):
         assert title not in text
     assert "records of this run are not where it had them, so" in text
