@@ -51,7 +51,7 @@ def make(run_dir: str) -> str:
     )
     name = os.path.basename(os.path.abspath(run_dir))
     sections = [
-        page.section("Verdict", *_paragraphs(verdict(results))),
+        page.section("Verdict", *page.paragraphs(verdict(results))),
         page.section("Curves", *_curves(logs)),
         page.section("The same masks, after more steps", _masks(run_dir, run)),
         page.section("Settings", page.settings(run)),
@@ -95,10 +95,6 @@ def verdict(results: Mapping) -> list[str]:
         "Next: train longer (--num_train_steps), or with another "
         "--learning_rate; bert-doctor finds faults of records.",
     ]
-
-
-def _paragraphs(texts: list[str]) -> list[str]:
-    return [f"<p>{html.escape(text)}</p>" for text in texts]
 
 
 def _curves(logs: Mapping[str, Mapping]) -> list[str]:

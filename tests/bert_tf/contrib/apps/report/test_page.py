@@ -95,7 +95,7 @@ def test_a_page_is_closed_escaped_and_loads_nothing():
     [
         "dev accuracy (chooses the best model) 0.75 0.9375",
         "first: 2:05 in 2 processes, at most 2.25 GB of memory",
-        "label precision recall f1 support bad 0.5 1 0.6667 30",
+        "label precision recall F1 support bad 0.5 1 0.6667 30",
         f"so that scores mean little: {EVIL}.",
         f"a.csv:7 {EVIL} so dull {EVIL} bad 0.9",
         "learning_rate 2e-05",
