@@ -269,16 +269,13 @@ class FineTuningTask(Task):
         return {}
 
     def details(self, split: str, outputs: SplitOutputs) -> dict:
-        """Returns further results of a split, such as those of classes."""
-        del split, outputs
-        return {}
+        """Returns further results of a split, such as those of classes.
 
-    def resampled(self, split: str, outputs: SplitOutputs) -> Any:
-        """Returns `metrics.Resampled` of `best_metric`, for its interval.
-
-        It is called after `score`; None, the default, for no interval.
+        A task may also have `resampled`, of the same arguments, which returns
+        `metrics.Resampled` of `best_metric`. It is called after `score`.
         """
         del split, outputs
+        return {}
 
     def evaluated_rows(
         self, split: str, outputs: SplitOutputs
