@@ -28,7 +28,7 @@ SOURCES = {
     "explore.png": [f"{_PAGE}/{x}.py" for x in ("explorer", "views")]
     + [f"{_PAGE}/marked_text.py"],
     "quickstart.png": ["run_scripts/quickstart/page.py"],
-    "report.png": [f"{_REPORT}/{x}.py" for x in ("figures", "page")],
+    "report.png": [f"{_REPORT}/{x}.py" for x in ("figures", "page", "verdict")],
 } | {
     f"{name}.svg": ["docs/figures.py"]
     for name in ("attention_masks", "learning_curves", "masking")

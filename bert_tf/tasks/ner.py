@@ -18,11 +18,7 @@ from absl import logging
 
 from bert_tf.model import models
 from bert_tf.tasks import losses, metrics, ner_scores
-from bert_tf.tasks.task import (
-    FineTuningTask,
-    Target,
-    evaluated_model,
-)
+from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
@@ -172,11 +168,6 @@ class Ner(FineTuningTask):
             "loss": loss(outputs["logits"], weights, tag_ids)
         } | self._scores(gold, self._predicted(split, outputs))
 
-    def details(self, split, outputs):
-        """Returns the confidence interval."""
-        interval = metrics.interval(self.resampled(split, outputs))
-        return {"confidence_interval": interval}
-
     def resampled(self, split, outputs):
         """Returns the entity F1, or the accuracy of words, of sentences."""
         gold = [sentence.tags for sentence in self.read(split).sentences]
@@ -221,9 +212,8 @@ class Ner(FineTuningTask):
         tags = [tag for sentence in train for tag in sentence.tags]
         baseline = {}
         for split in self.files:
-            if split == "train":
-                continue
-            if split.startswith("test") and not self.read(split).scheme:
+            is_test = split.startswith("test")
+            if split == "train" or is_test and not self.read(split).scheme:
                 continue
             sentences = self.read(split, any_types=True).sentences
             baseline[split] = self._scores(

@@ -133,30 +133,29 @@ class Squad(FineTuningTask):
 
         Now, and not after training, since files may change in the meantime.
         """
-        version = "2.0" if self.data.version_2_with_negative else "1.1"
+        has_labels = any if self.data.version_2_with_negative else all
         for split in [x for x in splits if x != "train"]:
-            self._answer[split].read()
-            questions = self._answer[split].questions
-            if split == "dev" or any(x.answers for x in questions):
+            questions = self._answer[split].read()
+            if split == "dev" or has_labels(x.answers for x in questions):
                 _, self.annotated[split] = squad_scores.read_answers(
-                    self.files[split], version
+                    self.files[split], self._version()
                 )
         return [split for split in self.annotated if split == "test"]
 
     def score(self, split, outputs):
         """Returns the official scores; see the function `score`."""
-        is_dev = split == "dev"
+        self._answered[split] = answered = self._answer[split](outputs)
+        is_version_2 = self.data.version_2_with_negative
+        if split != "dev":
+            answers, threshold = self.annotated[split], self._threshold()
+            return score(answers, answered, threshold, is_version_2)
         given = self.data.null_score_diff_threshold
-        self._answered[split] = self._answer[split](outputs)
-        scores = score(
-            self.annotated[split],
-            self._answered[split],
-            given if is_dev else self._threshold(),
-            self.data.version_2_with_negative,
-        )
-        if is_dev:
-            self.tuned_threshold = scores.get(_THRESHOLD)
+        scores = score(self.annotated["dev"], answered, given, is_version_2)
+        self.tuned_threshold = scores.get(_THRESHOLD)
         return scores
+
+    def _version(self) -> str:
+        return "2.0" if self.data.version_2_with_negative else "1.1"
 
     def _threshold(self) -> float:
         """Returns the threshold of null odds that decides answers."""
@@ -164,21 +163,15 @@ class Squad(FineTuningTask):
         thresholds = (self.tuned_threshold, given, self.model_threshold)
         return next(t for t in thresholds if t is not None)
 
-    def details(self, split, outputs):
-        """Returns the confidence interval, after `score`."""
-        resampled = self.resampled(split, outputs)
-        return {"confidence_interval": metrics.interval(resampled)}
-
     def resampled(self, split, outputs):
         """Returns the F1 of any questions, in percent, after `score`."""
-        version = "2.0" if self.data.version_2_with_negative else "1.1"
         found = decide(self._answered[split], self._threshold())
-        f1 = np.array(
-            [
-                squad_scores.score(version, {x: y}, {x: found[x]})["f1"]
-                for x, y in self.annotated[split].items()
-            ]
-        )
+        score_one = functools.partial(squad_scores.score, self._version())
+        scores = [
+            score_one({name: texts}, {name: found[name]})["f1"]
+            for name, texts in self.annotated[split].items()
+        ]
+        f1 = np.array(scores)
         return metrics.Resampled(
             "questions", len(f1), lambda i: float(f1[i].mean())
         )
@@ -257,18 +250,18 @@ class Answerer:
             choose, autograph=False, reduce_retracing=True
         )
 
-    def read(self) -> None:
-        """Reads the file, unless it was read before."""
+    def read(self) -> list[squad_files.Question]:
+        """Returns the questions, which are read once."""
         if self.questions is None:
             self.questions = squad_files.read_questions(
                 self.path,
                 version_2_with_negative=self.settings.version_2_with_negative,
                 is_training=False,
             )
+        return self.questions
 
     def __call__(self, outputs: Mapping[str, np.ndarray]) -> Answered:
         """Returns the answers; see the class."""
-        self.read()
         is_version_2 = self.settings.version_2_with_negative
         logits = [
             _padded(outputs[name], self.settings.max_seq_length)
@@ -276,7 +269,7 @@ class Answerer:
         ]
         answered = Answered({}, {}, {})
         begin = 0
-        for chunk in self.make_chunks(self.questions):
+        for chunk in self.make_chunks(self.read()):
             end = begin + len(chunk.windows.question)
             answers = self.choose(
                 tf.nest.map_structure(tf.constant, chunk.windows),

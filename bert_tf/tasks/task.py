@@ -271,7 +271,8 @@ class FineTuningTask(Task):
     def details(self, split: str, outputs: SplitOutputs) -> dict:
         """Returns further results of a split, such as those of classes.
 
-        "confidence_interval" is of `best_metric`, from `metrics.interval`.
+        A task may also have `resampled`, of the same arguments, which returns
+        `metrics.Resampled` of `best_metric`. It is called after `score`.
         """
         del split, outputs
         return {}

@@ -459,7 +459,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
         self._adamw.step = self.iterations.value
 
     def apply(self, grads, trainable_variables=None):
-        """Updates the weights; those whose gradient is None stay."""
+        """Updates the weights; those whose gradient is None stay.
+
+        Raises:
+          ValueError: if every gradient is None.
+        """
         if trainable_variables is None:
             trainable_variables = self._trainable_variables
         trainable_variables = list(trainable_variables)
@@ -472,6 +476,11 @@ class AdamWeightDecay(keras.optimizers.Optimizer):
             )
             if gradient is not None
         }
+        if not found:
+            raise ValueError(
+                "No weight has a gradient. Give `compile` a loss, and a model "
+                "whose output depends on its trainable weights."
+            )
         summed, _, gradient_factor = sum_and_clip(
             list(found.values()), self.global_clipnorm, 1.0
         )

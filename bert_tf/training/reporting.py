@@ -24,6 +24,15 @@ SESSIONS = os.path.join("logs", "sessions.jsonl")
 LINE = {"step": int}
 SESSION = {"seconds": Finite, "peak_memory_gb": Finite}
 _SHOW_SECONDS = 10.0
+_METRIC_WORDS = {
+    "f1": "F1",
+    "lm": "LM",
+    "matthews": "Matthews",
+    "mrr": "MRR",
+    "ndcg@10": "nDCG@10",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+}
 # As tf.summary.scalar, which TensorFlow 2.21 leaves to the package TensorBoard,
 # writes it.
 _SCALAR = tf.compat.v1.SummaryMetadata(plugin_data={"plugin_name": "scalars"})
@@ -72,6 +81,11 @@ def format_values(values: Mapping[str, float | None]) -> str:
         f"{name} {'undefined' if value is None else f'{value:.4g}'}"
         for name, value in values.items()
     )
+
+
+def metric_words(name: str) -> str:
+    """Returns the name of a metric as a person reads it: macro F1."""
+    return " ".join(_METRIC_WORDS.get(word, word) for word in name.split("_"))
 
 
 def read_lines(path: str, form: Mapping) -> Iterator[tuple[int, dict]]:

@@ -31,6 +31,7 @@ from bert_tf.checkpoint import contents, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.config import BertConfig
 from bert_tf.model import lora
+from bert_tf.tasks import metrics
 from bert_tf.tasks.task import (
     FineTuningTask,
     Scores,
@@ -526,6 +527,13 @@ def train_and_predict(
 
 def _write_results(run, scores, baseline, step, predict) -> None:
     """Writes eval_results.json, and the rows of each scored split."""
+    details = {}
+    for split in scores:
+        details[split] = run.task.details(split, predict(split))
+        resample = getattr(run.task, "resampled", lambda *_: None)
+        if resampled := resample(split, predict(split)):
+            interval = metrics.interval(resampled)
+            details[split][run_models.INTERVALS] = interval
     results = dev_results.write(
         scores,
         baseline,
@@ -533,9 +541,7 @@ def _write_results(run, scores, baseline, step, predict) -> None:
         run.folder.path,
         task_name=run.task.name,
         best_metric=run.task.best_metric,
-        details={
-            split: run.task.details(split, predict(split)) for split in scores
-        },
+        details=details,
     )
     for text in dev_results.advice(results, run.folder.path):
         logging.warning("%s", text)

@@ -11,6 +11,7 @@ matplotlib.use("Agg")  # Before pyplot looks for a display.
 import numpy as np  # noqa: E402
 from matplotlib import pyplot  # noqa: E402
 
+from bert_tf.training.reporting import metric_words
 from run_scripts.quickstart import task as quickstart_task
 from tfrecords.io import atomic_files
 from tfrecords.tasks import glue_tables
@@ -84,7 +85,7 @@ def _fine_tuning_panel(
     ):
         lines = read_steps(os.path.join(folder, name), dev)
         _curve(axes, lines, metric, color=color, marker=".", label=label)
-    title = f"{task[0].upper()}{task[1:]}: dev {metric.replace('_', ' ')}"
+    title = f"{task[0].upper()}{task[1:]}: dev {metric_words(metric)}"
     axes.set_title(title)
 
 
@@ -137,7 +138,7 @@ def shown(score: float | None) -> str:
 
 def _meanings(summary: dict, task: str) -> list[str]:
     """Returns a sentence on each number that needs one, in lines."""
-    metric = summary["metric"].replace("_", " ")
+    metric = metric_words(summary["metric"])
     sentences = (
         f"Of the tokens masked in held-out documents, "
         f"{summary['masked_lm_accuracy']:.0%} are guessed; the most frequent "

@@ -156,13 +156,10 @@ class TextTask(FineTuningTask):
         }
         # The schema of the class, as `self.schema` may be that of lists.
         wanted = {self.feature: type(self).schema[self.feature]}
-        self.labels = {
-            split: records.read(wanted)[self.feature]
-            for split, records in splits.items()
-            if split.startswith("dev")
-        }
-        for split in splits:
-            if split.startswith("test"):
+        for split, records in splits.items():
+            if split.startswith("dev"):
+                self.labels[split] = records.read(wanted)[self.feature]
+            elif split.startswith("test"):
                 labels = self.read_test_labels(split)
                 self.labels |= {} if labels is None else {split: labels}
         if self.reads_train and "train" in splits:
@@ -252,15 +249,11 @@ class TextTask(FineTuningTask):
         )
 
     def details(self, split, outputs):
-        """Returns the confidence interval, and what words alone would score."""
-        found = {}
-        if resampled := self.resampled(split, outputs):
-            found["confidence_interval"] = metrics.interval(resampled)
+        """Returns what words alone would score."""
         if self.words is None:
             self.words = word_baseline.WordBaseline(self, self.sources)
-        if scores := self.words.score(split):
-            found["tf_idf_baseline"] = scores
-        return found
+        scores = self.words.score(split)
+        return {"tf_idf_baseline": scores} if scores else {}
 
     def predicted(self, outputs: SplitOutputs) -> np.ndarray:
         """Returns [N] class ids or scores, or [N, C] indicators of labels."""
@@ -359,10 +352,8 @@ class TextTask(FineTuningTask):
     ) -> None:
         """Writes predictions to a file, atomically."""
         predicted = self.predicted(outputs)
-        header = [
-            "index" if ids is None else self.table.id_column,
-            "prediction",
-        ]
+        number = "index" if ids is None else self.table.id_column
+        header = [number, "prediction"]
         columns = [ids or range(len(predicted)), self.cells(predicted)]
         # The GLUE site takes no further columns.
         if self.name not in {task.name for task in glue_tables.GLUE_TASKS}:

@@ -1,6 +1,7 @@
 """squad.py: loss, accuracies, model and options of the span task."""
 
 import dataclasses
+import types
 
 import numpy as np
 import planted_tasks
@@ -99,3 +100,24 @@ def test_the_threshold_of_dev_decides_the_answers_of_test():
     assert (unit, size, score(np.array([0, 0, 1, 1]))) == ("questions", 2, 50)
     assert score(np.array([0, 0])) == 0
     assert task.majority_baseline()["test"]["f1"] == 50
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_version_2", "scored"),
+    [
+        (["cat", ""], False, []),  # In 1.1 each question has one.
+        (["cat", ""], True, ["test"]),
+        (["", ""], True, []),
+    ],
+)
+def test_a_test_file_is_scored_if_it_has_answers(
+    answers, is_version_2, scored, monkeypatch
+):
+    task = squad.Squad(
+        squad_files.SquadOptions(version_2_with_negative=is_version_2)
+    )
+    task.files = {"test": "test.json"}
+    questions = [types.SimpleNamespace(answers=x) for x in answers]
+    task._answer = {"test": types.SimpleNamespace(read=lambda: questions)}
+    monkeypatch.setattr(squad.squad_scores, "read_answers", lambda *_: "xy")
+    assert task.open_splits({"test": None}) == scored

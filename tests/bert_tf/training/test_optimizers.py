@@ -281,6 +281,12 @@ def test_a_clip_norm_of_zero_is_refused():
         bert_tf.AdamWeightDecay(0.1, global_clipnorm=0.0)
 
 
+def test_a_model_without_any_gradient_is_refused():
+    weight = keras.Variable(np.ones(2))
+    with pytest.raises(ValueError, match="No weight has a gradient"):
+        bert_tf.AdamWeightDecay(0.1).apply([None], [weight])
+
+
 IN_FIT_ON_REPLICAS = """
 import json, sys
 import keras

@@ -12,7 +12,7 @@ from math import isfinite
 from bert_tf.checkpoint import run_models
 from bert_tf.contrib.apps.report import figures, verdict, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
-from bert_tf.training.reporting import format_seconds
+from bert_tf.training.reporting import format_seconds, metric_words
 
 _MAX_ROWS = 20
 _MAX_TEXT = 300  # Characters of a text.
@@ -77,7 +77,7 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
     sections = [
         section(
             f"Verdict{f' of {run.name}' * (len(runs) > 1)}",
-            *(f"<p>{html.escape(text)}</p>" for text in verdict.make(run)),
+            *paragraphs(verdict.make(run)),
         )
         for run in runs
     ]
@@ -144,6 +144,11 @@ def section(title: str, *parts: str) -> str:
     return f"<section>\n<h2>{html.escape(title)}</h2>\n{content}\n</section>"
 
 
+def paragraphs(texts: Iterable[str]) -> list[str]:
+    """Returns a paragraph for each text."""
+    return [f"<p>{html.escape(text)}</p>" for text in texts]
+
+
 def _box(text: str) -> str:
     return f'<p class="box">{html.escape(text)}</p>'
 
@@ -179,43 +184,35 @@ def _cell(value) -> str:
 
 
 def _scores(runs) -> str:
-    rows = []
+    rows, results = [], runs[0].results
+    first = next(x for x in results if x.startswith("dev"))
     for split, metric, _, baseline in runs[0].scores:
         values = [
             {(s, m): x for s, m, x, _ in run.scores}.get((split, metric), "")
             for run in runs
         ]
-        results = runs[0].results
-        first = next(x for x in results if x.startswith("dev"))
-        is_best = (split, metric) == (first, results["best_metric"])
-        best = " (chooses the best model)" * is_best
-        interval = results.get(run_models.INTERVALS, {}).get(split, {})
-        if metric == results["best_metric"] and len(runs) == 1:
-            low, high = interval.get("low"), interval.get("high")
-            of_best = f"{low:.4g} to {high:.4g}" if low is not None else ""
-        else:
-            of_best = ""
+        name, interval = metric_words(metric), ""
+        if metric == results["best_metric"]:
+            name += " (chooses the best model)" * (split == first)
+            found = results.get(run_models.INTERVALS, {}).get(split, {})
+            if "low" in found and len(runs) == 1:
+                interval = f"{found['low']:.4g} to {found['high']:.4g}"
         words = results.get(run_models.WORD_BASELINE, {}).get(split, {})
         baseline = "" if metric == "loss" else baseline
-        row = (split, metric + best, *values, baseline)
-        rows.append((*row, of_best, words.get(metric, "")))
+        row = (split, name, *values, baseline)
+        rows.append((*row, interval, words.get(metric, "")))
     names = [run.name for run in runs] if len(runs) > 1 else ["score"]
-    note = (
-        "<p class='soft'>The verdict says what the baseline is. The model, "
-        "and thresholds of several labels, were chosen on dev, so that its "
-        "scores can be too good: a test set that nothing was chosen on shows "
-        "more.</p>"
-    )
     header = ["split", "metric", *names, "baseline", "95 % interval", "TF-IDF"]
     # Columns that say nothing are left out.
     kept = [i for i in range(len(header)) if any(row[i] != "" for row in rows)]
     rows = [[row[i] for i in kept] for row in rows]
-    return table([header[i] for i in kept], rows) + note
+    return table([header[i] for i in kept], rows)
 
 
 def _curves(runs) -> list[str]:
     """Returns the curves of the loss and of the best metric."""
     metric = runs[0].results["best_metric"]
+    words = metric_words(metric)
     several = len(runs) > 1
     losses, scores = {}, {}
     for run in runs:
@@ -224,7 +221,7 @@ def _curves(runs) -> list[str]:
         for split, log in run.dev_logs.items():
             if not several:
                 losses[f"{split} loss"] = points(log, "loss")
-            scores[f"{of}{split} {metric}"] = points(log, metric)
+            scores[f"{of}{split} {words}"] = points(log, metric)
     seconds = [
         f"<p class='soft'>{html.escape(run.name)}: {_resources(run)}</p>"
         for run in runs
@@ -232,7 +229,7 @@ def _curves(runs) -> list[str]:
     ]
     return [
         figures.lines(losses, "Loss by step"),
-        figures.lines(scores, f"{metric} by step"),
+        figures.lines(scores, f"{words[0].upper()}{words[1:]} by step"),
         *seconds,
     ]
 
@@ -272,7 +269,7 @@ def _classes(runs) -> str:
             ]
             header = ("label", "rows", *(f"F1, {name}" for name in found))
         else:
-            header = ("label", *next(iter(first.values())))
+            header = ("label", *map(metric_words, next(iter(first.values()))))
             rows = [(label, *x.values()) for label, x in first.items()]
         of = f", {name}" if len(runs) > 1 and not others else ""
         parts.append(f"<p>{html.escape(split + of)}</p>" + table(header, rows))

@@ -16,6 +16,7 @@ import numpy as np
 from bert_tf.checkpoint import keras_models, run_models
 from bert_tf.contrib.apps.report import figures, page
 from bert_tf.contrib.apps.show_records import record_text
+from bert_tf.training import reporting
 from bert_tf.workflows import run_history
 from bert_tf.workflows.pretraining import data
 from tfrecords.options import to_index
@@ -50,7 +51,7 @@ def make(run_dir: str) -> str:
     )
     name = os.path.basename(os.path.abspath(run_dir))
     sections = [
-        page.section("Verdict", *_paragraphs(verdict(results))),
+        page.section("Verdict", *page.paragraphs(verdict(results))),
         page.section("Curves", *_curves(logs)),
         page.section("The same masks, after more steps", _masks(run_dir, run)),
         page.section("Settings", page.settings(run)),
@@ -73,14 +74,15 @@ def verdict(results: Mapping) -> list[str]:
             "Nothing was evaluated on held-out records, so what the model has "
             "learned is not known. Give --eval_input_file and --do_eval."
         ]
+    words = reporting.metric_words(name)
     text = (
-        f"{name} on held-out records at step {results['step']:,}: "
-        f"{results[name]:.4g}."
+        f"{words[0].upper()}{words[1:]} on held-out records at step "
+        f"{results['step']:,}: {results[name]:.4g}."
     )
     unigram = results.get("unigram_accuracy")
     if unigram is None:
         return [text]
-    text += f" Always the most frequent token has {unigram:.4g}: "
+    text += f" Always answering the most frequent token has {unigram:.4g}: "
     if results[name] > unigram:
         return [
             f"{text}the score is above it.",
@@ -89,25 +91,20 @@ def verdict(results: Mapping) -> list[str]:
             "is worth.",
         ]
     return [
-        f"{text}the score is not above it, so the model tells no more than "
-        "how frequent tokens are.",
-        "Next: train longer (--num_train_steps), or with a higher "
-        "--learning_rate; doctor looks for faults of the records.",
+        f"{text}the score is not above it.",
+        "Next: train longer (--num_train_steps), or with another "
+        "--learning_rate; bert-doctor finds faults of records.",
     ]
-
-
-def _paragraphs(texts: list[str]) -> list[str]:
-    return [f"<p>{html.escape(text)}</p>" for text in texts]
 
 
 def _curves(logs: Mapping[str, Mapping]) -> list[str]:
     """Returns the curves of losses and accuracies, with the baseline."""
     of_losses, of_tokens = {}, {}
     for split, shown in (("train", "train"), ("eval", "held out")):
-        for name in _LOSSES:
-            of_losses[f"{shown} {name}"] = page.points(logs[split], name)
-        for name in _ACCURACIES:
-            of_tokens[f"{shown} {name}"] = page.points(logs[split], name)
+        for names, curves in ((_LOSSES, of_losses), (_ACCURACIES, of_tokens)):
+            for name in names:
+                words = f"{shown} {reporting.metric_words(name)}"
+                curves[words] = page.points(logs[split], name)
     baseline = page.points(logs["eval"], "unigram_accuracy")
     of_tokens["always the most frequent token"] = baseline
     plots = [(of_losses, "Losses by step"), (of_tokens, "Accuracies by step")]

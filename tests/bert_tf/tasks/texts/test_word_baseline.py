@@ -1,5 +1,7 @@
 """word_baseline.py: words decide, classes without rows are never predicted."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -33,3 +35,13 @@ def test_each_label_is_a_decision_of_its_own():
 def test_what_cannot_be_learned_is_an_error(texts, labels):
     with pytest.raises(ValueError, match="class|vocabulary"):
         word_baseline.fit(texts, np.array(labels))
+
+
+@pytest.mark.parametrize("error", [ValueError("changed"), OSError("gone")])
+def test_rows_that_cannot_be_read_give_no_scores(error):
+    def rows_of(split):
+        raise error
+
+    table = types.SimpleNamespace(text_columns=("text",))
+    task = types.SimpleNamespace(table=table, class_names="ab", rows_of=rows_of)
+    assert word_baseline.WordBaseline(task, ["train", "dev"]).score("dev") == {}

@@ -95,7 +95,7 @@ def test_a_page_is_closed_escaped_and_loads_nothing():
     [
         "dev accuracy (chooses the best model) 0.75 0.9375",
         "first: 2:05 in 2 processes, at most 2.25 GB of memory",
-        "label precision recall f1 support bad 0.5 1 0.6667 30",
+        "label precision recall F1 support bad 0.5 1 0.6667 30",
         f"so that scores mean little: {EVIL}.",
         f"a.csv:7 {EVIL} so dull {EVIL} bad 0.9",
         "learning_rate 2e-05",
@@ -168,7 +168,7 @@ def test_what_is_unknown_is_left_out():
         },
     )
     text = Page(page.make([run])).text
-    assert "dev f1 (chooses the best model) 50 " in text
+    assert "dev F1 (chooses the best model) 50 " in text
     for title in ("Training", "Classes", "Confusion", "Most wrong", "Labels"):
         assert title not in text
     assert "records of this run are not where it had them, so" in text
