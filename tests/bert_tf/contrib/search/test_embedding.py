@@ -32,7 +32,7 @@ def config(tmp_path, model_dir, monkeypatch):
     return embedding.EmbeddingConfig(
         model_dir=str(model_dir),
         input_file=str(tmp_path / "a.jsonl"),
-        columns=("text=body",),
+        text_column=("body",),
         output_file=str(tmp_path / "a.npy"),
         batch_size=2,
     )
@@ -140,7 +140,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
     config = dataclasses.replace(
         config,
         input_file=str(path),
-        columns=("text=1",),
+        text_column=("1",),
         id_column="0",
         output_file=str(tmp_path / "a.parquet"),
     )
@@ -241,7 +241,7 @@ def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
     [
         ({"id_column": "body"}, "is also the name of the text. Name another"),
         (
-            {"id_column": "text", "columns": ()},
+            {"id_column": "text", "text_column": None},
             "is also the name of the text. Name another",
         ),
         ({"id_column": "line"}, "also the name of a column that is written"),
