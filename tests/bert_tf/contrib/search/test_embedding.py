@@ -103,6 +103,28 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_stopped_before_its_metadata_makes_no_part_again(
+    config, monkeypatch
+):
+    sidecar = pathlib.Path(config.output_file + embedding.SIDECAR)
+    sidecar.write_text("of other vectors")
+    write = embedding.json_files.write
+
+    def stop(path, content):
+        if path == str(sidecar):
+            raise KeyError
+        write(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyError):
+        patch.setattr(embedding.json_files, "write", stop)
+        embedding.embed(config)
+    assert not sidecar.exists()
+    monkeypatch.setattr(embedding, "_make_part", None)
+    embedding.embed(config)
+    assert sidecar.exists()
+
+
 def test_parts_of_other_rows_are_not_used(config, tmp_path, monkeypatch):
     stop_at(1, config, monkeypatch)
     text = "a ship on bread"
