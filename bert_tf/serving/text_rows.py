@@ -362,7 +362,8 @@ def in_order(
     least = len(ranks.keys() - {*OPTIONAL})
     if not least <= len(given) <= len(names):
         raise ValueError(
-            f"--text_column={','.join(given)} has {len(given)} columns. The "
+            f"--text_column={','.join(map(str, given))} has {len(given)} "
+            "columns. The "
             f"inputs of this model are {', '.join(ranks)}; give the column of "
             "each, in this order."
         )
@@ -646,6 +647,13 @@ class ObjectParser:
     def of_fields(self, fields: Mapping[str, Any], where: str) -> dict:
         """Returns the fields of the Row of an object at file and line."""
         read = self.read
+        is_pair = fields.get("text_b") is not None and not self.has_columns
+        if is_pair and {*self.ranks} == {"text_a"}:
+            raise LineError(
+                f"{where}: text_b is {quoted(fields['text_b'])}, but this "
+                "model was trained on single texts. Leave it out, or name the "
+                "text with --text_column=text_a."
+            )
         others = self.ids if self.only_texts else fields
         found = {
             self.name_of(key): fields[key] for key in others if key not in read

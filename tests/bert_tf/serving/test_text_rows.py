@@ -208,6 +208,13 @@ def test_invalid_json_is_refused(tmp_path, line, message):
     assert re.search(message, bad.message)
 
 
+def test_a_second_text_for_a_model_of_single_texts_is_refused(tmp_path):
+    path = write(tmp_path, {"text_a": "a", "text_b": "b"}, {"text_a": "a"})
+    bad, good = read_objects(path, {"text_a": 1})
+    assert "text_b is 'b', but this model was trained on" in bad.message
+    assert good == (2, {"text_a": "a"})
+
+
 CSV = (
     b'\xef\xbb\xbftext,label\r\n"a warm film, and a long one",1\r\n\r\n'
     b'"dull\r\nand ""slow""",0\r\na film, and too many,1\r\n"x"y,1\r\nlast,2'
