@@ -44,6 +44,7 @@ def option(
     needs: str | None = None,
     instead_of: str | None = None,
     decides: str | None = None,
+    old_name: str | None = None,
     on_disk: bool = False,
     reads: bool = False,
     writes: str | None = None,
@@ -62,6 +63,7 @@ def option(
         default.
       decides: "always" or "unless_default" if it affects the final weights of
         a run, see `TrainingConfig.decisive_settings`.
+      old_name: a flag that is accepted in its place.
       on_disk: whether it is a path that cannot be in a store. Without it, a
         folder named `gs:` would be made for `gs://bucket`.
       reads: whether it is the path of an input; from a store, scripts copy it.
@@ -72,6 +74,7 @@ def option(
     metadata |= {"on_disk": on_disk, "reads": reads, "writes": writes}
     metadata |= {"at_least": at_least, "at_most": at_most, "above": above}
     metadata |= {"needs": needs, "instead_of": instead_of, "decides": decides}
+    metadata |= {"old_name": old_name}
     return dataclasses.field(default=default, metadata=metadata)
 
 

@@ -19,6 +19,7 @@ from tfrecords.tables import parts
 
 # Ending of a file -> separator of its cells, None of Parquet.
 _SEPARATORS = {".csv": ",", ".tsv": "\t", ".parquet": None}
+_NOT_WRITTEN = (".arrow", ".xls", ".xlsx")
 _ROWS_AT_ONCE = 1024
 _ERROR = "error"  # Column of the rows without an answer, if there are any.
 
@@ -27,10 +28,15 @@ def is_table(path: str) -> bool:
     """Returns whether an output is a table, by the ending of its name.
 
     Raises:
-      ValueError: if it would be compressed; or if it is Parquet, and pyarrow
-        is not installed.
+      ValueError: for a table of another kind, or a compressed one; or if it is
+        Parquet, and pyarrow is not installed.
     """
     ending = parts.ending(path)
+    if ending in _NOT_WRITTEN:
+        raise ValueError(
+            f"--output_file={path}: tables are .csv, .tsv or .parquet, and "
+            "other files JSON lines. Give a name that ends so, or in .jsonl."
+        )
     if ending not in _SEPARATORS:
         return False
     if not path.lower().endswith(ending):

@@ -203,8 +203,8 @@ class Predictor:
                 if name in frame or name not in text_rows.OPTIONAL
             ]
         else:
-            given = text_column
-            given = [given] if isinstance(given, str) else list(given)
+            is_several = isinstance(text_column, list | tuple)
+            given = text_column if is_several else [text_column]
             columns = text_rows.in_order(given, ranks)
         fields = [{} for _ in range(len(frame))]
         for name, column in columns:

@@ -33,7 +33,7 @@ from tfrecords.text import text_files
 
 # Inputs that may be missing in a row.
 OPTIONAL = ("text_b",)
-# Formats whose columns are named by `--columns`.
+# Formats whose columns are named by `--text_column`.
 TABLES = ("tsv", "csv", "quoted_tsv")
 _BLOCK_BYTES = 1 << 16
 # Of other keys of a row, which an answer has, too.
@@ -65,14 +65,9 @@ class InputConfig(Options):
         "Columns of a table for the inputs of the model, in their order, such "
         "as review, or question,context: names from the header line, or "
         "indices from 0 in a file without one; of jsonl and parquet, keys. If "
-        "the last input is a list, it has all further columns.",
-        instead_of="columns",
-    )
-    columns: tuple[str, ...] | None = option(
-        None,
-        "Like --text_column, with the names of the inputs, such as text=review "
-        "or question=1,context=2. Several columns for one input make a list: "
-        "endings=4,endings=5.",
+        "the last input is a list, it has all further columns. Or in any "
+        "order with the inputs' names: context=2,question=1.",
+        old_name="columns",
     )
     id_column: str | None = option(
         None,
@@ -329,28 +324,29 @@ def read_columns(
       ValueError: if a column is for an unknown input, an input that is one text
         has two columns, or only some of the required inputs have columns.
     """
-    if config.text_column:
-        return in_order(config.text_column, ranks)
+    given = config.text_column or ()
+    if given and not any("=" in word for word in given):
+        return in_order(given, ranks)
     columns = []
-    for word in config.columns or ():
+    for word in given:
         name, equals, column = word.partition("=")
         if not equals or name not in ranks:
             raise ValueError(
-                f"--columns={word}: expected an input of the model and its "
+                f"--text_column={word}: expected an input of the model and its "
                 f"column, such as {min(ranks)}=0. Inputs of this model: "
                 f"{', '.join(ranks)}."
             )
         if ranks[name] == 1 and name in dict(columns):
             raise ValueError(
-                f"--columns={word}: {name!r} has a column already, and "
+                f"--text_column={word}: {name!r} has a column already, and "
                 "this input is one text. Omit one of them."
             )
         columns.append((name, column))
     missing = set(ranks) - set(dict(columns)) - set(OPTIONAL)
     if columns and missing:
         raise ValueError(
-            f"--columns={','.join(map('='.join, columns))}: there is no column "
-            f"for {', '.join(map(repr, sorted(missing)))}, which the model "
+            f"--text_column={','.join(given)}: there is no column for "
+            f"{', '.join(map(repr, sorted(missing)))}, which the model "
             "requires. Add it."
         )
     return columns
@@ -366,7 +362,8 @@ def in_order(
     least = len(ranks.keys() - {*OPTIONAL})
     if not least <= len(given) <= len(names):
         raise ValueError(
-            f"--text_column={','.join(given)} has {len(given)} columns. The "
+            f"--text_column={','.join(map(str, given))} has {len(given)} "
+            "columns. The "
             f"inputs of this model are {', '.join(ranks)}; give the column of "
             "each, in this order."
         )
@@ -382,7 +379,7 @@ def choose_format(
       path: of the file.
       given: `--input_format`.
       ranks: ranks of the inputs of the model.
-      has_columns: whether there are `--columns`.
+      has_columns: whether there is a `--text_column`.
 
     Raises:
       ValueError: if the format does not match the columns or model inputs.
@@ -650,6 +647,13 @@ class ObjectParser:
     def of_fields(self, fields: Mapping[str, Any], where: str) -> dict:
         """Returns the fields of the Row of an object at file and line."""
         read = self.read
+        is_pair = fields.get("text_b") is not None and not self.has_columns
+        if is_pair and {*self.ranks} == {"text_a"}:
+            raise LineError(
+                f"{where}: text_b is {quoted(fields['text_b'])}, but this "
+                "model was trained on single texts. Leave it out, or name the "
+                "text with --text_column=text_a."
+            )
         others = self.ids if self.only_texts else fields
         found = {
             self.name_of(key): fields[key] for key in others if key not in read

@@ -111,6 +111,10 @@ def _define(flag_values, cls, field, python_type: type, default) -> None:
         flags.DEFINE(parser(*bounds), serializer=serializer, **keywords)
     if default is options.REQUIRED:
         require(flag_values, field.name)
+    if old_name := field.metadata["old_name"]:
+        flags.DEFINE_alias(
+            old_name, field.name, flag_values, module_name=owner.__name__
+        )
 
 
 def config(cls, flag_values: flags.FlagValues) -> Any:

@@ -32,7 +32,7 @@ HEADINGS = {
         *("records", "num_records", "run_dirs", "data_file"),
         *("predictions_file", "na_prob_file", "corpus_file", "queries_file"),
         *("judgements_file", "corpus_columns", "query_column"),
-        *("vectors_file", "query"),
+        "vectors_file",
         *("score_column", "score_range", "dev_text_column"),
         "dev_score_column",
     ),

@@ -51,8 +51,8 @@ COMMANDS = {
     "--init_checkpoint=model --max_seq_length=16 --layers=-1",
     "embed": "--input_file=text/one.txt --model_dir=model "
     "--output_file=out.npy",
-    "search": "--vectors_file=vectors.npy --model_dir=model --query=cat "
-    "--output_file=out",
+    "search": "--vectors_file=vectors.npy --model_dir=model "
+    "--input_file=text/one.txt --output_file=out",
     "score_retrieval": "--corpus_file=corpus.jsonl --model_dir=model "
     "--queries_file=queries.jsonl --judgements_file=qrels --output_file=out",
     "export_savedmodel": "--model_dir=model --export_dir=out",

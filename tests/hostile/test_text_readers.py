@@ -92,7 +92,7 @@ def _read_for_prediction(path, **config):
 
 
 def _read_columns(path):
-    return _read_for_prediction(path, columns=("text_a=sentence",))
+    return _read_for_prediction(path, text_column=("sentence",))
 
 
 def _read_questions(path):

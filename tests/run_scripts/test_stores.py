@@ -8,7 +8,13 @@ import folder_store
 import pytest
 
 from bert_tf.training import stopping
-from run_scripts import make_glue_submission, predict, run_pretraining
+from run_scripts import (
+    embed,
+    make_glue_submission,
+    predict,
+    run_pretraining,
+    search,
+)
 from tfrecords.io import storage, stored_folders
 
 STORE = "gs://bucket"
@@ -115,6 +121,30 @@ def test_a_stopped_run_is_exported_and_predicts_from_the_store(inputs):
         )
     answers = stored_folders.fetch(f"{STORE}/answers.jsonl")
     assert '"line": 1' in pathlib.Path(answers).read_text()
+
+
+def test_vectors_have_the_file_beside_them_in_the_store(inputs, capsys):
+    folder = inputs / "model"
+    exports.save_model(exports.make_for("fill_mask"), "pretraining", folder)
+    rows = inputs / "rows.jsonl"
+    rows.write_text('{"body": "a ship"}\n{"body": "the cat"}\n')
+    vectors = f"{STORE}/vectors.npy"
+    with stored_folders.outputs():
+        embed.main(
+            [
+                *("embed", f"--model_dir={folder}", f"--input_file={rows}"),
+                *("--text_column=body", f"--output_file={vectors}"),
+            ]
+        )
+    query = inputs / "query.txt"
+    query.write_text("the cat")
+    search.main(
+        [
+            *("search", f"--model_dir={folder}", f"--vectors_file={vectors}"),
+            *(f"--input_file={query}", f"--corpus_file={rows}", "--top_k=1"),
+        ]
+    )
+    assert capsys.readouterr().out == "1.0000\t2\tthe cat\n"
 
 
 def test_a_glue_submission_has_its_report_beside_it(inputs, tmp_path):

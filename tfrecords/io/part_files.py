@@ -29,6 +29,7 @@ def write(
     weights: Sequence[int],
     make_part: Callable[[int], bytes],
     join: Callable[[IO[bytes], Callable[[], Iterator[bytes]]], None],
+    finish: Callable[[], None] = lambda: None,
     *,
     unit: str,
 ) -> None:
@@ -43,6 +44,7 @@ def write(
       make_part: called with a part's number; returns its bytes.
       join: called with the file and a function that iterates over the parts in
         order; writes the file.
+      finish: called when the file is written, before the parts are removed.
       unit: name of the unit of weights, for progress lines.
 
     Raises:
@@ -71,6 +73,7 @@ def write(
 
         with atomic_files.atomic_file(path, "wb") as file:
             join(file, lambda: map(parts.read, numbers))
+        finish()
 
 
 class _Parts:

@@ -663,7 +663,7 @@ def read(flags, kind):
     """Yields the line number and the fields, or a ValueError, of each row.
 
     Args:
-      flags: `input_file`, `input_format` and `columns`.
+      flags: `input_file`, `input_format` and `text_column`.
       kind: kind of the model.
 
     Raises:
@@ -674,7 +674,7 @@ def read(flags, kind):
     path, needed = flags.input_file, tokenizer_lib.needed(kind)
     given = flags.input_format
     input_format = tokenizer_lib.choose_format(path, kind, given)
-    if input_format not in ("text", "jsonl") or flags.columns is not None:
+    if input_format not in ("text", "jsonl") or flags.text_column is not None:
         raise ValueError(
             f"{'stdin' if path == '-' else path}: predict.py reads lines of "
             "text and of JSON (--input_format=text or jsonl), and no tables. "
@@ -731,7 +731,7 @@ def _read_flags(words):
         "of JSON for models of several texts",
     )
     # Of bert-predict, for tables.
-    flags.add_argument("--columns", help=argparse.SUPPRESS)
+    flags.add_argument("--text_column", "--columns", help=argparse.SUPPRESS)
     flags.add_argument(
         "--prompt_name",
         help="of a model of vectors: name of the prompt that is put before "

@@ -26,7 +26,7 @@ from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.contrib.search import prompts
 from bert_tf.serving import kinds, text_rows
 from tfrecords import libraries
-from tfrecords.io import json_files, part_files, streams
+from tfrecords.io import json_files, part_files, stored_folders, streams
 from tfrecords.options import (
     MAX_BATCH_SIZE,
     REQUIRED,
@@ -41,7 +41,7 @@ _ROWS_PER_PART = 4096
 RANKS = {"text": 1}
 METADATA = "bert_tf"  # Key of the metadata in a Parquet file.
 # Options that decide which rows of the input have vectors.
-ROW_OPTIONS = ("input_format", "columns", "id_column", "empty_rows")
+ROW_OPTIONS = ("input_format", "text_column", "id_column", "empty_rows")
 SIDECAR = ".json"  # Of an array: vectors.npy.json.
 
 
@@ -164,7 +164,10 @@ def embed(config: EmbeddingConfig) -> int:
         "num_rows": sum(sizes),
         "input": digests,  # Of the rows that were checked.
     }
-    has_sidecar = not (is_table or streams.is_stream(config.output_file))
+    sidecar = None
+    if not (is_table or streams.is_stream(config.output_file)):
+        path = stored_folders.address(config.output_file) + SIDECAR
+        sidecar = stored_folders.open_output(path, "file")
 
     def make_part(number: int) -> bytes:  # The numbers ascend.
         rows = next((x for i, x in of_parts if i == number), [])
@@ -181,10 +184,14 @@ def embed(config: EmbeddingConfig) -> int:
         if is_table:
             _join_parquet(config.id_column, made, file, parts)
             return
-        if has_sidecar:  # That of other vectors, until these are there.
+        if sidecar:  # That of other vectors, until these are there.
             with contextlib.suppress(FileNotFoundError):
-                os.remove(config.output_file + SIDECAR)
+                os.remove(sidecar)
         part_files.join_array(file, parts, "embedding", sum(sizes))
+
+    def finish() -> None:
+        if sidecar:
+            json_files.write(sidecar, made)
 
     part_files.write(
         config.output_file,
@@ -198,10 +205,9 @@ def embed(config: EmbeddingConfig) -> int:
         sizes,
         make_part,
         join,
+        finish,
         unit="texts",
     )
-    if has_sidecar:
-        json_files.write(config.output_file + SIDECAR, made)
     logging.info("wrote %d vectors to %s", sum(sizes), config.output_file)
     return sum(sizes)
 
@@ -423,8 +429,8 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     if len(empty) == num_rows:
         raise ValueError(
             f"{empty[0]}: text is missing, blank or null, as in all "
-            f"{num_rows} rows. Give a file with a text; --columns names its "
-            "column."
+            f"{num_rows} rows. Give a file with a text; --text_column "
+            "names its column."
         )
     if empty and config.empty_rows == "error":
         raise ValueError(

@@ -16,11 +16,21 @@ from absl import logging
 from bert_tf.contrib.search import embedding, ranking, retrieval
 from bert_tf.serving import text_rows
 from tfrecords import libraries
-from tfrecords.io import atomic_files, json_files, streams
+from tfrecords.io import atomic_files, json_files, stored_folders, streams
 from tfrecords.options import REQUIRED, option
 
 # Of the metadata that `embed` writes, see `json_files.check`.
-_MADE = {"model": dict, "prompt": str, "rows": dict, "num_rows": int}
+_MADE = {
+    "model": dict,
+    "num_rows": int,
+    "input": [str],
+    "rows": {
+        "input_format": str,
+        "text_column?": [str],
+        "id_column?": str,
+        "empty_rows": str,
+    },
+}
 _KEYS = ("query", "results", "score", "text")  # Of what is written.
 _AGAIN = "Make them again with bert-embed."
 
@@ -34,9 +44,6 @@ class SearchConfig(text_rows.InputConfig, retrieval.QueryOptions):
         "Vectors that bert-embed wrote with the model of --model_dir: .npy, "
         "with its .npy.json beside it, or .parquet.",
         reads=True,
-    )
-    query: str | None = option(
-        None, "One query, instead of those of --input_file or stdin."
     )
     corpus_file: str | None = option(
         None,
@@ -60,13 +67,6 @@ class SearchConfig(text_rows.InputConfig, retrieval.QueryOptions):
                 f"--vectors_file={self.vectors_file} should end in .npy or "
                 ".parquet, as bert-embed writes it."
             )
-        if self.query is not None and self.input_file != "-":
-            raise ValueError(
-                f"--query={self.query} and --input_file={self.input_file} both "
-                "have queries. Omit one of the two."
-            )
-        if self.query is not None and not self.query.strip():
-            raise ValueError("--query is empty. Give a text.")
 
 
 def search(config: SearchConfig) -> None:
@@ -137,11 +137,12 @@ def read_metadata(path: str) -> dict:
       ValueError: if the file does not say it, or is damaged.
     """
     if path.endswith(".npy"):
+        sidecar = stored_folders.address(path) + embedding.SIDECAR
         try:
-            return json_files.read(path + embedding.SIDECAR, _MADE)
+            return json_files.read(stored_folders.fetch(sidecar), _MADE)
         except FileNotFoundError:
             raise ValueError(
-                f"{path}{embedding.SIDECAR} is missing, which says which model "
+                f"{sidecar} is missing, which says which model "
                 f"made the vectors. Copy it, too. {_AGAIN}"
             ) from None
     metadata = _open_parquet(path).schema_arrow.metadata or {}
@@ -178,9 +179,6 @@ def _check_model(config: SearchConfig, made: Mapping, own: Mapping) -> None:
 
 def _read_queries(config: SearchConfig) -> Iterator[dict]:
     """Yields `query`, and the id if there is an `id_column`."""
-    if config.query is not None:
-        yield {"query": config.query}
-        return
     lines = text_rows.Inputs(config.input_file)
     num_queries = 0
     for group in lines.groups(config, embedding.RANKS, 4096, only_texts=True):
@@ -263,12 +261,14 @@ def _read_texts(
     Raises:
       ValueError: if the corpus is not the one that the vectors are of.
     """
-    rows = made["rows"]
+    rows = {name: made["rows"].get(name) for name in embedding.ROW_OPTIONS}
+    if columns := rows["text_column"]:
+        rows["text_column"] = tuple(columns)
     source = embedding.EmbeddingConfig(
         model_dir=config.model_dir,
         input_file=config.corpus_file,
         output_file=config.vectors_file,
-        **rows | {"columns": tuple(rows["columns"])},
+        **rows,
     )
     wanted = {-i for best in found.ids() for i in best}
     texts, first = {}, 0

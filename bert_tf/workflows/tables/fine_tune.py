@@ -68,9 +68,18 @@ def fine_tune(train, dev=None, *, output_dir: str, **settings) -> Predictor:
                 "run_glue --help."
             )
         cls, kind = known[name]
-        if kind is tuple and value is not None:
+        if kind is tuple and isinstance(value, str | list):
             value = (value,) if isinstance(value, str) else tuple(value)
+        elif isinstance(value, os.PathLike):
+            value = os.fspath(value)
+        expected = (int, float) if kind is float else kind
+        if value is not None and not isinstance(value, expected):
+            raise ValueError(
+                f"{name} is {options.quoted(value)} ({type(value).__name__}); "
+                f"expected {kind.__name__}. Convert it."
+            )
         of_class[cls][name] = value
+    output_dir = os.fspath(output_dir)
     data = LabelledData(**of_class[LabelledData])
     files = {
         f"{split}_file": _to_file(table, split, output_dir, data)

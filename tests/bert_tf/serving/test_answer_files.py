@@ -98,6 +98,8 @@ def test_tables_are_told_by_their_names():
     assert not any(map(answer_files.is_table, names))
     with pytest.raises(ValueError, match=r"not compressed.*ends in \.csv"):
         answer_files.is_table("answers.csv.gz")
+    with pytest.raises(ValueError, match=r"tables are \.csv, \.tsv or"):
+        answer_files.is_table("answers.XLSX")
 
 
 def test_pyarrow_is_asked_for_before_anything_is_read(monkeypatch):

@@ -189,7 +189,8 @@ def test_inputs_of_a_frame_have_their_names_or_those_that_are_given(
     assert list(swapped["score"]) == expected
     for inputs, columns, message in [
         (frame, None, "no column 'text_a'; its columns are 'text', 'label', 9"),
-        (frame, ["text"] * 3, "text_column=text,text,text has 3 columns"),
+        (frame, ["text", "text", 9], "text_column=text,text,9 has 3 columns"),
+        (frame.set_axis([0, 1, 2], axis=1), 1, r"3 \(int\) in column 1"),
         (frame, "label", r"Row 'i' .* has 3 \(int\) in column 'label'"),
         (["a"], "text", r"text_column='text' is for .* input is \['a'\]"),
     ]:

@@ -208,6 +208,13 @@ def test_invalid_json_is_refused(tmp_path, line, message):
     assert re.search(message, bad.message)
 
 
+def test_a_second_text_for_a_model_of_single_texts_is_refused(tmp_path):
+    path = write(tmp_path, {"text_a": "a", "text_b": "b"}, {"text_a": "a"})
+    bad, good = read_objects(path, {"text_a": 1})
+    assert "text_b is 'b', but this model was trained on" in bad.message
+    assert good == (2, {"text_a": "a"})
+
+
 CSV = (
     b'\xef\xbb\xbftext,label\r\n"a warm film, and a long one",1\r\n\r\n'
     b'"dull\r\nand ""slow""",0\r\na film, and too many,1\r\n"x"y,1\r\nlast,2'
@@ -479,12 +486,11 @@ def test_inputs_have_columns(words, ranks, expected):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--columns=3"], "columns=3: expected .* such as context=0"),
+        (["--columns=3,context=0"], "column=3: expected .*such as context=0"),
         (["--columns=mood=3"], "Inputs of this model: context, endings"),
         (["--columns=context=1,context=2"], "'context' has a column already"),
         (["--columns=context=0"], "context=0: .*for 'endings', which"),
         (["--text_column=a"], "text_column=a has 1 .*are context, endings;"),
-        (["--text_column=a", "--columns=context=0"], "Omit one of the two"),
     ],
 )
 def test_invalid_columns_are_refused(words, message):
@@ -539,7 +545,7 @@ def test_several_files_are_read_one_after_the_other(tmp_path):
     (tmp_path / "a.csv").write_text("t,n\nx,1\n")
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"n,t\n2,caf\xe9\n3,z\n"))
     config = text_rows.InputConfig(
-        input_file=f"{tmp_path}/*", columns=("text=t",), id_column="n"
+        input_file=f"{tmp_path}/*", text_column=("text=t",), id_column="n"
     )
     lines = text_rows.Inputs(config.input_file)
     groups = lines.groups(config, {"text": 1}, 10)
@@ -562,7 +568,7 @@ def test_a_quoted_tsv_has_quotes_of_a_csv(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_text('"t"\t"n"\n"say ""x""\ty"\t1\n')
     config = text_rows.InputConfig(
-        input_file=str(path), columns=("text=t",), input_format="quoted_tsv"
+        input_file=str(path), text_column=("text=t",), input_format="quoted_tsv"
     )
     groups = text_rows.Inputs(str(path)).groups(config, {"text": 1}, 10)
     assert next(groups)[0].fields == {"text": 'say "x"\ty'}

@@ -32,7 +32,7 @@ def config(tmp_path, model_dir, monkeypatch):
     return embedding.EmbeddingConfig(
         model_dir=str(model_dir),
         input_file=str(tmp_path / "a.jsonl"),
-        columns=("text=body",),
+        text_column=("body",),
         output_file=str(tmp_path / "a.npy"),
         batch_size=2,
     )
@@ -103,6 +103,28 @@ def test_a_stopped_run_is_resumed(config, monkeypatch, caplog):
 
 
 @pytest.mark.usefixtures("eagerly")
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_stopped_before_its_metadata_makes_no_part_again(
+    config, monkeypatch
+):
+    sidecar = pathlib.Path(config.output_file + embedding.SIDECAR)
+    sidecar.write_text("of other vectors")
+    write = embedding.json_files.write
+
+    def stop(path, content):
+        if path == str(sidecar):
+            raise KeyError
+        write(path, content)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyError):
+        patch.setattr(embedding.json_files, "write", stop)
+        embedding.embed(config)
+    assert not sidecar.exists()
+    monkeypatch.setattr(embedding, "_make_part", None)
+    embedding.embed(config)
+    assert sidecar.exists()
+
+
 def test_parts_of_other_rows_are_not_used(config, tmp_path, monkeypatch):
     stop_at(1, config, monkeypatch)
     text = "a ship on bread"
@@ -140,7 +162,7 @@ def test_ids_of_a_table_without_a_header(config, tmp_path):
     config = dataclasses.replace(
         config,
         input_file=str(path),
-        columns=("text=1",),
+        text_column=("1",),
         id_column="0",
         output_file=str(tmp_path / "a.parquet"),
     )
@@ -241,7 +263,7 @@ def test_vectors_have_the_default_prompt_of_the_folder(config, made_once):
     [
         ({"id_column": "body"}, "is also the name of the text. Name another"),
         (
-            {"id_column": "text", "columns": ()},
+            {"id_column": "text", "text_column": None},
             "is also the name of the text. Name another",
         ),
         ({"id_column": "line"}, "also the name of a column that is written"),

@@ -26,7 +26,7 @@ def embed(folder, name="a.npy", **changes):
             **{
                 "model_dir": str(folder / "model"),
                 "input_file": str(folder / "a.jsonl"),
-                "columns": ("text=body",),
+                "text_column": ("body",),
                 "output_file": str(folder / name),
             }
             | changes
@@ -94,8 +94,8 @@ def test_a_parquet_file_has_lines_and_ids(config, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    config = change(config, query=TEXTS[4], input_file="-", top_k=2)
-    config = change(config, vectors_file="a.parquet")
+    (tmp_path / "q.txt").write_text(TEXTS[4])
+    config = change(config, vectors_file="a.parquet", top_k=2)
     embed(tmp_path, "a.parquet", id_column="id", dtype="float16")
     (found,) = results(config)
     assert found["results"][0] == {
@@ -110,12 +110,9 @@ def test_a_parquet_file_has_lines_and_ids(config, tmp_path):
         search.search(config)
 
 
-def test_a_reader_gets_lines(config, capsys):
-    search.search(
-        change(
-            config, input_file="-", query=TEXTS[3], top_k=2, output_file=None
-        )
-    )
+def test_a_reader_gets_lines(config, tmp_path, capsys):
+    (tmp_path / "q.txt").write_text(TEXTS[3])
+    search.search(change(config, top_k=2, output_file=None))
     lines = capsys.readouterr().out.splitlines()
     assert lines == [f"1.0000\t{i + 1}\t{TEXTS[3]}" for i in (3, 7)]
 
@@ -126,7 +123,7 @@ def test_ids_of_queries_are_repeated(config, tmp_path):
         change(
             config,
             input_file="q.csv",
-            columns=("text=q",),
+            text_column=("q",),
             id_column="score",
             corpus_file=None,
         )
@@ -137,7 +134,13 @@ def test_ids_of_queries_are_repeated(config, tmp_path):
 
 def test_rows_without_text_are_never_found(config, tmp_path):
     (tmp_path / "b.txt").write_text("\n\na ship\n")
-    embed(tmp_path, "b.npy", input_file="b.txt", columns=(), empty_rows="zero")
+    embed(
+        tmp_path,
+        "b.npy",
+        input_file="b.txt",
+        text_column=None,
+        empty_rows="zero",
+    )
     (tmp_path / "q.txt").write_text("a ship\n")
     (found,) = results(
         change(config, vectors_file="b.npy", corpus_file="b.txt")
@@ -163,8 +166,6 @@ def replace_array(array):
     "spoil, changes, message",
     [
         (None, {"vectors_file": "q.txt"}, "should end in .npy or .parquet"),
-        (None, {"query": "a"}, "--query=a and --input_file=q.txt both have"),
-        (None, {"query": " ", "input_file": "-"}, "--query is empty"),
         (
             None,
             {"pooling": "max"},

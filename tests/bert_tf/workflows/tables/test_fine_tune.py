@@ -42,6 +42,7 @@ def settings(tmp_path):
 
 @pytest.mark.slow
 def test_a_frame_trains_a_model_that_answers_one(frame, settings, tmp_path):
+    settings["output_dir"] = tmp_path / "run"
     predictor = bert_tf.fine_tune(frame, frame[:4], **settings)
     found = predictor(frame, text_column="review")
     assert list(found.index) == list(frame.index)
@@ -65,6 +66,9 @@ def test_wrong_tables_and_settings_are_refused(frame, settings, tmp_path):
     for train, changes, message in [
         (frame, {"epochs": 3}, "epochs is no setting of fine_tune"),
         (frame, {"do_train": False}, "do_train is no setting"),
+        (frame, {"num_train_epochs": "3"}, r"is '3' \(str\); expected float"),
+        (frame, {"multi_label": "false"}, r"\(str\); expected bool"),
+        (frame, {"test_file": frame}, r"\(DataFrame\); expected str"),
         (frame, {"text_column": None}, "Give text_column.*review, stars, seen"),
         (frame, {"text_column": "reviw"}, "no column 'reviw'"),
         (frame, {"label_column": "star"}, "no column 'star'"),
