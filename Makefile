@@ -111,7 +111,9 @@ parity: $(PARITY_VENV)/.installed
 	  tests/contracts/test_answers.py::test_predict_py_has_the_answers_of_python \
 	  $(RUNTIMES)/test_installed_runtimes.py $(RUNTIMES)/test_quantization.py \
 	  $(HUGGING_FACE)/test_pickles.py \
-	  $(SEARCH)/test_ranking.py $(SEARCH)/test_retrieval.py \
+	  $(SEARCH)/test_ranking.py $(SEARCH)/test_retrieval.py $(SEARCH)/test_search.py \
+	  tests/bert_tf/serving/test_answer_files.py tests/bert_tf/serving/test_predictor.py \
+	  tests/bert_tf/workflows/tables tests/tfrecords/tables/test_data_frames.py \
 	  tests/docs/test_files.py $(ARGS)
 
 # Our Hugging Face folders, opened by the libraries of the parity environment, by
