@@ -35,8 +35,8 @@ class PredictConfig(
     )
     model_dir: str | None = option(
         None,
-        "In place of --export_dir: folder of a run or model, or a checkpoint "
-        "of any format that convert_checkpoint reads.",
+        "Folder of a run or model, or a checkpoint of any format that "
+        "convert_checkpoint reads; in place of --export_dir.",
         reads=True,
     )
     signature: str = option(
