@@ -1,9 +1,10 @@
-r"""SavedModel, lines of text, a table or JSON -> predictions.
+r"""A model or SavedModel, lines of text, a table or JSON -> predictions.
 
+    python -m run_scripts.predict --model_dir=runs/reviews \
+      --input_file=reviews.csv --text_column=review --output_file=answers.csv
     python -m run_scripts.predict --export_dir=exports/sst2 < reviews.txt
     python -m run_scripts.predict --export_dir=exports/mrpc \
-      --input_file=pairs.tsv --text_column=sentence1,sentence2 \
-      --output_file=answers.csv
+      --input_file=pairs.tsv --text_column=sentence1,sentence2
     echo "the cat [MASK] on the stone" | \
       python -m run_scripts.predict --export_dir=exports/pretrained
     echo '{"question": "Who sat?", "context": "The cat sat."}' | \

@@ -1,14 +1,14 @@
-"""Folders of runs -> one HTML page of scores, errors and data.
+r"""Folders of runs -> one HTML page of scores, errors and data.
 
     python -m run_scripts.report --run_dirs=runs/sst-2,runs/sst-2-lora \
       --output_file=report.html
 
 Every run with --do_eval writes the page of its own as report.html in its
-folder. This command writes it again, or that of several runs side by side: a
-verdict in words; scores beside the baseline, of each class; curves; confusion;
-the most wrong rows, and rows whose label is probably wrong; lengths and cuts;
-settings and digests. Of a pre-training run, it has curves, and the same masks
-filled by each checkpoint.
+folder. This command writes one to --output_file, also of several runs side by
+side: a verdict in words; scores beside the baseline, of each class; curves;
+confusion; the most wrong rows, and rows whose label is probably wrong; lengths
+and cuts; settings and digests. Of a pre-training run, it has curves, and the
+same masks filled by each checkpoint.
 """
 
 from bert_tf.contrib.apps.report.options import ReportConfig

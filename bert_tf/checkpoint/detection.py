@@ -165,14 +165,15 @@ def _raise_no_model(path: str) -> NoReturn:
     if "config.json" in names:
         json_files.read(os.path.join(path, "config.json"))  # Is it damaged?
     inside = [name for name in names if _is_model(os.path.join(path, name))]
-    if inside:
+    if "saved_model.pb" in names:  # Its variables look like a checkpoint.
+        advice = (
+            "It is a SavedModel: predict takes it as --export_dir, and "
+            "tf.saved_model.load loads it. Give the folder that it was "
+            "exported from."
+        )
+    elif inside:
         advice = (
             f"Give one of the models in it: {', '.join(inside[:_MAX_NAMES])}."
-        )
-    elif "saved_model.pb" in names:
-        advice = (
-            "It is a SavedModel; tf.saved_model.load loads it. Give the folder "
-            "that it was exported from."
         )
     elif other:
         advice = other

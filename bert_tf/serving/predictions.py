@@ -35,8 +35,8 @@ class PredictConfig(
     )
     model_dir: str | None = option(
         None,
-        "In place of --export_dir: folder of a run or model, or a checkpoint "
-        "of any format that convert_checkpoint reads.",
+        "Folder of a run or model, or a checkpoint of any format that "
+        "convert_checkpoint reads; in place of --export_dir.",
         reads=True,
     )
     signature: str = option(
@@ -241,7 +241,8 @@ def load(export_dir: str, signature: str):
     if not tf.saved_model.contains_saved_model(export_dir):
         raise ValueError(
             f"--export_dir={export_dir} contains no SavedModel. Create one "
-            "with export_savedmodel; --model_dir takes the folder of a model."
+            "with export_savedmodel, and give the folder that has "
+            "saved_model.pb; --model_dir takes the folder of a model."
         )
     try:
         loaded = tf.saved_model.load(export_dir)

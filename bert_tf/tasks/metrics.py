@@ -156,8 +156,9 @@ def why_undefined(
         has_class_1 = np.any(predictions == 1) or np.any(labels == 1)
         return "" if has_class_1 else "no prediction and no label is class 1"
     sides = {"predictions": predictions, "labels": labels}
+    kind = "class id " if name == "matthews_correlation" else ""
     constant = [
-        f"all {len(values)} {side} are {values[0]:g}"
+        f"all {len(values)} {side} are {kind}{values[0]:g}"
         for side, values in sides.items()
         if np.all(values == values[0])
     ]

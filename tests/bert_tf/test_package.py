@@ -125,4 +125,4 @@ print({"tensorflow", "keras", "numpy"} & set(sys.modules))
     )
     names = [*ast.literal_eval(commands[1]), "quickstart"]
     assert sorted(found) == sorted(x.replace("_", "-") for x in names)
-    assert found["predict"].startswith("SavedModel, lines of text, a table")
+    assert found["predict"].startswith("A model or SavedModel, lines of")

@@ -38,6 +38,8 @@ def test_paths_without_one_model_say_what_was_found(tmp_path, given):
     for name in options.FORMATS:
         assert f"{options.EXPECTED_FILES[name]} ({name})" in message
     (empty / "saved_model.pb").write_text("")
+    # TensorFlow's folder of weights is no model to give instead.
+    write(given, empty / "variables")
     assert "It is a SavedModel" in one_line(empty)
     assert "Give one of the models in it: model" in one_line(tmp_path)
     assert "not-there does not exist. Give" in one_line("not-there")

@@ -94,12 +94,12 @@ def test_what_is_undefined_is_warned_of_with_the_reason(caplog):
         f"dev: spearman is undefined: all 3 predictions are 0.5. {null}",
         "dev: spearman is undefined: all 3 predictions are 0.5 and all 3 "
         f"labels are 2.5. {null}",
-        "dev: matthews_correlation is undefined: all 3 predictions are 0 and "
-        "all 3 labels are 0. It counts as 0.",
+        "dev: matthews_correlation is undefined: all 3 predictions are class "
+        "id 0 and all 3 labels are class id 0. It counts as 0.",
         "dev: f1 is undefined: no prediction and no label is class 1. It "
         "counts as 0.",
-        "dev: matthews_correlation is undefined: all 3 predictions are 0 and "
-        "all 3 labels are 1. It counts as 0.",
+        "dev: matthews_correlation is undefined: all 3 predictions are class "
+        "id 0 and all 3 labels are class id 1. It counts as 0.",
     ]
     caplog.clear()
     metrics.compute(["pearson"], half, scores)  # Of a baseline.
