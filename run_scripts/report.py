@@ -1,4 +1,4 @@
-"""Folders of runs -> one HTML page of scores, errors and data.
+r"""Folders of runs -> one HTML page of scores, errors and data.
 
     python -m run_scripts.report --run_dirs=runs/sst-2,runs/sst-2-lora \
       --output_file=report.html
