@@ -420,7 +420,11 @@ EXERCISES = {
     )
 }
 SETTINGS = {
-    "font.family": "DejaVu Sans",  # Comes with matplotlib.
+    # Text is text in the SVG: a third of the size of outlines. Readers without
+    # DejaVu Sans, which comes with matplotlib, see another font.
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
     "svg.hashsalt": "bert_tf",  # Seed of names; random by default.
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -434,7 +438,8 @@ def draw(name, folder):
         figure = Figure(figsize=(7, height), layout="constrained")
         numbers = EXERCISES[name](figure.subplots())
         path = pathlib.Path(folder, f"{name}.svg")
-        figure.savefig(path, metadata={"Date": None})
+        about = ("Creator", "Date", "Format", "Type")
+        figure.savefig(path, metadata=dict.fromkeys(about))
     return {
         key: np.round(np.float64(value), 6).tolist()
         for key, value in numbers.items()

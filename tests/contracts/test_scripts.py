@@ -70,6 +70,8 @@ def test_help_names_every_flag_once(script, answers):
     assert (status, errors) == (0, "")
     module = importlib.import_module(script)
     assert text.startswith(module.__doc__)
+    # A backslash at the end of a line is in the docstring: it is raw.
+    assert not re.search(r"\S {5,}--", module.__doc__)
     names = re.findall(r"^ *--(?:\[no\])?(\w+):", text, re.MULTILINE)
     assert sorted(names) == sorted([*module.FLAGS, "flagfile", "undefok"])
 

@@ -50,3 +50,8 @@ def test_the_page_begins_with_attention_and_names_its_minutes():
     rows = re.findall(r"^\| (\d+) \| (.*)", TEXT, re.MULTILINE)
     assert rows[0][1].startswith("`attention_weights`")
     assert sum(int(minutes) for minutes, _ in rows) == 30
+    for section in TEXT.split("\n## ")[1:4]:
+        said = re.search(r"(\w+) minutes\. ", section)[1]
+        minutes = re.findall(r"^\| (\d+) \|", section, re.MULTILINE)
+        named = {"Eight": 8, "Ten": 10, "Twelve": 12}
+        assert sum(map(int, minutes)) == named[said]

@@ -73,7 +73,7 @@ TOLERANCES = {"overlap": 0.05, "depth": 0.01, "by_heart": 0.1, "copying": 0.05}
 
 def texts(path):
     """Texts of an SVG file without their digits, in order."""
-    found = re.findall(r"<!-- (.*?) -->", path.read_text("utf-8"), re.DOTALL)
+    found = re.findall(r">([^<>]+)</(?:text|tspan)>", path.read_text("utf-8"))
     return [re.sub(r"\d", "", text) for text in found]
 
 
@@ -93,16 +93,21 @@ def test_a_picture_shows_its_fact_and_is_up_to_date(name, tmp_path):
     assert texts(tmp_path / path.name) == texts(path), advice
 
 
-def test_the_page_has_each_exercise_in_order():
+def test_the_page_begins_with_code_that_runs_and_has_each_exercise(capsys):
     page = PAGE.read_text("utf-8")
     titles = re.findall(r"^## (\d+)\. ", page, re.MULTILINE)
     assert titles == [str(i) for i in range(1, 11)]
     pictures = re.findall(r"figures/exercises/(\w+)\.svg", page)
     assert pictures == list(exercises.EXERCISES)
+    exec(re.search(r"```python\n(.*?)```", page, re.DOTALL)[1], {})
+    assert capsys.readouterr().out == "(10, 32) (32,)\n"
     sections = page.split("\n## ")[1:]
     for name, section in zip(exercises.EXERCISES, sections, strict=True):
         assert "<summary>Hint</summary>" in section
-        assert "<summary>Answer</summary>" in section
+        # Whoever tries first must not see the answer.
+        assert (
+            f"/{name}.svg" in section.partition("<summary>Answer</summary>")[2]
+        )
         assert f"`{name}`" in section
     for i, function in enumerate(exercises.EXERCISES.values(), start=1):
         assert function.__doc__.startswith(f"{i}: ")

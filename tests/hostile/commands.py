@@ -127,6 +127,7 @@ def foreign_flags(case: Case, output: str) -> set[str]:
     own |= {f"no{name}" for name in own}
     text = re.sub(rf"{_COMMAND} (--\w+\S*[ ,]*)+", "", output)
     text = re.sub(rf"--\w+ of {_COMMAND}", "", text)
+    text = re.sub(r"hf download \S+ --local-dir", "", text)
     # Those that were typed are repeated.
     return set(re.findall(r"--(\w+)", text)) - own - _typed(case)
 
