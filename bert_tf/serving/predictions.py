@@ -210,11 +210,11 @@ def predict(
             write(pairs)
             bar.update(lines.num_read - bar.n)
         logging.info(
-            "texts %d  texts/s %.1f  invalid UTF-8 replaced %d",
-            count,
-            count / (time.monotonic() - started),
-            lines.num_replaced,
+            "wrote %d answers to %s  texts/s %.1f",
+            *(count, config.output_file, count / (time.monotonic() - started)),
         )
+        if lines.num_replaced:
+            logging.warning("invalid UTF-8 replaced %d", lines.num_replaced)
         row_outputs.warn_of_cut(num_cut, count, model.max_seq_length)
         if not count and not num_bad:
             logging.warning(

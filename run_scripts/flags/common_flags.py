@@ -30,7 +30,12 @@ _CACHE_VARIABLE = "BERT_TF_CACHE_DIR"  # As in stored_folders.py.
 def require(values: flags.FlagValues, *names: str) -> None:
     """Makes flags required; the error for a missing flag names it."""
     for name in names:
-        flags.mark_flag_as_required(name, flag_values=values)
+        flags.register_validator(
+            name,
+            lambda value: value is not None,
+            "it is required; --help has a command with it.",
+            values,
+        )
 
 
 def make_flags(*classes: type, **defaults: Any) -> flags.FlagValues:

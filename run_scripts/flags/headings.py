@@ -130,8 +130,7 @@ def by_heading(
 
 def is_required(flag: flags.Flag) -> bool:
     """Returns whether `common_flags.require` was called for a flag."""
-    # absl keeps no other trace of mark_flag_as_required.
-    return any("other than None" in v.message for v in flag.validators)
+    return any("is required" in v.message for v in flag.validators)
 
 
 def _commands(doc: str) -> list[str]:

@@ -258,6 +258,16 @@ def test_attention_of_a_pair_has_its_texts_in_order(run, tmp_path):
     )
 
 
+def test_attention_of_a_model_of_single_texts(run, tmp_path):
+    model = exports.make_for("classification")
+    settings = {"labels": ["bad", "fair", "good"], "num_texts": 1}
+    exports.save_model(model, "classification", tmp_path / "model", **settings)
+    path = tmp_path / "attention.html"
+    run(b"a cat\n", f"--model_dir={tmp_path / 'model'}", f"--explain={path}")
+    (written,) = re.findall('json">([^<]*)<', path.read_text("utf-8"))
+    assert len(json.loads(written)["texts"]) == 1
+
+
 def test_attention_of_several_texts_is_refused(explain):
     with pytest.raises(ValueError, match="for a text or a pair, and .*endings"):
         explain("multiple_choice", b"", name="attention.html")

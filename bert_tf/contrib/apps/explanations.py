@@ -55,7 +55,7 @@ def _open_attention(
 ) -> Iterator[Callable[[text_rows.Row], None]]:
     """Like `open_file`, for attention."""
     names = list(model.kind.inputs["text"])  # In the order of the segments.
-    if set(model.ranks) != set(names) or max(model.ranks.values()) > 1:
+    if not set(model.ranks) <= set(names) or max(model.ranks.values()) > 1:
         raise ValueError(
             f"--explain={path}: attention is drawn for a text or a pair, and "
             f"{model.path} reads {', '.join(model.ranks)}. Give another file "

@@ -102,13 +102,12 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
                 )
             )
         for split, rows in run.rows.items():
-            sections += [
-                section(f"Most wrong rows of {split}{of}", _wrong(run, rows)),
-                section(
-                    f"Labels of {split} that are probably wrong{of}",
-                    _mislabelled(run, rows),
-                ),
-            ]
+            heading = f"Most wrong rows of {split}{of}"
+            sections.append(section(heading, _wrong(run, rows)))
+            # The probabilities of another model say nothing of labels.
+            if verdict.beats_baseline(run, split):
+                heading = f"Labels of {split} that are probably wrong{of}"
+                sections.append(section(heading, _mislabelled(run, rows)))
         sections += [
             section(f"Lengths and data{of}", _data(run)),
             section(f"Settings{of}", settings(run)),
@@ -285,7 +284,7 @@ def _classes(runs) -> str:
 def _wrong(run, rows) -> str:
     found = wrong_rows.most_wrong(rows, run.labels, _MAX_ROWS)
     return table(
-        ("row", "text", "label", "predicted", "error"),
+        ("line", "text", "label", "predicted", "error"),
         [
             (
                 row["source"],
@@ -302,7 +301,7 @@ def _wrong(run, rows) -> str:
 def _mislabelled(run, rows) -> str:
     found = wrong_rows.mislabelled(rows, run.labels, _MAX_ROWS)
     suspicions = table(
-        ("row", "text", "label", "probably", "margin"),
+        ("line", "text", "label", "probably", "margin"),
         [
             (x.row["source"], _text(x.row), x.label, x.better, x.margin)
             for x in found
@@ -311,7 +310,8 @@ def _mislabelled(run, rows) -> str:
     note = (
         "<p class='soft'>By confident learning (Northcutt et al. 2021): "
         "another class is at least as probable as it is on average for rows "
-        "that have it. Read them before you change a label.</p>"
+        "that have it. The margin is how much more. Read them before you "
+        "change a label.</p>"
     )
     return suspicions and note + suspicions
 

@@ -46,6 +46,14 @@ def make(run: RunData) -> list[str]:
     return [*paragraphs.values(), f"Next: {advice}"]
 
 
+def beats_baseline(run: RunData, split: str) -> bool:
+    """Returns whether the score of a split is above the baseline, if any."""
+    if run.results["best_metric"] not in run.results.get(split, {}):
+        return True
+    _, found = _compare_all(run, split, run.results["best_metric"])
+    return found.get("baseline", "above") == "above"
+
+
 def _compare_all(
     run: RunData, split: str, metric: str
 ) -> tuple[str, dict[str, str]]:

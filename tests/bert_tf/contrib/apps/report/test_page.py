@@ -153,6 +153,19 @@ def test_records_have_rows_those_cut_and_the_digest_of_their_file(cut):
     assert "split rows cut file sha256 train 9 3 a.csv f00d" in text
 
 
+@pytest.mark.parametrize(
+    ("baseline", "is_shown"), [(0.5, True), (0.75, False), (0.9, False)]
+)
+def test_labels_are_doubted_by_a_model_above_the_baseline(baseline, is_shown):
+    rows = [
+        ROW | {"label": label, "predicted": "bad", "probabilities": [x, 1 - x]}
+        for label, x in (("bad", 0.8), ("bad", 0.8), (EVIL, 0.9), (EVIL, 0.1))
+    ]
+    run = run_of(rows={"dev": rows})
+    run.results["majority_baseline"] = {"dev": {"accuracy": baseline}}
+    assert ("probably wrong" in page.make([run])) == is_shown
+
+
 def test_what_is_unknown_is_left_out():
     run = run_of(
         rows={},
