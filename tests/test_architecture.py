@@ -25,23 +25,23 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 18_630,
+    "tfrecords": 18_800,
     "bert_tf/model": 3290,
-    "bert_tf/tasks": 3930,
-    "bert_tf/checkpoint": 6550,
-    "bert_tf/training": 3710,
-    "bert_tf/serving": 4780,
-    "bert_tf/workflows": 4710,
-    "bert_tf/contrib/search": 3300,
+    "bert_tf/tasks": 4160,
+    "bert_tf/checkpoint": 6590,
+    "bert_tf/training": 3830,
+    "bert_tf/serving": 5100,
+    "bert_tf/workflows": 4830,
+    "bert_tf/contrib/search": 3630,
     "bert_tf/contrib/runtimes": 2930,
-    "bert_tf/contrib/apps": 3150,
+    "bert_tf/contrib/apps": 3890,
     "bert_tf/contrib/formats": 1370,
-    "bert_tf": 690,
-    "run_scripts": 3120,
+    "bert_tf": 750,
+    "run_scripts": 3280,
 }
 LONG_FILE, MAX_LONG_FILES = 400, 27
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 258, 31
+MAX_OPTIONS, MAX_FLAGS = 262, 31
 MAX_FLAGS_OF = {
     "doctor": 44,
     "run_embeddings": 70,
