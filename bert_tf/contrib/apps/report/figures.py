@@ -25,7 +25,7 @@ def lines(curves: Mapping[str, Points], title: str) -> str:
 
     Args:
       curves: name -> (step, value), in the order of steps.
-      title: what it shows, for readers who cannot see it.
+      title: what it shows, with the word for the horizontal axis.
     """
     curves = {name: _thinned(points) for name, points in curves.items()}
     points = [point for curve in curves.values() for point in curve]
@@ -71,7 +71,8 @@ def lines(curves: Mapping[str, Points], title: str) -> str:
             f'<span style="color:{color}">{mark} {html.escape(name)}</span>'
         )
     plot = _svg(_WIDTH, _HEIGHT, title, parts)
-    return f'<div class="plot">{plot}<div>{"".join(legend)}</div></div>'
+    shown = f"<div>{html.escape(title)}</div>"
+    return f'<div class="plot">{shown}{plot}<div>{"".join(legend)}</div></div>'
 
 
 def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:

@@ -15,9 +15,10 @@ def parse(svg):
 
 
 def plot(lines):
-    """Returns the plot of a plot with its legend."""
+    """Returns the plot of a plot with its title and legend."""
     root = ElementTree.fromstring(lines)
-    svg, legend = root
+    title, svg, legend = root
+    assert title.text == svg.findtext("title")
     assert legend.findall("span")
     return svg
 
