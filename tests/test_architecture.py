@@ -27,7 +27,7 @@ MAX_SCRIPTS = 28
 MAX_LINES = {
     "tfrecords": 18_800,
     "bert_tf/model": 3290,
-    "bert_tf/tasks": 4160,
+    "bert_tf/tasks": 4170,
     "bert_tf/checkpoint": 6590,
     "bert_tf/training": 3830,
     "bert_tf/serving": 5100,
@@ -305,7 +305,7 @@ def test_functions_are_short():
 # File and class -> the most methods and attributes that it has.
 BASE_CLASSES = {
     ("bert_tf/serving/answers/kind.py", "Kind"): (14, 12),
-    ("bert_tf/tasks/task.py", "FineTuningTask"): (12, 5),
+    ("bert_tf/tasks/task.py", "FineTuningTask"): (13, 5),
 }
 
 

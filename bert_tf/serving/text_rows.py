@@ -647,7 +647,7 @@ class ObjectParser:
     def of_fields(self, fields: Mapping[str, Any], where: str) -> dict:
         """Returns the fields of the Row of an object at file and line."""
         read = self.read
-        is_pair = fields.get("text_b") is not None and not self.has_columns
+        is_pair = fields.get("text_b") and not self.has_columns
         if is_pair and {*self.ranks} == {"text_a"}:
             raise LineError(
                 f"{where}: text_b is {quoted(fields['text_b'])}, but this "

@@ -6,7 +6,6 @@ N examples.
 import functools
 import warnings
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
@@ -167,27 +166,17 @@ def why_undefined(
     return (" and ".join(constant) or other) if is_undefined else ""
 
 
-class Resampled(NamedTuple):
-    """A score of rows that are drawn again, for its confidence interval.
-
-    Attributes:
-      unit: the rows that are drawn, such as "rows" or "queries".
-      size: their number N.
-      score: indices [N] of rows -> `best_metric`; None if it is undefined.
-    """
-
-    unit: str
-    size: int
-    score: Callable[[np.ndarray], float | None]
-
-
-def interval(resampled: Resampled) -> dict:
+def interval(
+    unit: str, size: int, score: Callable[[np.ndarray], float | None]
+) -> dict:
     """Returns the 95 % interval of a score by the percentile bootstrap.
 
     Efron and Tibshirani 1993, section 13.3. Only the rows are drawn again, with
     fixed seeds: it does not show that another training gives other weights.
+
+    Args:
+      unit, size, score: of `task.Resampled`.
     """
-    unit, size, score = resampled
     rng = np.random.default_rng(0)
     draws = min(_MAX_DRAWS, max(_MIN_DRAWS, _ROWS_OF_DRAWS // size))
     found = [score(rng.integers(size, size=size)) for _ in range(draws)]

@@ -17,8 +17,13 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics, ner_scores
-from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
+from bert_tf.tasks import losses, ner_scores
+from bert_tf.tasks.task import (
+    FineTuningTask,
+    Resampled,
+    Target,
+    evaluated_model,
+)
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.options import quoted
@@ -184,7 +189,7 @@ class Ner(FineTuningTask):
             wanted, named, right = counts[i].sum(axis=0).tolist()
             return 2 * right / (wanted + named) if wanted + named else 0.0
 
-        return metrics.Resampled("sentences", len(counts), score)
+        return Resampled("sentences", len(counts), score)
 
     def _scores(self, gold, predicted) -> dict[str, float]:
         if self.scheme == ner_files.PLAIN:

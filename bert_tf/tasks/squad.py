@@ -20,8 +20,13 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import metrics, squad_answers, squad_scores
-from bert_tf.tasks.task import FineTuningTask, Target, evaluated_model
+from bert_tf.tasks import squad_answers, squad_scores
+from bert_tf.tasks.task import (
+    FineTuningTask,
+    Resampled,
+    Target,
+    evaluated_model,
+)
 from tfrecords import schema
 from tfrecords.io import atomic_files
 from tfrecords.tasks import squad_examples, squad_files
@@ -172,9 +177,7 @@ class Squad(FineTuningTask):
             for name, texts in self.annotated[split].items()
         ]
         f1 = np.array(scores)
-        return metrics.Resampled(
-            "questions", len(f1), lambda i: float(f1[i].mean())
-        )
+        return Resampled("questions", len(f1), lambda i: float(f1[i].mean()))
 
     def majority_baseline(self):
         """Returns the scores of a constant answer."""
@@ -267,8 +270,7 @@ class Answerer:
             _padded(outputs[name], self.settings.max_seq_length)
             for name in ("start_logits", "end_logits")
         ]
-        answered = Answered({}, {}, {})
-        begin = 0
+        answered, begin = Answered({}, {}, {}), 0
         for chunk in self.make_chunks(self.read()):
             end = begin + len(chunk.windows.question)
             answers = self.choose(

@@ -29,6 +29,20 @@ SplitOutputs = Mapping[str, np.ndarray]
 Scores = dict[str, dict[str, float | None]]
 
 
+class Resampled(NamedTuple):
+    """A score of rows that are drawn again, for its confidence interval.
+
+    Attributes:
+      unit: the rows that are drawn, such as "rows" or "queries".
+      size: their number N.
+      score: indices [N] of rows -> `best_metric`; None if it is undefined.
+    """
+
+    unit: str
+    size: int
+    score: Callable[[np.ndarray], float | None]
+
+
 class Target(NamedTuple):
     """A prediction target of a batch, and the loss that it is learned by.
 
@@ -269,13 +283,16 @@ class FineTuningTask(Task):
         return {}
 
     def details(self, split: str, outputs: SplitOutputs) -> dict:
-        """Returns further results of a split, such as those of classes.
-
-        A task may also have `resampled`, of the same arguments, which returns
-        `metrics.Resampled` of `best_metric`. It is called after `score`.
-        """
+        """Returns further results of a split, such as those of classes."""
         del split, outputs
         return {}
+
+    def resampled(self, split: str, outputs: SplitOutputs) -> Resampled | None:
+        """Returns how `best_metric` is computed of rows that are drawn again.
+
+        For its confidence interval; None: it has none. Called after `score`.
+        """
+        del split, outputs
 
     def evaluated_rows(
         self, split: str, outputs: SplitOutputs

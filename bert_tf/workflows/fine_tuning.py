@@ -530,9 +530,8 @@ def _write_results(run, scores, baseline, step, predict) -> None:
     details = {}
     for split in scores:
         details[split] = run.task.details(split, predict(split))
-        resample = getattr(run.task, "resampled", lambda *_: None)
-        if resampled := resample(split, predict(split)):
-            interval = metrics.interval(resampled)
+        if resampled := run.task.resampled(split, predict(split)):
+            interval = metrics.interval(*resampled)
             details[split][run_models.INTERVALS] = interval
     results = dev_results.write(
         scores,

@@ -17,8 +17,8 @@ from absl import logging
 from bert_tf.contrib.search import ranking
 from bert_tf.contrib.search.records import ranking_examples
 from bert_tf.model import encoder
-from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.task import DEV_SEED, Target
+from bert_tf.tasks import losses
+from bert_tf.tasks.task import DEV_SEED, Resampled, Target
 from bert_tf.tasks.texts.regression import Regression
 from tfrecords import schema
 
@@ -179,7 +179,7 @@ class Ranking(Regression):
         queries = self._ranked(predicted, labels, split)
         found = [ranking.scores([x], [y])[self.best_metric] for x, y in queries]
         found = np.array(found)
-        return metrics.Resampled(
+        return Resampled(
             "queries", len(found), lambda i: float(found[i].mean())
         )
 

@@ -15,8 +15,8 @@ import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses, metrics
-from bert_tf.tasks.task import Target
+from bert_tf.tasks import losses
+from bert_tf.tasks.task import Resampled, Target
 from bert_tf.tasks.texts.classification import of_each, rounded
 from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
@@ -116,7 +116,7 @@ class MultiLabel(TextTask):
                 return mean_of_defined(found)
             return f1_scores(predicted[i], labels[i])[self.best_metric]
 
-        return metrics.Resampled("rows", len(labels), score)
+        return Resampled("rows", len(labels), score)
 
     def baseline(self, labels, split):
         """Returns each metric for its best constant answer.

@@ -16,6 +16,7 @@ from bert_tf.tasks.task import (
     Batch,
     FineTuningTask,
     Outputs,
+    Resampled,
     SplitOutputs,
     Target,
     evaluated_model,
@@ -244,7 +245,7 @@ class TextTask(FineTuningTask):
         """Returns the best metric of any rows."""
         labels, predicted = self.labels[split], self.predicted(outputs)
         metric = metrics.METRICS[self.best_metric]
-        return metrics.Resampled(
+        return Resampled(
             "rows", len(labels), lambda i: metric(predicted[i], labels[i])
         )
 

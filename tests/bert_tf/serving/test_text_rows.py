@@ -213,6 +213,9 @@ def test_a_second_text_for_a_model_of_single_texts_is_refused(tmp_path):
     bad, good = read_objects(path, {"text_a": 1})
     assert "text_b is 'b', but this model was trained on" in bad.message
     assert good == (2, {"text_a": "a"})
+    # As in requests of older exports.
+    path = write(tmp_path, {"text_a": "a", "text_b": ""})
+    assert read_objects(path, {"text_a": 1})[0].fields["text_a"] == "a"
 
 
 CSV = (

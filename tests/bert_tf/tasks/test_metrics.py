@@ -134,17 +134,17 @@ def test_what_cannot_be_computed_raises(name, guesses, labels, message):
 
 def test_an_interval_has_95_percent_of_the_scores_of_drawn_rows():
     right = np.array([1.0] * 80 + [0.0] * 20)
-    resampled = metrics.Resampled("rows", 100, lambda i: float(right[i].mean()))
-    found = metrics.interval(resampled)
-    assert found == metrics.interval(resampled)
+    resampled = "rows", 100, lambda i: float(right[i].mean())
+    found = metrics.interval(*resampled)
+    assert found == metrics.interval(*resampled)
     assert (found["unit"], found["size"]) == ("rows", 100)
     # Of the normal distribution: 1.96 standard deviations.
     wide = 1.96 * np.sqrt(0.8 * 0.2 / 100)
     np.testing.assert_allclose(
         [found["low"], found["high"]], [0.8 - wide, 0.8 + wide], atol=0.02
     )
-    nothing = metrics.Resampled("rows", 3, lambda i: None)
-    assert metrics.interval(nothing) == {"unit": "rows", "size": 3}
+    nothing = metrics.interval("rows", 3, lambda i: None)
+    assert nothing == {"unit": "rows", "size": 3}
 
 
 @pytest.mark.parametrize(
@@ -152,5 +152,5 @@ def test_an_interval_has_95_percent_of_the_scores_of_drawn_rows():
 )
 def test_draws_bound_the_time_of_large_sets(size, draws):
     calls = []
-    metrics.interval(metrics.Resampled("rows", size, lambda i: calls.append(1)))
+    metrics.interval("rows", size, lambda i: calls.append(1))
     assert len(calls) == draws
