@@ -175,7 +175,9 @@ def interval(
     fixed seeds: it does not show that another training gives other weights.
 
     Args:
-      unit, size, score: of `task.Resampled`.
+      unit: the rows that are drawn, as in `task.Resampled`.
+      size: their number N.
+      score: indices [N] of rows -> the score; None if it is undefined.
     """
     rng = np.random.default_rng(0)
     draws = min(_MAX_DRAWS, max(_MIN_DRAWS, _ROWS_OF_DRAWS // size))
