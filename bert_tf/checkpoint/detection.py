@@ -154,7 +154,9 @@ def _raise_no_model(path: str) -> NoReturn:
 
     is_file = os.path.isfile(path)
     names = [os.path.basename(path)] if is_file else sorted(os.listdir(path))
-    other = weight_files.describe(path) or _describe(names)
+    other = weight_files.describe(path)
+    if not {"config.json", "bert_config.json"}.intersection(names):
+        other = other or _describe(names)  # With one, files are missing.
     if is_file:
         folder = os.path.dirname(path)
         raise ValueError(

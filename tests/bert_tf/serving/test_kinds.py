@@ -88,6 +88,17 @@ def test_a_model_of_single_texts_ranks_nothing():
         )
 
 
+@pytest.mark.parametrize(
+    ("num_texts", "names"),
+    [(1, ["text_a"]), (2, ["text_a", "text_b"]), (None, ["text_a", "text_b"])],
+)
+def test_only_models_of_single_texts_have_no_second_text(num_texts, names):
+    metadata = {"num_texts": num_texts} if num_texts else {}
+    make = export_kinds.by_name("regression")
+    found = make(None, None, 8, metadata, settings())
+    assert list(found.inputs["text"]) == names
+
+
 @pytest.mark.parametrize("name", ["classification", "tagging"])
 def test_answers_with_labels_need_them(name):
     with pytest.raises(ValueError, match=f"no labels, which kind={name}"):

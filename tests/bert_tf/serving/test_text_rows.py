@@ -501,6 +501,11 @@ def test_invalid_columns_are_refused(words, message):
         text_rows.read_columns(parse(*words), CHOICE)
 
 
+def test_more_columns_than_texts_are_refused():
+    with pytest.raises(ValueError, match="a,b,c has 3 columns"):
+        text_rows.read_columns(parse("--text_column=a,b,c"), PAIR)
+
+
 @pytest.mark.parametrize(
     ("word", "ranks", "has_columns", "message"),
     [

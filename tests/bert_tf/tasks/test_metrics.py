@@ -147,6 +147,13 @@ def test_an_interval_has_95_percent_of_the_scores_of_drawn_rows():
     assert nothing == {"unit": "rows", "size": 3}
 
 
+def test_an_interval_leaves_out_a_fortieth_at_each_end():
+    scores = iter(range(1000))
+    found = metrics.interval("rows", 10, lambda i: next(scores))
+    assert found["low"] == pytest.approx(0.025 * 999)
+    assert found["high"] == pytest.approx(0.975 * 999)
+
+
 @pytest.mark.parametrize(
     ("size", "draws"), [(10, 1000), (8000, 500), (10**6, 200)]
 )

@@ -158,6 +158,14 @@ def append(name, text):
         file.write(text)
 
 
+def reword(name, old, new):
+    with open(name) as file:
+        text = file.read()
+    assert old in text
+    with open(name, "w") as file:
+        file.write(text.replace(old, new))
+
+
 def replace_array(array):
     return lambda: np.save("a.npy", array)
 
@@ -202,6 +210,11 @@ def replace_array(array):
         ),
         (
             lambda: append("a.jsonl", '\n{"id": "x", "body": "y"}'),
+            {},
+            "a.jsonl is not the file",
+        ),
+        (
+            lambda: reword("a.jsonl", TEXTS[-1], "another text"),
             {},
             "a.jsonl is not the file",
         ),
