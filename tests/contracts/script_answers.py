@@ -89,7 +89,7 @@ def mistakes(values):
     yield "'no_such_flag'", ["--no_such_flag=1"]
     for name in given:
         yield (
-            f"--{name} must have a value",
+            f"--{name}=None: it is required",
             [f"--{other}={x}" for other, x in given.items() if other != name],
         )
     for name in values:

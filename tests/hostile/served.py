@@ -13,14 +13,16 @@ def _answer(content: bytes, message: str, flags: str = "") -> Case:
 
 
 CASES = [
-    _answer(b"", "texts 0 "),
-    _answer(b"\n\n\n", "texts 3 "),
-    _answer(b"the cat\0 sat\n", "texts 1 "),
+    _answer(b"", "wrote 0 answers"),
+    _answer(b"\n\n\n", "wrote 3 answers"),
+    _answer(b"the cat\0 sat\n", "wrote 1 answers"),
     _answer(b"\xed\xa0\x80\n", "invalid UTF-8 replaced 3"),
-    _answer(b"the " * 250_000, "texts 1 "),
-    _answer(b"a" * 1_000_000, "texts 1 "),
-    _answer(b"e" + "\u0301".encode() * 100_000, "texts 1 "),
-    _answer(b'{"text_a": "a\\u0000"}', "texts 1 ", "--input_format=jsonl"),
+    _answer(b"the " * 250_000, "wrote 1 answers"),
+    _answer(b"a" * 1_000_000, "wrote 1 answers"),
+    _answer(b"e" + "\u0301".encode() * 100_000, "wrote 1 answers"),
+    _answer(
+        b'{"text_a": "a\\u0000"}', "wrote 1 answers", "--input_format=jsonl"
+    ),
     # A table without its columns would be read as lines of text.
     Case("predict", "--input_file=glue/CoLA/train.tsv", "tsv is a table: name"),
     # The others are answered.

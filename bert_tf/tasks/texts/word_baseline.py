@@ -29,6 +29,7 @@ class WordBaseline:
 
     def __init__(self, task, splits: Collection[str]):
         self.task, self.predict = copy.copy(task), None
+        self.task.tunes = True  # Thresholds are not the model's.
         is_single = len(task.table.text_columns) == 1
         self.is_wanted = is_single and task.class_names and "train" in splits
 
