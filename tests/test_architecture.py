@@ -27,7 +27,7 @@ MAX_SCRIPTS = 28
 MAX_LINES = {
     "tfrecords": 18_800,
     "bert_tf/model": 3290,
-    "bert_tf/tasks": 4170,
+    "bert_tf/tasks": 4180,
     "bert_tf/checkpoint": 6590,
     "bert_tf/training": 3830,
     "bert_tf/serving": 5100,
