@@ -164,4 +164,4 @@ def test_a_test_file_with_labels_is_scored_after_training(tmp_path, base_flags):
     assert header == "index\tprediction\tprobability_bad\tprobability_good"
     bad, good = map(float, lines[0].split("\t")[2:])
     assert bad + good == pytest.approx(1, abs=1e-5)
-    assert "accuracy on test: " in (output / "report.html").read_text()
+    assert "Accuracy on test: " in (output / "report.html").read_text()
