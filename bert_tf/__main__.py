@@ -37,19 +37,21 @@ def main(argv: list[str]) -> None:
             f"error: python -m bert_tf lists the commands; {argv[1]!r} is not "
             "for it. Run python -m run_scripts.NAME, with its flags."
         )
-    print(
-        "Each command, such as bert-predict, is python -m run_scripts.predict"
-    )
-    print("where its name is not installed; --help lists its flags.")
+    lines = [
+        "Each command, such as bert-predict, is python -m run_scripts.predict",
+        "where its name is not installed; --help lists its flags.",
+    ]
     for task, names in TASKS.items():
-        print(f"\n{task}:")
+        lines.append(f"\n{task}:")
         for name in names:
             path = SCRIPTS / f"{name}.py"
             if not path.exists():
                 path = SCRIPTS / name / "tour.py"
             doc = ast.get_docstring(ast.parse(path.read_text("utf-8")))
             line = doc.partition("\n")[0]
-            print(f"  bert-{name.replace('_', '-'):24} {line}")
+            lines.append(f"  bert-{name.replace('_', '-'):24} {line}")
+    # At once, so that `| head` breaks no pipe.
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -363,9 +363,8 @@ def in_order(
     if not least <= len(given) <= len(names):
         raise ValueError(
             f"--text_column={','.join(map(str, given))} has {len(given)} "
-            "columns. The "
-            f"inputs of this model are {', '.join(ranks)}; give the column of "
-            "each, in this order."
+            f"columns. The inputs of this model are {', '.join(ranks)}; give "
+            "the column of each, in this order."
         )
     return list(zip(names, given, strict=False))
 

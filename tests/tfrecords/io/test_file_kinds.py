@@ -60,7 +60,7 @@ def zipped(*names):
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a file of Microsoft Office"),
         (b"%PDF-1.7\n%\xe2\xe3\xcf\xd3", "PDF"),
         ("a".encode("utf-16"), "UTF-16"),
-        (gzip.compress(b"a"), "compressed by gzip"),
+        (gzip.compress(b"a", mtime=0), "compressed by gzip"),
         (bz2.compress(b"a"), "compressed by bzip2"),
         (lzma.compress(b"a"), "compressed by xz"),
     ],
