@@ -333,8 +333,8 @@ class TrainStep:
             [weight.value for weight in self.model.trainable_weights],
         )
         is_read = [gradient is not None for gradient in gradients]
-        # Of keras.layers.Embedding they are IndexedSlices, whose rows may repeat:
-        # their sum is a dense tensor, and its norm the correct one.
+        # Of keras.layers.Embedding they are IndexedSlices, whose rows may
+        # repeat: their sum is a dense tensor, and its norm the correct one.
         gradients = [
             tf.zeros(weight.shape)
             if gradient is None
