@@ -8,6 +8,7 @@ Shapes: Q queries, C vectors of a chunk, E size of a vector.
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -135,15 +136,17 @@ def read_metadata(path: str) -> dict:
 
     Raises:
       ValueError: if the file does not say it, or is damaged.
+      FileNotFoundError: if there is no such file.
     """
     if path.endswith(".npy"):
         sidecar = stored_folders.address(path) + embedding.SIDECAR
         try:
             return json_files.read(stored_folders.fetch(sidecar), _MADE)
         except FileNotFoundError:
+            os.stat(path)  # Are the vectors there?
             raise ValueError(
-                f"{sidecar} is missing, which says which model "
-                f"made the vectors. Copy it, too. {_AGAIN}"
+                f"{sidecar} is missing, which says which model made the "
+                f"vectors. Copy it, too. {_AGAIN}"
             ) from None
     metadata = _open_parquet(path).schema_arrow.metadata or {}
     text = metadata.get(embedding.METADATA.encode())

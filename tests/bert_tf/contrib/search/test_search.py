@@ -148,6 +148,11 @@ def test_rows_without_text_are_never_found(config, tmp_path):
     assert [(x["row"], x["text"]) for x in found["results"]] == [(3, "a ship")]
 
 
+def test_vectors_that_are_not_there_are_named(config):
+    with pytest.raises(FileNotFoundError, match="nothing.npy'"):
+        search.search(change(config, vectors_file="nothing.npy"))
+
+
 def cut(name):
     with open(name, "r+b") as file:
         file.truncate(os.path.getsize(name) // 2)
