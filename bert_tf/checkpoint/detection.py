@@ -139,8 +139,10 @@ def _raise_no_model(path: str) -> NoReturn:
     if not os.path.exists(path):
         folder, name = os.path.split(path)
         advice = ""
+        if os.path.isdir(f"models/{name}"):  # As the command below writes it.
+            advice = f" There is models/{name}."
         # Not of a mistyped folder in one that is there.
-        if _HUB_NAME.fullmatch(path) and not (
+        elif _HUB_NAME.fullmatch(path) and not (
             folder and os.path.exists(folder)
         ):
             advice = (
