@@ -6,6 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
 from multiprocessing import forkserver, resource_tracker
 
@@ -56,6 +57,12 @@ def _start_servers():
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
         forkserver.set_forkserver_preload(_IMPORTS)
         forkserver.ensure_running()
+    except OSError as error:  # Its socket is there.
+        raise ChildProcessError(
+            f"Workers need a socket in TMPDIR={tempfile.gettempdir()!r} "
+            f"({error}). Set TMPDIR to a folder that can be written, with a "
+            "path of at most 70 bytes."
+        ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
