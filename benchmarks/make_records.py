@@ -56,7 +56,7 @@ flags.DEFINE_float(
 )
 flags.DEFINE_integer(
     "dupe_factor",
-    5,
+    10,
     "Times to repeat the text, with different masks.",
     lower_bound=1,
     flag_values=FLAGS,
@@ -120,8 +120,11 @@ def write_text(folder: str) -> int:
         path = os.path.join(folder, f"{number:05d}.txt")
         with open(path, "w", encoding="utf-8") as file:
             for document in documents.read_file(source, statistics=read):
-                file.write("\n".join([*document.sentences, "", ""]))
-                if file.tell() > share:
+                for sentence in document.sentences:
+                    if file.tell() < share:  # A document may be a book.
+                        file.write(sentence + "\n")
+                file.write("\n")
+                if file.tell() >= share:
                     break
     return sum(entry.stat().st_size for entry in os.scandir(folder))
 

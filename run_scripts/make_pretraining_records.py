@@ -21,6 +21,7 @@ in memory: use it for small corpora and for comparisons.
 from absl import flags
 
 from run_scripts.flags import common_flags, engine_flags
+from tfrecords import libraries
 from tfrecords.io import leases
 from tfrecords.pretraining import corpus, duplicates, records, settings
 
@@ -44,6 +45,7 @@ def main(argv: list[str]) -> None:
     """Writes the records and logs their statistics."""
     argv, beam_flags = engine_flags.split(argv)
     common_flags.parse(FLAGS, argv, __doc__)
+    libraries.leave_out_keras()
     output = common_flags.config(records.Output, FLAGS)
     source = common_flags.config(corpus.Corpus, FLAGS)
     made_with = common_flags.config(settings.Settings, FLAGS)

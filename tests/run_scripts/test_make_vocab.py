@@ -1,4 +1,7 @@
 import logging
+import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -66,3 +69,21 @@ def test_accents_are_stripped_with_a_warning_unless_it_is_meant(
         "--vocab_size=150", "--nostrip_accents", "--overwrite"
     )
     assert not [x for x in caplog.records if x.levelname != "INFO"]
+
+
+@pytest.mark.slow
+def test_the_command_imports_no_keras(tmp_path):
+    (tmp_path / "a.txt").write_text(TEXT)
+    code = f"""
+import sys
+from run_scripts import make_vocab
+make_vocab.main(["", "--input_file={tmp_path}/a.txt",
+    "--output_file={tmp_path}/vocab.txt", "--vocab_size=150"])
+print([x for x in ("tensorflow_text", "keras") if x in sys.modules])
+"""
+    found = subprocess.check_output(
+        [sys.executable, "-c", code],
+        cwd=pathlib.Path(__file__).parents[2],
+        text=True,
+    )
+    assert found == "['tensorflow_text']\n"

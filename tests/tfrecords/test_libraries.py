@@ -194,6 +194,32 @@ def test_the_reason_of_a_failed_import_is_kept(tmp_path, end, status):
     assert (lines[-1] == "ImportError: no") == (status == 1)
 
 
+def test_tensorflow_is_imported_without_keras_which_can_follow(tmp_path):
+    code = """
+import sys
+from tfrecords import libraries
+libraries.quiet_tensorflow()
+libraries.leave_out_keras()
+import tensorflow
+import keras
+libraries.leave_out_keras()  # Too late: it does nothing.
+print(tensorflow.VALUE, keras.VALUE, "tensorflow_text" in sys.modules)
+print(len([x for x in sys.meta_path if "Hook" in repr(x)]))
+"""
+    (tmp_path / "keras.py").write_text("VALUE = 'later'")
+    (tmp_path / "tensorflow.py").write_text(
+        "try:\n    import keras\n    VALUE = 'with'\n"
+        "except ImportError:\n    VALUE = 'without'\n"
+    )
+    paths = os.pathsep.join([str(tmp_path), str(ROOT)])
+    found = subprocess.check_output(
+        [sys.executable, "-c", code],
+        env=os.environ | {"PYTHONPATH": paths},
+        text=True,
+    )
+    assert found.split() == ["without", "later", "False", "0"]
+
+
 def test_a_module_that_is_missing_stays_missing(tmp_path):
     done = subprocess.run(
         [sys.executable, "-S", "-c", PROGRAM],

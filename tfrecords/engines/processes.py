@@ -6,20 +6,22 @@ import contextlib
 import multiprocessing
 import os
 import signal
+import tempfile
 import threading
-from multiprocessing import resource_tracker
+from multiprocessing import forkserver, resource_tracker
 
-from tfrecords import libraries
 from tfrecords.io import progress
 
 # More than any machine has cores; each is a Python with TensorFlow.
 _MAX_PROCESSES = 1_000
+# Of all workers: TensorFlow, then TensorFlow Text with it.
+_IMPORTS = ["tfrecords.engines.imports", "tfrecords.text.tokenizer"]
 _ADVICE = "Lower --num_processes; the same command resumes from here."
 
 
 def use_one_core() -> None:
     """Limits TensorFlow in this process to one core and no GPU."""
-    import tensorflow as tf
+    from tfrecords.engines.imports import tf
 
     # Raises an error if TensorFlow is initialized already.
     with contextlib.suppress(RuntimeError):
@@ -30,13 +32,8 @@ def use_one_core() -> None:
 
 def _start_worker():
     """Prepares a worker process before its first job."""
-    # Ctrl-C and the end of a terminal reach all of its processes, and a
-    # supervisor's SIGTERM those of the group; the driver stops workers.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    # A killed driver cannot, so workers also watch the driver.
+    # A killed driver cannot stop workers, so they also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
-    libraries.quiet_tensorflow()
     use_one_core()
 
 
@@ -45,14 +42,27 @@ def _end_with_driver():
     os._exit(1)
 
 
-def _start_tracker():
-    """Starts the process in which multiprocessing keeps track of semaphores.
+def _start_servers():
+    """Starts the process that tracks semaphores, and the one that forks.
 
-    It ignores SIGINT and SIGTERM, and inherits that SIGHUP is blocked.
+    Ctrl-C and the end of a terminal reach all of its processes, and a
+    supervisor's SIGTERM those of the group; the driver stops workers. They, and
+    these two, inherit that the signals are blocked.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    stops = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, stops)
     try:
         resource_tracker.ensure_running()
+        # It unblocks some of them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, stops)
+        forkserver.set_forkserver_preload(_IMPORTS)
+        forkserver.ensure_running()
+    except OSError as error:  # Its socket is there.
+        raise ChildProcessError(
+            f"Workers need a socket in TMPDIR={tempfile.gettempdir()!r} "
+            f"({error}). Set TMPDIR to a folder that can be written, with a "
+            "path of at most 70 bytes."
+        ) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
@@ -71,11 +81,12 @@ class Workers(progress.Engine):
             )
         self._executor = None
         if num_processes > 1:
-            _start_tracker()
-            # Not fork, which is unsafe with threads, such as TensorFlow's.
+            _start_servers()
+            # Forks of a process that has imported TensorFlow, once for all of
+            # them. Not of this one, which may have threads.
             self._executor = concurrent.futures.ProcessPoolExecutor(
                 num_processes,
-                mp_context=multiprocessing.get_context("spawn"),
+                mp_context=multiprocessing.get_context("forkserver"),
                 initializer=_start_worker,
             )
         self._other_children = set(multiprocessing.active_children())

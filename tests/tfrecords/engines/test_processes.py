@@ -92,6 +92,39 @@ def test_workers_give_the_same_results_and_errors():
     assert not multiprocessing.active_children()
 
 
+def state_of_worker(job):
+    time.sleep(1)  # So that another worker takes the other job.
+    names = ("tensorflow_text", "keras", "sklearn")
+    threads = len(os.listdir("/proc/self/task"))
+    loaded = [name for name in names if name in sys.modules]
+    return os.getpid(), os.getppid(), threads, loaded
+
+
+@pytest.mark.slow
+def test_workers_are_forks_of_a_process_that_imported_tensorflow_alone():
+    first, second = run(2, state_of_worker, [1, 2]).values()
+    assert first[0] != second[0]
+    assert first[1] == second[1] != os.getpid()
+    # Of Python, that watches the driver, and that reads jobs: none was forked.
+    assert first[2:] == second[2:] == (2, ["tensorflow_text"])
+
+
+def test_a_folder_too_deep_for_a_socket_is_named(tmp_path):
+    folder = tmp_path / ("x" * 100)
+    folder.mkdir()
+    code = "from tfrecords.engines import processes; processes.Workers(2)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+    )
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ChildProcessError: Workers need a socket in TMPDIR")
+    assert str(folder) in last
+
+
 @pytest.mark.slow
 def test_a_worker_that_dies_is_reported():
     with pytest.raises(ChildProcessError, match="Lower --num_processes"):
