@@ -127,6 +127,15 @@ def quiet_tensorflow():
     sys.meta_path.insert(0, Hook("tensorflow", _load_quietly))
 
 
+def lean_keras():
+    """Lets the next import of Keras, if it is the first, be of Keras alone.
+
+    If they are installed, Keras imports Matplotlib and scikit-learn, for plots
+    and wrappers that no command uses: 1.2 of 3.6 seconds.
+    """
+    sys.meta_path.insert(0, Hook("keras", _load_alone))
+
+
 class Hook(importlib.abc.MetaPathFinder):
     """Wraps the import of a library: a finder for `sys.meta_path`.
 
@@ -197,3 +206,14 @@ def _load_quietly(load, module):
         os.dup2(stderr, 2)  # Closes the pipe, so that grep ends.
         os.close(stderr)
         filtering.wait()
+
+
+def _load_alone(load, module):
+    """Executes a module for which these libraries are not installed."""
+    hidden = {"matplotlib", "sklearn"} - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(hidden))  # Their imports fail.
+    try:
+        load(module)
+    finally:
+        for name in hidden:
+            del sys.modules[name]
