@@ -222,16 +222,18 @@ def test_keras_is_imported_without_libraries_that_stay_at_hand(tmp_path):
     (tmp_path / "keras.py").write_text(
         "try:\n    import sklearn\n    found = True\n"
         "except ImportError:\n    found = False\n"
+        "import gc\nassert not gc.isenabled()\n"
     )
     done = subprocess.run(
         [
             *(sys.executable, "-c"),
-            "from tfrecords import libraries; libraries.lean_keras(); "
-            "import keras, sklearn; print(keras.found, sklearn.__name__)",
+            "from tfrecords import libraries; libraries.lean_imports(); "
+            "import gc, keras, sklearn; "
+            "print(keras.found, sklearn.__name__, gc.isenabled())",
         ],
         env=os.environ
         | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
         capture_output=True,
         text=True,
     )
-    assert done.stdout == "False sklearn\n", done.stderr
+    assert done.stdout == "False sklearn True\n", done.stderr

@@ -37,7 +37,7 @@ def _start_worker():
     # A killed driver cannot, so workers also watch the driver.
     threading.Thread(target=_end_with_driver, daemon=True).start()
     libraries.quiet_tensorflow()
-    libraries.lean_keras()
+    libraries.lean_imports()
     use_one_core()
 
 
