@@ -1,13 +1,15 @@
-r"""MRPC -> seconds from command to result, of ours and of other libraries.
+r"""MRPC, CoNLL -> seconds from command to result, of ours and other libraries.
 
-    python -m benchmarks.end_to_end --data_dir=glue/MRPC \
+    python -m benchmarks.end_to_end --data_dir=glue/MRPC --ner_dir=conll2003 \
       --vocab_file=vocab.txt --rounds=3 --json=end_to_end.json
 
 train: three epochs of MRPC in batches of 32, in bfloat16, from the same random
-weights to a model that the second command can load. predict: labels of 10,000
-sentences, from a text file to a file. Start-up, tracing, tokenization and
-checkpoints are part of the time; in ours, also the evaluation after each epoch
-and the export. Each command is a new process, and they run in turn.
+weights to a model folder. predict: its labels of 10,000 sentences, from
+a text file to a file. train_few: as train, on 300 rows. ner: the same on 1,000
+sentences, if --ner_dir is given; KerasHub has no tagger. Start-up, tracing,
+tokenization and checkpoints are part of the time; in ours, also the evaluation
+after each epoch, the scores and the report. Each command is a new process, and
+they run in turn. `benchmarks.parts` says where ours spends its time.
 """
 
 import pathlib
@@ -27,6 +29,7 @@ PEERS = ("hugging_face", "keras_hub")
 FLAGS = flags.FlagValues()
 settings.define_machine_flags(FLAGS)
 flags.DEFINE_string("data_dir", None, "Folder of MRPC.", flag_values=FLAGS)
+flags.DEFINE_string("ner_dir", None, "Folder of CoNLL.", flag_values=FLAGS)
 flags.DEFINE_string("vocab_file", None, "Vocabulary.", flag_values=FLAGS)
 flags.DEFINE_string("size", "small", "Model size.", flag_values=FLAGS)
 flags.DEFINE_list(
@@ -38,8 +41,10 @@ flags.DEFINE_list(
 common_flags.require(FLAGS, "data_dir", "vocab_file")
 
 NUM_DEV_ROWS = 400
+NUM_FEW_ROWS = 300
+NUM_SENTENCES = {"eng.train": 1000, "eng.testa": 200}
 NUM_LINES = 10_000
-TASKS = ("train", "predict")
+TASKS = ("train", "predict", "train_few", "ner")
 
 
 def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
@@ -52,8 +57,11 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
     source = pathlib.Path(values.data_dir, "train.tsv")
     header, *table = source.read_bytes().splitlines(keepends=True)
     parts = {"train": table[NUM_DEV_ROWS:], "dev": table[:NUM_DEV_ROWS]}
+    (folder / "few").mkdir()
     for name, part in parts.items():
         (folder / f"{name}.tsv").write_bytes(header + b"".join(part))
+        few = header + b"".join(part[:NUM_FEW_ROWS])
+        (folder / "few" / f"{name}.tsv").write_bytes(few)
     task = glue_tables.find("MRPC")
     rows = [
         (*row.texts, row.label)
@@ -62,10 +70,13 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
         )
     ]
     json_files.write(str(folder / "train.json"), rows)
+    json_files.write(str(folder / "train_few.json"), rows[:NUM_FEW_ROWS])
     texts = [text for row in rows for text in row[:2]]
     lines = [texts[i % len(texts)] for i in range(NUM_LINES)]
     (folder / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
     json_files.write(str(folder / "predict.json"), [[t, "", 0] for t in lines])
+    if values.ner_dir:
+        prepare_ner(folder, pathlib.Path(values.ner_dir))
     model = models.for_task(
         "pretraining", bert_config.BertConfig.from_name(values.size)
     )
@@ -85,6 +96,20 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
         )
 
 
+def prepare_ner(folder: pathlib.Path, source: pathlib.Path) -> None:
+    """Writes the first sentences of CoNLL's files; of train as JSON, too."""
+    for name, number in NUM_SENTENCES.items():
+        blocks = (source / name).read_text("utf-8").strip().split("\n\n")
+        blocks = [x for x in blocks if not x.startswith("-DOCSTART-")][:number]
+        (folder / name).write_text("\n\n".join(blocks) + "\n", "utf-8")
+        if name == "eng.train":
+            lines = [
+                [x.split() for x in block.splitlines()] for block in blocks
+            ]
+            rows = [[[x[0] for x in s], [x[-1] for x in s]] for s in lines]
+            json_files.write(str(folder / "ner.json"), rows)
+
+
 def run(module: str, *arguments: str) -> None:
     """Runs a module of this project in a new process.
 
@@ -94,12 +119,14 @@ def run(module: str, *arguments: str) -> None:
     processes.run(module, [sys.executable, "-m", module, *arguments])
 
 
-def train_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
-    """Fine-tunes and exports."""
+def train_ours(folder: pathlib.Path, output: pathlib.Path, task: str) -> None:
+    """Fine-tunes; the best model is in `best/` of the run."""
+    data = folder / "few" if task == "train_few" else folder
+    script = "run_ner" if task == "ner" else "run_glue"
     run(
-        "run_scripts.run_glue",
-        "--task_name=MRPC",
-        f"--data_dir={folder}",
+        f"run_scripts.{script}",
+        *(["--task_name=MRPC"] if script == "run_glue" else []),
+        f"--data_dir={data}",
         f"--init_checkpoint={folder / 'ours'}",
         "--do_train",
         "--do_eval",
@@ -108,20 +135,15 @@ def train_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
         f"--learning_rate={fine_tuning.LEARNING_RATE}",
         f"--max_seq_length={fine_tuning.MAX_LENGTH}",
         "--precision=bfloat16",
-        f"--output_dir={output / 'run'}",
-    )
-    run(
-        "run_scripts.export_savedmodel",
-        f"--model_dir={output / 'run'}",
-        f"--export_dir={output / 'model'}",
+        f"--output_dir={output / task}",
     )
 
 
 def predict_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
-    """Predicts with the exported model."""
+    """Predicts with the best model."""
     run(
         "run_scripts.predict",
-        f"--export_dir={output / 'model'}",
+        f"--model_dir={output / 'train'}",
         f"--input_file={folder / 'lines.txt'}",
         f"--output_file={output / 'answers.jsonl'}",
     )
@@ -130,14 +152,18 @@ def predict_ours(folder: pathlib.Path, output: pathlib.Path) -> None:
 def run_task(name: str, task: str, folder: pathlib.Path, output: pathlib.Path):
     """Runs a task of one library; `output` keeps what train has written."""
     if name == comparison.OURS:
-        {"train": train_ours, "predict": predict_ours}[task](folder, output)
+        if task == "predict":
+            predict_ours(folder, output)
+        else:
+            train_ours(folder, output, task)
         return
-    model = folder / name if task == "train" else output / "model"
-    written = output / ("model" if task == "train" else "answers.json")
+    predicts = task == "predict"
+    model = output / "train" if predicts else folder / name
+    written = output / ("answers.json" if predicts else task)
     rows = folder / f"{task}.json"
     run(
         f"benchmarks.peers.{name}_runs",
-        task,
+        task.partition("_")[0],
         str(model),
         str(rows),
         str(written),
@@ -147,7 +173,11 @@ def run_task(name: str, task: str, folder: pathlib.Path, output: pathlib.Path):
 def measure(values: flags.FlagValues) -> dict[str, dict[str, list[float]]]:
     """Returns task -> library -> seconds of each round."""
     names = comparison.with_ours(values.peers)
-    seconds = {task: {name: [] for name in names} for task in TASKS}
+    tasks = TASKS if values.ner_dir else TASKS[:-1]
+    seconds = {
+        task: {x: [] for x in names if (x, task) != ("keras_hub", "ner")}
+        for task in tasks
+    }
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         prepare(folder, values)
@@ -155,7 +185,9 @@ def measure(values: flags.FlagValues) -> dict[str, dict[str, list[float]]]:
             for name in turns.order(names, number):
                 output = folder / f"{name}-{number}"
                 output.mkdir()
-                for task in TASKS:
+                for task in tasks:
+                    if name not in seconds[task]:
+                        continue
                     begin = time.perf_counter()
                     run_task(name, task, folder, output)
                     took = time.perf_counter() - begin

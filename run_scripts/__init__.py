@@ -35,6 +35,7 @@ def exit_while_importing(number, frame) -> None:
 streams.open_closed()
 if _IS_SCRIPT:
     libraries.quiet_tensorflow()
+    libraries.lean_imports()
     for _number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         if signal.getsignal(_number) in (
             signal.SIG_DFL,

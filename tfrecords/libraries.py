@@ -4,8 +4,10 @@ Imported before everything else, by every supported and unsupported Python: it
 imports nothing but the standard library.
 """
 
+import atexit
 import contextlib
 import functools
+import gc
 import importlib.abc
 import importlib.metadata
 import importlib.util
@@ -128,6 +130,20 @@ def quiet_tensorflow():
     sys.meta_path.insert(0, Hook("tensorflow", _load_quietly))
 
 
+def lean_imports():
+    """Lets the next imports of TensorFlow and Keras, if the first, be quick.
+
+    If they are installed, Keras imports Matplotlib and scikit-learn, for plots
+    and wrappers that no command uses: 1.2 of 4.1 seconds. Collections of
+    garbage, of which an import leaves none, take 0.5 of them; and 1.1 seconds
+    at the end of the process, which then searches all that was imported.
+    """
+    atexit.register(gc.freeze)
+    execute = functools.partial(_load_without, {"matplotlib", "sklearn"})
+    for name in ("tensorflow", "keras"):
+        sys.meta_path.insert(0, Hook(name, execute))
+
+
 def leave_out_keras():
     """Lets the next import of TensorFlow, if it is the first, leave out Keras.
 
@@ -136,22 +152,11 @@ def leave_out_keras():
     TensorFlow, `tensorflow.keras`, afterwards.
     """
     if "tensorflow" not in sys.modules:
-        sys.meta_path.insert(0, Hook("tensorflow", _load_without_keras))
-
-
-def _load_without_keras(load, module):
-    """Executes a module to which Keras is not installed."""
-    # Layers of Keras, which TensorFlow Text would import.
-    name = "tensorflow_text.python.keras"
-    sys.modules.setdefault(name, types.ModuleType(name))
-    before = sys.modules.get("keras")
-    sys.modules["keras"] = None
-    try:
-        load(module)
-    finally:
-        del sys.modules["keras"]
-        if before:
-            sys.modules["keras"] = before
+        # Layers of Keras, which TensorFlow Text would import.
+        name = "tensorflow_text.python.keras"
+        sys.modules.setdefault(name, types.ModuleType(name))
+        execute = functools.partial(_load_without, {"keras"})
+        sys.meta_path.insert(0, Hook("tensorflow", execute))
 
 
 class Hook(importlib.abc.MetaPathFinder):
@@ -224,3 +229,18 @@ def _load_quietly(load, module):
         os.dup2(stderr, 2)  # Closes the pipe, so that grep ends.
         os.close(stderr)
         filtering.wait()
+
+
+def _load_without(names, load, module):
+    """Executes a module for which libraries of these names are not there."""
+    hidden = names - sys.modules.keys()
+    sys.modules.update(dict.fromkeys(hidden))  # Their imports fail.
+    collects = gc.isenabled()  # One of the two may import the other.
+    gc.disable()
+    try:
+        load(module)
+    finally:
+        if collects:
+            gc.enable()
+        for name in hidden:
+            del sys.modules[name]

@@ -1,6 +1,7 @@
 r"""Lines of text, a transformers checkpoint -> fine-tuned model or predictions.
 
     python -m benchmarks.peers.hugging_face_runs train MODEL ROWS.json OUTPUT
+    python -m benchmarks.peers.hugging_face_runs ner MODEL ROWS.json OUTPUT
     python -m benchmarks.peers.hugging_face_runs predict MODEL ROWS.json OUTPUT
 
 The way of transformers' documentation, in bfloat16: Trainer, with rows padded
@@ -30,8 +31,48 @@ def train(model, rows, output):
         | {"labels": int(label)}
         for a, b, label in rows
     ]
-    trainer = transformers.Trainer(
+    fit(
+        tokenizer,
         transformers.AutoModelForSequenceClassification.from_pretrained(model),
+        encoded,
+        transformers.DataCollatorWithPadding(tokenizer),
+        output,
+    )
+
+
+def ner(model, rows, output):
+    """Fine-tunes `model` on rows of words and their tags."""
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(model)
+    names = sorted({tag for _, tags in rows for tag in tags})
+    encoded = []
+    for words, tags in rows:
+        row = tokenizer(
+            words,
+            is_split_into_words=True,
+            truncation=True,
+            max_length=MAX_LENGTH,
+        )
+        labels, before = [], None
+        for index in row.word_ids():  # The first token of a word has its tag.
+            is_first = index is not None and index != before
+            labels.append(names.index(tags[index]) if is_first else -100)
+            before = index
+        encoded.append(dict(row) | {"labels": labels})
+    network = transformers.AutoModelForTokenClassification.from_pretrained(
+        model, num_labels=len(names)
+    )
+    collator = transformers.DataCollatorForTokenClassification(tokenizer)
+    fit(tokenizer, network, encoded, collator, output)
+
+
+def fit(tokenizer, network, encoded, collator, output):
+    """Trains a network on encoded rows, and saves it."""
+    import transformers
+
+    trainer = transformers.Trainer(
+        network,
         transformers.TrainingArguments(
             output,
             per_device_train_batch_size=BATCH_SIZE,
@@ -43,7 +84,7 @@ def train(model, rows, output):
             report_to="none",
         ),
         train_dataset=encoded,
-        data_collator=transformers.DataCollatorWithPadding(tokenizer),
+        data_collator=collator,
         processing_class=tokenizer,
     )
     trainer.train()
@@ -71,4 +112,4 @@ def predict(model, rows, output):
 if __name__ == "__main__":
     task, model, rows_file, output = sys.argv[1:]
     rows = json.loads(pathlib.Path(rows_file).read_text(encoding="utf-8"))
-    {"train": train, "predict": predict}[task](model, rows, output)
+    {"train": train, "ner": ner, "predict": predict}[task](model, rows, output)

@@ -22,13 +22,17 @@ def commands(monkeypatch):
 
 def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
     data, folder = tmp_path / "MRPC", tmp_path / "prepared"
+    sentence = "-DOCSTART- O\n\nBonn NNP B-LOC\nis VBZ O\n\nIt PRP O\n"
     data.mkdir()
     folder.mkdir()
     rows = [f"{i % 2}\t1\t2\tfirst {i}\tsecond {i}\n" for i in range(NUM_ROWS)]
     (data / "train.tsv").write_text(HEADER + "".join(rows))
+    for name in end_to_end.NUM_SENTENCES:
+        (data / name).write_text(sentence)
     (data / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n")
     values = types.SimpleNamespace(
         data_dir=str(data),
+        ner_dir=str(data),
         vocab_file=str(data / "vocab.txt"),
         size="tiny",
         peers=["keras_hub"],
@@ -46,6 +50,12 @@ def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
     predicted = json.loads((folder / "predict.json").read_text())
     assert [text for text, _, _ in predicted] == lines
     assert (folder / "ours" / "model.safetensors").exists()
+    assert json.loads((folder / "ner.json").read_text()) == [
+        [["Bonn", "is"], ["B-LOC", "O"]],
+        [["It"], ["O"]],
+    ]
+    few = (folder / "few" / "dev.tsv").read_text()
+    assert few == HEADER + "".join(rows[: end_to_end.NUM_FEW_ROWS])
     [command] = commands
     assert f"--output_dir={folder / 'keras_hub'}" in command
 

@@ -241,3 +241,25 @@ def test_legacy_keras_is_refused_by_the_name_of_its_variable(
     installed(monkeypatch, FITTING)
     with pytest.raises(ImportError, match="TF_USE_LEGACY_KERAS asks"):
         libraries.check()
+
+
+def test_keras_is_imported_without_libraries_that_stay_at_hand(tmp_path):
+    (tmp_path / "sklearn.py").write_text("")
+    (tmp_path / "keras.py").write_text(
+        "try:\n    import sklearn\n    found = True\n"
+        "except ImportError:\n    found = False\n"
+        "import gc\nassert not gc.isenabled()\n"
+    )
+    done = subprocess.run(
+        [
+            *(sys.executable, "-c"),
+            "from tfrecords import libraries; libraries.lean_imports(); "
+            "import gc, keras, sklearn; "
+            "print(keras.found, sklearn.__name__, gc.isenabled())",
+        ],
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "False sklearn True\n", done.stderr

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.special
-import sklearn.metrics
 import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses
+from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import Target
 from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
@@ -88,18 +87,13 @@ class Classification(TextTask):
         labels, found = self.labels[split], super().details(split, outputs)
         if not self.class_names:
             return found
-        predicted, ids = self.predicted(outputs), range(len(self.class_names))
-        found["classes"] = of_each(
-            self.class_names,
-            sklearn.metrics.precision_recall_fscore_support(
-                labels, predicted, labels=ids, zero_division=0.0
-            ),
-        )
-        if len(ids) <= _MAX_CLASSES:
+        predicted, size = self.predicted(outputs), len(self.class_names)
+        counts = metrics.count(predicted, labels, size)
+        found["classes"] = of_each(self.class_names, counts)
+        if size <= _MAX_CLASSES:
             # Rows are labels, columns predictions, both in the order of ids.
-            found["confusion_matrix"] = sklearn.metrics.confusion_matrix(
-                labels, predicted, labels=ids
-            ).tolist()
+            pairs = np.bincount(labels * size + predicted, minlength=size**2)
+            found["confusion_matrix"] = pairs.reshape(size, size).tolist()
         return found
 
     def named(self, label):
@@ -115,14 +109,14 @@ class Classification(TextTask):
             }
 
 
-def of_each(labels: Sequence[str], columns) -> dict[str, dict]:
+def of_each(labels: Sequence[str], counts) -> dict[str, dict]:
     """Returns label -> its precision, recall, F1 and number of rows.
 
     Args:
       labels: [C] names.
-      columns: from scikit-learn's `precision_recall_fscore_support`, [C] each.
+      counts: right, predicted and labelled rows, [C] each.
     """
-    found = {}
+    found, columns = {}, (*metrics.class_scores(*counts), counts[-1])
     for label, *values, support in zip(labels, *columns, strict=True):
         precision, recall, f1 = map(float, values)
         scores = {"precision": precision, "recall": recall, "f1": f1}

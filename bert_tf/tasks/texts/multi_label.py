@@ -10,12 +10,11 @@ N examples, B batch, C labels.
 import functools
 
 import numpy as np
-import sklearn.metrics
 import tensorflow as tf
 from absl import logging
 
 from bert_tf.model import models
-from bert_tf.tasks import losses
+from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import Resampled, Target
 from bert_tf.tasks.texts.classification import of_each, rounded
 from bert_tf.tasks.texts.text_task import TextTask
@@ -140,12 +139,8 @@ class MultiLabel(TextTask):
     def details(self, split, outputs):
         """Returns the scores of each label."""
         labels = self.labels[split]
-        found = of_each(
-            self.class_names,
-            sklearn.metrics.precision_recall_fscore_support(
-                labels, self.predicted(outputs), zero_division=0.0
-            ),
-        )
+        counts = _count(self.predicted(outputs), labels)
+        found = of_each(self.class_names, counts)
         precisions = average_precisions(outputs["logits"], labels)
         for i, scores in enumerate(found.values()):
             scores["average_precision"] = precisions[i]
@@ -208,9 +203,9 @@ def choose_thresholds(
 def _best_threshold(probability: np.ndarray, labels: np.ndarray) -> float:
     if not labels.any():
         return DEFAULT_THRESHOLD
-    precision, recall, thresholds = sklearn.metrics.precision_recall_curve(
-        labels, probability
-    )
+    from sklearn.metrics import precision_recall_curve
+
+    precision, recall, thresholds = precision_recall_curve(labels, probability)
     # The last point of the curve has no threshold.
     total = (precision + recall)[:-1]
     f1 = np.divide(
@@ -227,24 +222,28 @@ def _best_threshold(probability: np.ndarray, labels: np.ndarray) -> float:
 
 def f1_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float]:
     """Returns micro and macro F1 of [N, C] answers; 0 where undefined."""
+    counts = _count(predicted, labels)
+    of_all = [np.sum(x, keepdims=True) for x in counts]
     return {
-        f"{average}_f1": float(
-            sklearn.metrics.f1_score(
-                labels, predicted, average=average, zero_division=0.0
-            )
-        )
-        for average in ("micro", "macro")
+        f"{average}_f1": float(metrics.class_scores(*x)[-1].mean())
+        for average, x in (("micro", of_all), ("macro", counts))
     }
+
+
+def _count(predicted: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """Returns the right, predicted and labelled rows of each label, [C]."""
+    predicted, labels = np.asarray(predicted) > 0, np.asarray(labels) > 0
+    return [x.sum(axis=0) for x in (predicted & labels, predicted, labels)]
 
 
 def average_precisions(
     logits: np.ndarray, labels: np.ndarray
 ) -> list[float | None]:
     """Returns the average precision of each label; None if no row has it."""
+    from sklearn.metrics import average_precision_score
+
     return [
-        float(sklearn.metrics.average_precision_score(right, logit))
-        if right.any()
-        else None
+        float(average_precision_score(right, logit)) if right.any() else None
         for logit, right in zip(logits.T, labels.T, strict=True)
     ]
 

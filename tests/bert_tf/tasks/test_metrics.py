@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn.metrics as sklearn_metrics
 
 from bert_tf.tasks import metrics
 
@@ -161,3 +162,35 @@ def test_draws_bound_the_time_of_large_sets(size, draws):
     calls = []
     metrics.interval("rows", size, lambda i: calls.append(1))
     assert len(calls) == draws
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 20])
+@pytest.mark.parametrize("size", [2, 9, 500])
+def test_metrics_of_classes_are_scikit_learns_to_the_last_bit(
+    num_classes, size
+):
+    rng = np.random.default_rng(size)
+    labels, guesses = rng.integers(num_classes, size=(2, size))
+    guesses[: size // 2] = labels[: size // 2]
+    options = {"zero_division": 0.0}
+    for name, expected in {
+        "f1": sklearn_metrics.f1_score(
+            labels, guesses, labels=[1], average="micro", **options
+        ),
+        "macro_f1": sklearn_metrics.f1_score(
+            labels, guesses, average="macro", **options
+        ),
+        "weighted_f1": sklearn_metrics.f1_score(
+            labels, guesses, average="weighted", **options
+        ),
+        "matthews_correlation": sklearn_metrics.matthews_corrcoef(
+            labels, guesses
+        ),
+    }.items():
+        assert metrics.METRICS[name](guesses, labels) == expected, name
+    counts = metrics.count(guesses, labels, 21)
+    found = (*metrics.class_scores(*counts), counts[-1])
+    expected = sklearn_metrics.precision_recall_fscore_support(
+        labels, guesses, labels=range(21), **options
+    )
+    np.testing.assert_array_equal(found, expected)
