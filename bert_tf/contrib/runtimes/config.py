@@ -95,11 +95,12 @@ class RuntimeConfig(kinds.ExportConfig):
                     f"--{field.name}={value} is for --format=savedmodel, and "
                     f"the format is {self.format}. Omit the flag."
                 )
-        if self.precision not in (None, "float32"):
+        computes = ["float32", "bfloat16"][: 1 + (self.format == "openvino")]
+        if self.precision not in (None, *computes):
             raise ValueError(
                 f"--precision={self.precision} is for --format=savedmodel; "
-                f"{self.format} computes in float32. Omit it, or use --half or "
-                "--quantize for smaller files."
+                f"{self.format} computes in {' or '.join(computes)}. Omit it, "
+                "or use --half or --quantize for smaller files."
             )
         if self.format == HUGGING_FACE:
             self._check_hugging_face()

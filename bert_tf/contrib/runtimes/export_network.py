@@ -37,7 +37,7 @@ _CALIBRATION_TEXTS = 300
 # Files of ours that are copied beside the model.
 _COPIED = ("tokenizer.py", "predict.py")
 # Settings that the model card lists.
-_IN_CARD = ("kind", "max_seq_length", "weights")
+_IN_CARD = ("kind", "max_seq_length", "weights", "precision")
 # A conversion in float32 that differs by more is wrong.
 _MAX_DIFFERENCE = 1e-3
 
@@ -214,6 +214,7 @@ def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
         **vocab.rules_of(answers.metadata),
         "max_seq_length": answers.max_seq_length,
         "weights": "float16" if config.half else "float32",
+        "precision": config.precision or "float32",
     }
     if config.quantize:
         settings["weights"] = f"int8, {config.quantize}"
@@ -288,7 +289,7 @@ def _report(source, target, settings, work, config, texts) -> None:
     for line in report.lines(found):
         logging.info("%s", line)
     largest = np.max([*found["largest_difference"]["random"].values()])
-    is_whole = settings["weights"] == "float32"
+    is_whole = settings["weights"] == settings["precision"] == "float32"
     _check_difference(settings["format"], largest, is_whole)
     json_files.write(os.path.join(target, REPORT), found)
 

@@ -96,6 +96,7 @@ _RULES = ("strip_accents", "tokenize_chinese_chars", "split_special_tokens")
 _OPTIONAL = {
     **dict.fromkeys(_RULES, "true or false"),
     "num_texts": "a positive integer",
+    "precision": "a string",
     "prompt": "a string",
     "prompts": "an object of strings",
 }
@@ -222,7 +223,7 @@ def open_network(folder, settings, num_threads=None):
         return outputs
 
     try:
-        network = open_file(path, num_threads)
+        network = open_file(path, num_threads, settings)
     except ImportError as error:
         raise ImportError(f"{error}. pip install {package}") from error
     except Exception as error:  # Each runtime has its own.
@@ -230,7 +231,7 @@ def open_network(folder, settings, num_threads=None):
     return run
 
 
-def _open_litert(path, num_threads):
+def _open_litert(path, num_threads, settings):
     from ai_edge_litert import interpreter
 
     runner = interpreter.Interpreter(
@@ -239,7 +240,7 @@ def _open_litert(path, num_threads):
     return lambda inputs: runner(**inputs)
 
 
-def _open_onnx(path, num_threads):
+def _open_onnx(path, num_threads, settings):
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -254,16 +255,17 @@ def _open_onnx(path, num_threads):
     )
 
 
-def _open_openvino(path, num_threads):
+def _open_openvino(path, num_threads, settings):
     # `import openvino` sends usage data, unless this is missing.
     sys.modules.setdefault("openvino_telemetry", None)
     import openvino
 
-    # Otherwise it computes in bfloat16 where the processor can.
-    settings = {"INFERENCE_PRECISION_HINT": "f32"}
+    # Without a hint it computes in bfloat16 where the processor can.
+    is_float32 = settings.get("precision", "float32") == "float32"
+    hints = {"INFERENCE_PRECISION_HINT": "f32" if is_float32 else "bf16"}
     if num_threads:
-        settings["INFERENCE_NUM_THREADS"] = num_threads
-    compiled = openvino.Core().compile_model(path, "CPU", settings)
+        hints["INFERENCE_NUM_THREADS"] = num_threads
+    compiled = openvino.Core().compile_model(path, "CPU", hints)
     names = {
         output: name
         for output in compiled.outputs

@@ -15,6 +15,7 @@ def make(**settings):
 def test_a_saved_model_is_the_default():
     assert make().format == "savedmodel"
     assert make(precision="bfloat16").precision == "bfloat16"
+    assert make(format="openvino", precision="bfloat16")
 
 
 LITERT, ONNX = {"format": "litert"}, {"format": "onnx"}
@@ -35,6 +36,10 @@ HUGGING_FACE = {"format": "hugging_face_onnx"}
                 ("kind", "preprocessor"),
                 ("kind", "token_vectors"),
             )
+        ),
+        (
+            {"format": "openvino", "precision": "float16"},
+            "openvino computes in float32 or bfloat16",
         ),
         (
             ONNX | {"half": True, "quantize": "dynamic"},

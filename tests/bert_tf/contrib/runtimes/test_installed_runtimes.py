@@ -102,6 +102,52 @@ def test_every_weight_is_read_and_axes_have_one_name(
         assert {x.dim_param for dims in shapes for x in dims} - {""} == axes
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize(
+    ("name", "fused"), [("gelu", "FastGelu"), ("gelu_erf", "Gelu")]
+)
+def test_onnxruntime_fuses_layer_norm_and_gelu(
+    tmp_path, name, fused, norm_first
+):
+    need_format("onnx")
+    import onnx
+    import onnxruntime
+
+    sizes = {"hidden_act": name, "norm_first": norm_first}
+    model = exports.make_model("classification", num_hidden_layers=2, **sizes)
+    exports.save_model(model, "classification", tmp_path / "model")
+    exports.write(tmp_path / "model", tmp_path / "out", "--format=onnx")
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = level
+    onnxruntime.InferenceSession(str(tmp_path / "out/model.onnx"), options)
+    graph = onnx.load(options.optimized_model_filepath).graph
+    kinds = [node.op_type for node in graph.node]
+    assert kinds.count("LayerNormalization") == 5 + norm_first
+    assert kinds.count(fused) == 2
+    assert not {"Erf", "Pow", "Sqrt"} & set(kinds)
+    found = json_files.read(str(tmp_path / "out/report.json"))
+    assert max(found["largest_difference"]["random"].values()) < 1e-5
+
+
+def test_openvino_computes_in_bfloat16(shipped):
+    whole = shipped("classification", "openvino")
+    found = shipped("classification", "openvino", "--precision=bfloat16")
+    settings = json_files.read(str(found.folder / "model.json"))
+    assert settings["precision"] == "bfloat16"
+    # Of processors without bfloat16: computed in float32.
+    largest = found.report["largest_difference"]["texts"]["logits"]
+    assert 0 < largest < 0.5
+    texts = exports.TEXTS["classification"]
+    for one, other in zip(
+        found.predict(texts), whole.predict(texts), strict=True
+    ):
+        assert one["probabilities"] == pytest.approx(
+            other["probabilities"], abs=0.1
+        )
+
+
 @pytest.mark.parametrize("kind", ["encoder", "sentence_embedding"])
 def test_a_folder_of_hidden_states_has_no_head(tmp_path, kind):
     need_format("onnx")
