@@ -185,9 +185,13 @@ def lower(program: Program, setting: work.Setting) -> tuple[bytes, list, list]:
 def run(folder: pathlib.Path) -> None:
     """Runs "jax" and "torch", a process each, and stops them after SECONDS."""
     end = time.monotonic() + SECONDS
+    failed = []
     for mode in filter(importlib.util.find_spec, ("jax", "torch")):
         command = sys.executable, "-m", "benchmarks.xla_gpu", mode, str(folder)
-        subprocess.run(command, timeout=end - time.monotonic(), check=True)
+        if subprocess.run(command, timeout=end - time.monotonic()).returncode:
+            failed.append(mode)
+    if failed:
+        sys.exit(f"Failed, see above: {', '.join(failed)}.")
 
 
 def read(folder: pathlib.Path) -> tuple[str, list]:
