@@ -49,7 +49,6 @@ REQUIRES = [
 ]
 
 # Needed by two extras.
-PLOTS = ["matplotlib>=3.9.2"]
 RUNTIMES = ["onnx>=1.19", "onnxruntime>=1.22", "openvino>=2025.3"]
 
 # No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
@@ -59,12 +58,12 @@ EXTRAS = {
     # of languages.
     "pretraining": ["sentencex>=1.0.11", "langcodes>=3.5"],
     # show_records --histograms, and the page of the quickstart.
-    "plots": PLOTS,
+    "plots": ["matplotlib>=3.9.2"],
     # export_savedmodel --format=litert, onnx, openvino and hugging_face_onnx.
     # tf2onnx and LiteRT are made for one version of TensorFlow's graphs.
     "export": ["ai-edge-litert>=2", "nncf>=2.17", "tf2onnx>=1.17", *RUNTIMES],
     # The page of bert-explore.
-    "explore": ["gradio>=6,<7", *PLOTS],
+    "explore": ["gradio>=6,<7"],
     # The command that shows the curves in logs/. TensorFlow 2.21 no longer
     # requires it.
     "tensorboard": ["tensorboard>=2.20"],

@@ -4,9 +4,9 @@ r"""Folders of GLUE runs -> glue.zip, with every file the GLUE site expects.
       --run_dirs=runs/cola,runs/sst-2,runs/mnli,runs/ax --output_file=glue.zip
 
 Uses `predictions/` of each run. The site requires every file, so a task without
-a run is filled with its most frequent label in every row; the log and
-glue.json, which is written next to the zip and not submitted, list these tasks.
-A file with a different number of rows than the official test set is refused.
+a run is filled with its most frequent label in every row; the log lists these
+tasks. A file with a different number of rows than the official test set is
+refused.
 """
 
 import dataclasses
@@ -14,18 +14,11 @@ import math
 import os
 import zipfile
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from absl import logging
 
 from run_scripts.flags import common_flags
-from tfrecords.io import (
-    atomic_files,
-    json_files,
-    storage,
-    stored_folders,
-    streams,
-)
+from tfrecords.io import atomic_files, streams
 from tfrecords.options import REQUIRED, Options, option, to_number
 from tfrecords.tasks import glue_tables
 
@@ -44,39 +37,24 @@ class SubmissionConfig(Options):
 
 FLAGS = common_flags.make_flags(SubmissionConfig)
 
-# A fixed time, so that the same predictions give the same bytes.
-_TIME = (1980, 1, 1, 0, 0, 0)
 _HEADER = "index\tprediction"
-
-
-class TestSet(NamedTuple):
-    """A file that the site expects.
-
-    Attributes:
-      num_rows: rows of the official test set: those of the "test" splits in
-        the data set card of nyu-mll/glue; checked against the files of CoLA,
-        SST-2, MRPC, STS-B, RTE, WNLI and AX.
-      answer: the most frequent label in train; for scores, their mean. MNLI
-        and QNLI have balanced classes, so any label will do; AX has no train
-        set and gets the label of MNLI.
-    """
-
-    num_rows: int
-    answer: str
-
-
+# File that the site expects -> rows of the official test set, and the most
+# frequent label in train (of scores, the mean). Rows are those of the "test"
+# splits in the data set card of nyu-mll/glue, checked against the files of
+# CoLA, SST-2, MRPC, STS-B, RTE, WNLI and AX. MNLI and QNLI have balanced
+# classes, so any label will do; AX has no train set and gets MNLI's label.
 TEST_SETS = {
-    "CoLA": TestSet(1063, "1"),
-    "SST-2": TestSet(1821, "1"),
-    "MRPC": TestSet(1725, "1"),
-    "STS-B": TestSet(1379, "2.7010"),
-    "QQP": TestSet(390965, "0"),
-    "MNLI-m": TestSet(9796, "entailment"),
-    "MNLI-mm": TestSet(9847, "entailment"),
-    "QNLI": TestSet(5463, "entailment"),
-    "RTE": TestSet(3000, "entailment"),
-    "WNLI": TestSet(146, "0"),
-    "AX": TestSet(1104, "entailment"),
+    "CoLA": (1063, "1"),
+    "SST-2": (1821, "1"),
+    "MRPC": (1725, "1"),
+    "STS-B": (1379, "2.7010"),
+    "QQP": (390965, "0"),
+    "MNLI-m": (9796, "entailment"),
+    "MNLI-mm": (9847, "entailment"),
+    "QNLI": (5463, "entailment"),
+    "RTE": (3000, "entailment"),
+    "WNLI": (146, "0"),
+    "AX": (1104, "entailment"),
 }
 # File name -> its task, which has the valid labels.
 _TASKS = {
@@ -125,22 +103,19 @@ def check(name: str, path: str) -> str:
     Raises:
       ValueError: naming file and line, if the site would reject it.
     """
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 ({error}). Predict again with run_glue."
-        ) from error
+    # Bytes that are not UTF-8 become characters that no answer has.
+    with open(path, encoding="utf-8", errors="replace") as file:
+        text = file.read()
     header, *lines = text.removesuffix("\n").split("\n")
     if header != _HEADER:
         raise ValueError(
             f"{path}:1: {header!r} should be {_HEADER!r}, as run_glue writes."
         )
-    if len(lines) != TEST_SETS[name].num_rows:
+    num_rows, _ = TEST_SETS[name]
+    if len(lines) != num_rows:
         raise ValueError(
             f"{path} has {len(lines):,} rows; the official test set of {name} "
-            f"has {TEST_SETS[name].num_rows:,}. Predict all of them."
+            f"has {num_rows:,}. Predict all of them."
         )
     task = _TASKS[name]
     for number, line in enumerate(lines):
@@ -160,27 +135,8 @@ def _is_answer(task: glue_tables.GlueTask, value: str) -> bool:
     return value in task.labels
 
 
-def fill(name: str) -> str:
-    """Returns a file of predictions with the same label in every row."""
-    rows, answer = TEST_SETS[name]
-    lines = [_HEADER, *(f"{row}\t{answer}" for row in range(rows))]
-    return "\n".join(lines) + "\n"
-
-
-def write(texts: dict[str, str], path: str) -> None:
-    """Writes the zip atomically; the same texts give the same bytes."""
-    with (
-        atomic_files.atomic_file(path, "wb") as file,
-        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
-    ):
-        for name, text in texts.items():
-            entry = zipfile.ZipInfo(f"{name}.tsv", _TIME)
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, text)
-
-
 def main(argv: list[str]) -> None:
-    """Writes the zip and its report."""
+    """Writes the zip."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(SubmissionConfig, FLAGS)
     path = config.output_file
@@ -188,35 +144,21 @@ def main(argv: list[str]) -> None:
     streams.check_output(
         "output_file", path, [("run_dirs", x) for x in predictions.values()]
     )
-    report_path = None
-    if not streams.is_stream(path):
-        zip_path = stored_folders.address(path)
-        report_path = f"{zip_path.removesuffix('.zip')}.json"
-        if storage.exists(report_path) and not storage.exists(zip_path):
-            raise ValueError(
-                f"{report_path} exists, without the zip of an earlier command, "
-                "and the report would overwrite it. Rename it, or give another "
-                "--output_file."
-            )
-    texts, report = {}, {}
-    for name, (rows, answer) in TEST_SETS.items():
-        file = predictions.get(name)
-        if file:
-            texts[name], answer = check(name, file), None
-            logging.info("%s  rows %d  %s", name, rows, file)
-        else:
-            texts[name] = fill(name)
-            logging.warning(
-                "%s  rows %d  no run: filled with %s", name, rows, answer
-            )
-        report[name] = {"rows": rows, "predictions": file, "always": answer}
-    write(texts, path)
-    if report_path:
-        json_files.write(
-            stored_folders.open_output(report_path, "file"), report
-        )
-    filled = len(texts) - len(predictions)
-    logging.info("%s  files %d  filled %d", path, len(texts), filled)
+    texts = {name: check(name, file) for name, file in predictions.items()}
+    with (
+        atomic_files.atomic_file(path, "wb") as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name, (rows, answer) in TEST_SETS.items():
+            lines = [_HEADER, *(f"{row}\t{answer}" for row in range(rows)), ""]
+            text = texts.get(name, "\n".join(lines))
+            # Its time is fixed: the same predictions give the same bytes.
+            entry = zipfile.ZipInfo(f"{name}.tsv")
+            archive.writestr(entry, text, zipfile.ZIP_DEFLATED)
+            source = predictions.get(name, f"no run: filled with {answer}")
+            logging.info("%s  rows %d  %s", name, rows, source)
+    filled = len(TEST_SETS) - len(predictions)
+    logging.info("%s  files %d  filled %d", path, len(TEST_SETS), filled)
 
 
 run = common_flags.command(main)

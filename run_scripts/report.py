@@ -11,8 +11,25 @@ and cuts; settings and digests. Of a pre-training run, it has curves, and the
 same masks filled by each checkpoint.
 """
 
-from bert_tf.contrib.apps.report.options import ReportConfig
+import dataclasses
+
 from run_scripts.flags import common_flags
+from tfrecords.options import REQUIRED, Options, option
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ReportConfig(Options):
+    """Which runs to show, and where."""
+
+    run_dirs: tuple[str, ...] = option(
+        REQUIRED,
+        "Output folders of one or more runs of the same task, comma-separated.",
+        reads=True,
+    )
+    output_file: str = option(
+        "report.html", "HTML file to write, atomically.", writes="file"
+    )
+
 
 FLAGS = common_flags.make_flags(ReportConfig)
 

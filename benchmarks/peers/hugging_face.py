@@ -44,7 +44,7 @@ def make(
         run = _train_step(model.train(), logits, setting, is_fused)
     else:
         run = _forward(model.eval(), logits, setting)
-    return work.Step(_prepare, run, num_parameters)
+    return work.Step(prepare, run, num_parameters)
 
 
 def build(setting: work.Setting, attention: str = "sdpa"):
@@ -118,7 +118,8 @@ def save_onnx(setting: work.Setting, attention: str, file: str) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
-def _prepare(batch):
+def prepare(batch):
+    """Returns the arrays of a batch as tensors, on torch's default device."""
     import torch
 
     return {
@@ -150,7 +151,8 @@ def _class_logits(model, batch):
     return (model(**_inputs(batch)).logits,)
 
 
-def _loss(logits, batch):
+def loss_of(logits, batch):
+    """Returns the loss, a scalar, of the logits of the function of `build`."""
     import torch
 
     cross_entropy = torch.nn.functional.cross_entropy
@@ -190,7 +192,7 @@ def _train_step(model, logits, setting, is_fused):
     def run(batch):
         with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
             found = logits(model, batch)
-        loss = _loss(found, batch)
+            loss = loss_of(found, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

@@ -91,7 +91,7 @@ CASES = [
             ("none", "none has no predictions", {}),
             (
                 "run",
-                "CoLA.tsv is not UTF-8",
+                "CoLA.tsv has 1 rows; the official",
                 {"run/predictions/CoLA.tsv": b"index\tprediction\n\xff"},
             ),
         )

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps import attributions
-from bert_tf.contrib.apps.page import attention_maps, attention_page
+from bert_tf.contrib.apps.page import attention_page
 from bert_tf.serving import predictions, predictor
 from run_scripts import predict
 
@@ -244,12 +244,11 @@ def test_attention_of_a_pair_has_its_texts_in_order(run, tmp_path):
     (written,) = re.findall('json">([^<]*)<', path.read_text("utf-8"))
     (found,) = json.loads(written)["texts"]
     source = predictor.Predictor(tmp_path / "model")
-    expected = attention_maps.compute(
+    expected = attention_page.compute(
         source.model.encoder,
         source.tokenizer,
         source.max_seq_length,
-        row["question"],
-        row["context"],
+        [row["question"], row["context"]],
     )
     assert found["tokens"] == [*expected.tokens]
     percent = np.frombuffer(base64.b64decode(found["weights"]), np.uint8)

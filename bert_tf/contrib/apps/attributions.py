@@ -16,7 +16,7 @@ Shapes: S tokens, H hidden, K points on the line.
 """
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import keras
@@ -184,14 +184,8 @@ class Explainer:
             source.tokenizer.vocab,
         )
         positions = [piece.position for piece in pieces]
-        start, end = self._embed_baseline_and_text(
-            batch["input_word_ids"], positions
-        )
-
-        def slopes(points):
-            return self._run(points, batch, start, end, target)
-
-        found = integrate(slopes)
+        line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
+        found = integrate(lambda t: self._run(t, batch, *line, target))
         if found.error >= TOLERANCE:
             logging.warning(
                 "the attributions for %s add up to what they should only "
@@ -200,22 +194,22 @@ class Explainer:
                 found.error,
                 found.steps,
             )
-        parts = [
-            Attribution(
-                piece.name,
-                texts[piece.name][piece.start : piece.end],
-                piece.start,
-                piece.end,
-                float(found.values[piece.position]),
-            )
-            for piece in pieces
-        ]
+        parts, words = [], []
+        for name, start, end, position, continues_word in pieces:
+            value = float(found.values[position])
+            text = texts[name][start:end]
+            parts.append(Attribution(name, text, start, end, value))
+            if continues_word:
+                first = words.pop()
+                start, value = first.start, first.value + value
+                text = texts[name][start:end]
+            words.append(Attribution(name, text, start, end, value))
         return Explanation(
             {name: text for name, text in texts.items() if text},
             answer,
             *found[1:],
             tuple(parts),
-            tuple(_sum_words(parts, pieces, texts)),
+            tuple(words),
             num_cut,
         )
 
@@ -325,20 +319,3 @@ def _read_pieces(
                 position = first_of[name] + i
                 pieces.append(_Piece(name, start, end, position, is_inner))
     return pieces, sum(map(len, columns[0])) - len(pieces)
-
-
-def _sum_words(
-    parts: Sequence[Attribution],
-    pieces: Sequence[_Piece],
-    texts: Mapping[str, str],
-) -> list[Attribution]:
-    """Returns the attributions of words: a piece, and all ## after it."""
-    words = []
-    for part, piece in zip(parts, pieces, strict=True):
-        if piece.continues_word:
-            first = words.pop()
-            text = texts[part.name][first.start : part.end]
-            value = first.value + part.value
-            part = Attribution(part.name, text, first.start, part.end, value)
-        words.append(part)
-    return words

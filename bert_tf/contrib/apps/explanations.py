@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterator
 from absl import logging
 
 from bert_tf.contrib.apps import attributions
-from bert_tf.contrib.apps.page import (
-    attention_maps,
-    attention_page,
-    marked_text,
-)
+from bert_tf.contrib.apps.page import attention_page, marked_text
 from bert_tf.serving import predictions, text_rows
 from tfrecords.io import atomic_files
 
@@ -61,25 +57,23 @@ def _open_attention(
             f"{model.path} reads {', '.join(model.ranks)}. Give another file "
             "name, or none."
         )
-    source, sections = model.owner, []
-    length = min(attention_page.MAX_TOKENS, source.max_seq_length)
+    source, found = model.owner, []
     num_left_out = 0
     with atomic_files.atomic_file(path) as file:
 
         def add(row: text_rows.Row) -> None:
             nonlocal num_left_out
-            if not attention_page.fits(sections):
+            if not attention_page.fits(found):
                 num_left_out += 1
                 return
             text, *other = (row.fields.get(name, "") for name in names)
-            texts = [source.prompt + text, *filter(None, other)]
-            lengths = source.tokenizer(texts).row_lengths().numpy()
-            found = attention_maps.compute(
-                source.model.encoder, source.tokenizer, length, *texts
-            )
-            sections.append(
-                attention_page.Section(
-                    row.line, found, int(lengths.sum()) + len(texts) + 1
+            found.append(
+                attention_page.compute(
+                    source.model.encoder,
+                    source.tokenizer,
+                    source.max_seq_length,
+                    [source.prompt + text, *other],
+                    row.line,
                 )
             )
 
@@ -89,7 +83,7 @@ def _open_attention(
                 "%s has the attention of the first %d texts, without that of "
                 "%d more: a browser could not open it. Give them a file each.",
                 path,
-                len(sections),
+                len(found),
                 num_left_out,
             )
-        file.write(attention_page.draw(sections, model.path))
+        file.write(attention_page.draw(found, model.path))

@@ -18,7 +18,6 @@ import run_processes
 
 import bert_tf
 from bert_tf.contrib.apps import attributions
-from bert_tf.contrib.apps.page import views
 
 REASON = "needs {}, which `make test-explore` installs"
 pytest.importorskip("gradio", reason=REASON.format("Gradio"))
@@ -125,8 +124,8 @@ class Browser:
         for i, text in enumerate(texts):
             self.type(f"{name}-{i}", text)
         self.find(f"#{name}-run")[0].click()
-        results = f"#{name}-result .result, #{name}-head .result"
-        return self.until(functools.partial(self.find, results))[0]
+        results = functools.partial(self.find, f"#{name}-result .result")
+        return self.until(results)[0]
 
     def addresses(self):
         """Returns what the page has requested so far."""
@@ -257,35 +256,24 @@ def test_an_answer_is_marked_in_a_long_passage(browse, pages, eagerly):
 
 
 @pytest.mark.parametrize("task", ["classification", "pretraining"])
-def test_attention_of_each_head_is_drawn(browse, pages, task, eagerly):
+def test_attention_of_each_head_is_drawn(browse, task):
     page = browse(task)
     page.tabs()["Attention"].click()
-    text = "the old cat sat"
-    drawing = page.ask("attention", text, "")
-    model = views.Views(*bert_tf.load(pages[task][0]))
-    attention, _ = model.attend(text, "")
-    labels = drawing.find_elements("css selector", "text")
-    assert [x.text for x in labels[::2]] == list(attention.tokens)
-    images = page.find("#attention-all img")
-    assert [x.get_attribute("alt") for x in images] == [
-        f"layer {i}, head {j}" for i in range(LAYERS) for j in range(HEADS)
-    ]
-    size = len(attention.tokens)
-    assert all(
-        x.get_property("naturalWidth") == size and x.size["width"] > 50
-        for x in images
-    )
-    first = page.find("#attention-head image")[0].get_attribute("href")
-    assert first == images[0].get_attribute("src")
-    page.find("#attention-layer input")[0].click()
-    option = page.until(lambda: page.find("ul[role=listbox] li"))[-1]
-    option.click()
-    image = images[HEADS].get_attribute("src")
-    page.until(
-        lambda: [
-            x
-            for x in page.find("#attention-head image")
-            if x.get_attribute("href") == image
+    result = page.ask("attend", "the old cat sat", HOSTILE)
+    frame = result.find_element("css selector", "iframe")
+    assert frame.size["width"] > 700
+    page.driver.switch_to.frame(frame)
+    try:
+        heads = page.until(lambda: page.find("#heads button"))
+        assert [x.get_attribute("title") for x in heads] == [
+            f"layer {i}, head {j}" for i in range(LAYERS) for j in range(HEADS)
         ]
-    )
-    assert first != image
+        heads[-1].click()
+        assert page.find("#name")[0].text == f"Layer {LAYERS - 1}, head 1"
+        words = [x.text for x in page.find("#words span")]
+        assert words[:6] == ["[CLS]", "the", "old", "cat", "sat", "[SEP]"]
+        # A page of its own origin, and without the script of a text.
+        assert page.driver.execute_script("return origin") == "null"
+        assert not page.driver.execute_script("return window.harm")
+    finally:
+        page.driver.switch_to.default_content()

@@ -106,19 +106,7 @@ def test_the_heading_and_the_title_name_the_run(page):
     assert "Second text" not in shown
 
 
-def test_a_wrong_layer_or_state_is_a_message_and_no_stack(page):
+def test_a_wrong_text_is_a_message_and_no_stack(page):
     port, log = page
-    drawing, grid = ask(port, "partial_2", 0, 1, "the cat")[1:]
-    assert "attention of layer 0, head 1" in drawing and "img" in grid
-    for layer, head in ((99, 0), (0, -1), ("x", 0), (0.0, 0), ([], {})):
-        for name, values in (
-            ("partial_2", [layer, head, "the cat"]),
-            ("draw_head", [None, layer, head]),
-        ):
-            text = str(ask(port, name, *values))
-            assert "the model has layers 0 to 1 and heads 0 to 1" in text
-    # The state is the server's, whatever a program sends.
-    assert "<svg" in ask(port, "draw_head", {"weights": "x"}, 0, 0)[0]
-    assert "is empty" in str(ask(port, "partial_2", 0, 0, None))
     assert "is empty" in ask(port, "partial", None)[0]
     assert "Traceback" not in log.read_text()

@@ -1,6 +1,8 @@
-"""Texts and their attention -> one HTML file: heat maps, words on hover.
+"""Texts and an encoder -> HTML file of attention: heat maps, words on hover.
 
 The file loads nothing from elsewhere. A weight is a byte, in percent.
+
+Shapes: L layers, A heads, S tokens.
 """
 
 import base64
@@ -9,39 +11,66 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
-from bert_tf.contrib.apps.page.attention_maps import Attention
+from bert_tf.model.encoder import BertEncoder
+from bert_tf.serving import batches
+from tfrecords.text.tokenizer import BertTokenizer
 
 MAX_TOKENS = 128
 _MAX_WEIGHTS = 20_000_000  # In a file; BERT-base has 2.4 million in a text.
 
 
-class Section(NamedTuple):
-    """A text of the page.
+class Attention(NamedTuple):
+    """Attention weights of one text or pair.
 
     Attributes:
       line: of the input, from 1.
-      attention: of the text.
-      num_tokens: before it was cut.
+      tokens: S of them, with [CLS] and [SEP].
+      weights: [L, A, S, S] float32: query position, key position.
+      num_tokens: before the text was cut.
     """
 
     line: int
-    attention: Attention
+    tokens: tuple[str, ...]
+    weights: np.ndarray
     num_tokens: int
 
 
-def fits(sections: Sequence[Section]) -> bool:
+def compute(
+    encoder: BertEncoder,
+    tokenizer: BertTokenizer,
+    max_seq_length: int,
+    texts: Sequence[str],
+    line: int = 1,
+) -> Attention:
+    """Returns the attention of a text or pair, cut to `max_seq_length`."""
+    texts = [texts[0], *filter(str.strip, texts[1:])]
+    pair = [tf.constant([text]) for text in (*texts, "")[:2]]
+    length = min(MAX_TOKENS, max_seq_length)
+    batch = batches.pack_pairs(tokenizer, length, *pair)
+    outputs = encoder(batch, training=False, return_attention=True)
+    lengths = tokenizer(texts).row_lengths().numpy()
+    return Attention(
+        line,
+        tuple(tokenizer.vocab[i] for i in batch["input_word_ids"].numpy()[0]),
+        np.concatenate(outputs.attention),
+        int(lengths.sum()) + len(texts) + 1,
+    )
+
+
+def fits(texts: Sequence[Attention]) -> bool:
     """Returns whether a file of this size is still opened by a browser."""
-    return sum(x.attention.weights.size for x in sections) < _MAX_WEIGHTS
+    return sum(text.weights.size for text in texts) < _MAX_WEIGHTS
 
 
-def draw(sections: Sequence[Section], source: str) -> str:
+def draw(texts: Sequence[Attention], source: str) -> str:
     """Returns the page; `source` says which model it is of."""
     data = {"source": source, "texts": []}
-    for line, attention, num_tokens in sections:
-        layers, heads, *_ = attention.weights.shape
-        percent = np.rint(100 * attention.weights).astype(np.uint8)
-        text = {"line": line, "tokens": attention.tokens, "count": num_tokens}
+    for line, tokens, weights, num_tokens in texts:
+        layers, heads, *_ = weights.shape
+        percent = np.rint(100 * weights).astype(np.uint8)
+        text = {"line": line, "tokens": tokens, "count": num_tokens}
         text |= {"layers": layers, "heads": heads}
         text["weights"] = base64.b64encode(percent.tobytes()).decode()
         data["texts"].append(text)

@@ -16,12 +16,7 @@ from collections.abc import Callable, Collection
 from absl import logging
 
 from bert_tf.checkpoint import keras_models, run_models
-from bert_tf.contrib.apps.page import (
-    attention_maps,
-    marked_text,
-    page_guard,
-    views,
-)
+from bert_tf.contrib.apps.page import marked_text, page_guard, views
 from tfrecords import libraries
 
 
@@ -125,7 +120,6 @@ def _import_gradio():
     """Returns the module; raises ValueError if it is not installed."""
     with libraries.extra("explore", "The page"):
         import gradio
-        import matplotlib  # noqa: F401  For the images of attention.
     return gradio
 
 
@@ -152,8 +146,6 @@ def make_page(found, source: str):
         for view in found.find():
             with gradio.Tab(view.title):
                 _add_view(gradio, view)
-        with gradio.Tab("Attention"):
-            _add_attention(gradio, found)
     return page
 
 
@@ -186,7 +178,7 @@ def _add_view(gradio, view) -> None:
             button = gradio.Button(
                 view.title, variant="primary", elem_id=f"{view.name}-run"
             )
-        with gradio.Column():
+        with gradio.Column(scale=view.width):
             result = gradio.HTML(elem_id=f"{view.name}-result")
     button.click(functools.partial(show, view.function), boxes, result)
 
@@ -202,74 +194,3 @@ def show(function: Callable[..., str], *texts: str | None) -> str:
 def _text(value) -> str:
     """Returns a text; programs may send null."""
     return "" if value is None else str(value)
-
-
-def _add_attention(gradio, found) -> None:
-    """Adds the tab that draws the attention of each layer and head."""
-    config = found.model.config
-    attention = gradio.State()
-    with gradio.Row(equal_height=True):
-        first = gradio.Textbox(
-            "The cat sat by the door.",
-            label="Text",
-            scale=4,
-            elem_id="attention-0",
-        )
-        boxes = [first]
-        if found.takes_pairs:
-            boxes.append(
-                gradio.Textbox(
-                    label="Second text", scale=4, elem_id="attention-1"
-                )
-            )
-        layer, head = (
-            gradio.Dropdown(
-                list(range(size)),
-                value=0,
-                label=name,
-                min_width=80,
-                # Gradio logs a stack for a value that is no choice. Here
-                # `attention_maps` names it.
-                allow_custom_value=True,
-                elem_id=f"attention-{name.lower()}",
-            )
-            for name, size in (
-                ("Layer", config.num_hidden_layers),
-                ("Head", config.num_attention_heads),
-            )
-        )
-        button = gradio.Button(
-            "Draw", variant="primary", min_width=80, elem_id="attention-run"
-        )
-    with gradio.Row():
-        large = gradio.HTML(elem_id="attention-head")
-        grid = gradio.HTML(elem_id="attention-all")
-
-    draw = functools.partial(draw_attention, found)
-    inputs = [layer, head, *boxes]
-    button.click(draw, inputs, [attention, large, grid])
-    for chosen in (layer, head):
-        chosen.change(draw_head, [attention, layer, head], large)
-
-
-def draw_attention(found, layer, head, *texts: str | None):
-    """Returns the attention of texts, one head of it, and all heads.
-
-    Wrong texts, and a wrong layer or head, give a message.
-    """
-    try:
-        result, note = found.attend(*map(_text, texts))
-    except ValueError as error:
-        return None, marked_text.warn(str(error)), ""
-    grid = note + attention_maps.draw_all(result)
-    return result, draw_head(result, layer, head), grid
-
-
-def draw_head(attention, layer, head) -> str:
-    """Returns the drawing of another head; "" before the first text."""
-    if not isinstance(attention, attention_maps.Attention):
-        return ""
-    try:
-        return attention_maps.draw_head(attention, layer, head)
-    except ValueError as error:
-        return marked_text.warn(str(error))

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from bert_tf.contrib.apps import attributions
-from bert_tf.contrib.apps.page import attention_maps, marked_text
+from bert_tf.contrib.apps.page import attention_page, marked_text
 from bert_tf.serving import kinds
 from bert_tf.serving.answers import tags
 from bert_tf.serving.answers.kind import ExplainedKind
@@ -99,6 +99,7 @@ class View(NamedTuple):
       help: how to use it.
       inputs: its text boxes.
       function: their texts -> HTML; it raises ValueError for wrong texts.
+      width: of the result, in widths of the text boxes.
     """
 
     name: str
@@ -106,6 +107,7 @@ class View(NamedTuple):
     help: str
     inputs: tuple[Box, ...]
     function: Callable[..., str]
+    width: int = 1
 
 
 class Views:
@@ -162,7 +164,15 @@ class Views:
             ),
             self.compare,
         )
-        return [*found, compare]
+        attend = View(
+            "attend",
+            "Attention",
+            "How much each token attends to each other, in each head.",
+            _TEXTS if self.takes_pairs else _TEXTS[:1],
+            self.attend,
+            width=3,
+        )
+        return [*found, compare, attend]
 
     def fill(self, text: str) -> str:
         """Returns the text with its masks filled, and candidates for each."""
@@ -277,20 +287,28 @@ class Views:
         notes = [self._note_cut(text), self._note_cut(other)]
         return f"<p>cosine <b>{cosine:.4f}</b></p>" + "".join(notes)
 
-    def attend(
-        self, text: str, other: str = ""
-    ) -> tuple[attention_maps.Attention, str]:
-        """Returns the attention of all heads, and a note if texts were cut."""
-        _check_text(text)
-        length = min(self._embed.max_seq_length, attention_maps.MAX_TOKENS)
-        found = attention_maps.compute(
-            self.model.encoder, self._predict.tokenizer, length, text, other
-        )
-        return found, self._note_cut(text, other, length=length)
+    def attend(self, text: str, other: str = "") -> str:
+        """Returns the attention of all heads: a page in a frame of its own.
 
-    def _note_cut(self, *texts: str, length: int | None = None) -> str:
+        So its script has no access to the page around it.
+        """
+        _check_text(text)
+        found = attention_page.compute(
+            self.model.encoder,
+            self._predict.tokenizer,
+            self._embed.max_seq_length,
+            [text, other],
+        )
+        page = attention_page.draw([found], type(self.model).__name__)
+        return (
+            '<iframe title="attention" sandbox="allow-scripts" '
+            'style="width:100%;height:1000px;border:0" '
+            f'srcdoc="{html.escape(page)}"></iframe>'
+        )
+
+    def _note_cut(self, *texts: str) -> str:
         """Returns a note if one text, or a pair, has too many tokens."""
-        length = length or self._predict.max_seq_length
+        length = self._predict.max_seq_length
         texts = [text for text in texts if text.strip()]
         tokens = self._predict.tokenizer(texts)
         count = int(tokens.row_lengths().numpy().sum()) + len(texts) + 1

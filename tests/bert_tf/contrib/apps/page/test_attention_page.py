@@ -10,27 +10,29 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps.page import attention_page
-from bert_tf.contrib.apps.page.attention_maps import Attention
 
 TOKENS = ("[CLS]", "</script>", "猫", "[SEP]")
 
 
-def section(line=1, num_tokens=4):
+def attention(line=1, num_tokens=4):
     rng = np.random.default_rng(line)
     weights = rng.dirichlet(np.ones(4), (2, 3, 4)).astype(np.float32)
-    return attention_page.Section(line, Attention(TOKENS, weights), num_tokens)
+    return attention_page.Attention(line, TOKENS, weights, num_tokens)
 
 
 def test_the_page_has_tokens_and_weights_in_percent():
-    sections = [section(1), section(7, num_tokens=300)]
-    page = attention_page.draw(sections, "runs/<x>")
+    texts = [attention(1), attention(7, num_tokens=300)]
+    page = attention_page.draw(texts, "runs/<x>")
     (written,) = re.findall(r'"application/json">([^<]*)</script>', page)
     data = json.loads(written)
     assert data["source"] == "runs/<x>" and "<x>" not in page
-    for found, expected in zip(data["texts"], sections, strict=True):
-        weights = expected.attention.weights
+    for found, expected in zip(data["texts"], texts, strict=True):
+        weights = expected.weights
         assert tuple(found["tokens"]) == TOKENS
-        assert (found["line"], found["count"]) == expected[::2]
+        assert (found["line"], found["count"]) == (
+            expected.line,
+            expected.num_tokens,
+        )
         assert (found["layers"], found["heads"]) == (2, 3)
         percent = np.frombuffer(base64.b64decode(found["weights"]), np.uint8)
         np.testing.assert_allclose(
@@ -42,8 +44,8 @@ def test_the_page_has_tokens_and_weights_in_percent():
 
 def test_texts_fit_until_a_file_is_too_large(monkeypatch):
     monkeypatch.setattr(attention_page, "_MAX_WEIGHTS", 150)
-    assert attention_page.fits([section()])
-    assert not attention_page.fits([section(), section()])
+    assert attention_page.fits([attention()])
+    assert not attention_page.fits([attention(), attention()])
 
 
 @pytest.mark.slow
@@ -51,7 +53,7 @@ def test_a_browser_draws_every_head_and_the_first_token(tmp_path):
     browser = shutil.which("chromium")
     if not browser:
         pytest.skip("needs Chromium, which `make test-explore` installs")
-    path, drawn = tmp_path / "attention.html", section(num_tokens=9)
+    path, drawn = tmp_path / "attention.html", attention(num_tokens=9)
     path.write_text(attention_page.draw([drawn], "a run"), "utf-8")
     flags = "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"
     page = subprocess.run(
@@ -64,7 +66,7 @@ def test_a_browser_draws_every_head_and_the_first_token(tmp_path):
     assert names == [f"layer {i}, head {j}" for i in range(2) for j in range(3)]
     assert "9 tokens; the first 4 are shown." in page
     shown = re.findall(r'<span tabindex="0"[^>]* title="([\d.]+)"', page)
-    weights = drawn.attention.weights[0, 0, 0]
+    weights = drawn.weights[0, 0, 0]
     np.testing.assert_allclose([float(x) for x in shown], weights, atol=0.006)
     largest = ("[CLS]", "&lt;/script&gt;", "猫", "[SEP]")[weights.argmax()]
     assert f"[CLS] attends to {largest}: {weights.max():.2f}" in page

@@ -4,10 +4,9 @@ import os
 import socket
 import sys
 
-import numpy as np
 import pytest
 
-from bert_tf.contrib.apps.page import attention_maps, explorer, marked_text
+from bert_tf.contrib.apps.page import explorer, marked_text
 from run_scripts import explore
 
 
@@ -94,16 +93,6 @@ def test_the_name_of_a_page_is_that_of_the_run(
     (tmp_path / "parent").mkdir()
     monkeypatch.chdir(tmp_path / "parent")
     assert explorer.name_of(source) == name
-
-
-def test_a_drawing_of_nothing_is_empty_and_wrong_values_are_named():
-    assert explorer.draw_head(None, 0, 0) == ""
-    assert explorer.draw_head({"tokens": []}, 0, 0) == ""
-    weights = np.ones([2, 3, 1, 1], np.float32)
-    attention = attention_maps.Attention(("[CLS]",), weights)
-    for layer, head in ((2, 0), (0, 3), (-1, 0), ("0", 0), (0, 0.0), ([], 0)):
-        shown = explorer.draw_head(attention, layer, head)
-        assert "layers 0 to 1 and heads 0 to 2" in shown and "alert" in shown
 
 
 def test_a_text_that_is_null_is_empty():

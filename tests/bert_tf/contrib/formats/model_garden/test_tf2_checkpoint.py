@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 from checkpoint_folders import assert_same_bits, write
 
-from bert_tf.checkpoint import lossless
+from bert_tf.checkpoint import convert
 from bert_tf.checkpoint.formats import renaming
 from bert_tf.contrib.formats.model_garden import tf2_checkpoint, tf2_files
 
@@ -83,7 +83,7 @@ def test_half_precision_is_written_as_float32(tmp_path, pretrainer):
     assert {tensor.dtype for tensor in found.tensors.values()} == {
         np.dtype(np.float32)
     }
-    lossless.check_lossless(pretrainer, found)
+    convert.check_lossless(pretrainer, found)
 
 
 @pytest.mark.parametrize("root", ["encoder", "model", "anything"])
