@@ -313,7 +313,8 @@ def compare(precision: str, names, folder: pathlib.Path, texts, expected):
             except RuntimeError as error:
                 reason = " ".join(str(error).splitlines()[-2:])
                 failures.append(f"skipped: {name}: {reason}")
-        measure(workers, known, texts, expected)
+        if workers:
+            measure(workers, known, texts, expected)
     finally:
         for worker in workers.values():
             worker.stop()
@@ -344,7 +345,8 @@ def main(argv: list[str]) -> None:
             ]
             known, failures = compare(precision, names, folder, texts, expected)
             print(f"\n{FLAGS.task}, {FLAGS.size}, {precision}\n")
-            print(format_table(known), *failures, sep="\n", flush=True)
+            table = [format_table(known)] if known else []
+            print(*table, *failures, sep="\n", flush=True)
             report["tables"][precision] = known
             if FLAGS.json:  # After each, in case the run is stopped.
                 json_files.write(FLAGS.json, report)
