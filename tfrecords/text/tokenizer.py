@@ -202,22 +202,6 @@ class BertTokenizer(tf.Module):
             is_plain = tf.strings.regex_full_match(strings, _ASCII)
         else:
             is_plain = self._word_pieces.is_plain(strings)
-        # For one row, most of the time of a tokenizer is operations that have
-        # no strings to work on.
-        return tf.cond(
-            tf.reduce_all(is_plain),
-            lambda: self._split_plain(strings),
-            lambda: self._split_each(strings, is_plain, in_characters),
-        )
-
-    def _split_plain(self, strings: tf.Tensor) -> word_pieces.Pieces:
-        if self.do_lower_case:
-            strings = tf.strings.lower(strings)
-        return self._word_pieces.split_plain(strings)
-
-    def _split_each(
-        self, strings: tf.Tensor, is_plain: tf.Tensor, in_characters: bool
-    ) -> word_pieces.Pieces:
         rows = word_pieces.partition(is_plain)
         other, plain = (tf.gather(strings, row) for row in rows)
         cleaned = self._clean(other)
@@ -230,7 +214,10 @@ class BertTokenizer(tf.Module):
                 *(words.drop, self._clean),
             )
             pieces = word_pieces.Pieces(pieces.ids, *offsets)
-        return word_pieces.merge(rows, [pieces, self._split_plain(plain)])
+        if self.do_lower_case:
+            plain = tf.strings.lower(plain)
+        plain_pieces = self._word_pieces.split_plain(plain)
+        return word_pieces.merge(rows, [pieces, plain_pieces])
 
     def _around_kept(
         self,
