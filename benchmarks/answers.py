@@ -14,6 +14,7 @@ turns.
 import contextlib
 import os
 import pathlib
+import shutil
 import statistics
 import sys
 import tempfile
@@ -326,6 +327,11 @@ def main(argv: list[str]) -> None:
     common_flags.parse(FLAGS, argv, __doc__)
     settings.among("precision", FLAGS.precision, answers.PRECISIONS)
     settings.among("libraries", FLAGS.libraries, answers.LIBRARIES)
+    if not shutil.which(FLAGS.optimum_python):
+        raise ValueError(
+            f"--optimum_python={FLAGS.optimum_python} is no program; give the "
+            "path of a Python, or omit it."
+        )
     machine = comparison.machine(PACKAGES)
     print(machine)
     report = {"machine": machine, "size": FLAGS.size, "tables": {}}
