@@ -99,9 +99,8 @@ format: $(INSTALLED)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Compares with tf-models-official, KerasHub and transformers, and the latter on
-# onnxruntime and OpenVINO with torch. Exports every kind for LiteRT, onnxruntime
-# and OpenVINO, and compares with TensorFlow.
+# Compares with tf-models-official, KerasHub and transformers. Exports every kind
+# for LiteRT, onnxruntime and OpenVINO, and compares with TensorFlow.
 RUNTIMES := tests/bert_tf/contrib/runtimes
 SEARCH := tests/bert_tf/contrib/search
 HUGGING_FACE := tests/bert_tf/checkpoint/formats/hugging_face

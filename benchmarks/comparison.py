@@ -6,7 +6,6 @@ import platform
 import statistics
 from typing import NamedTuple
 
-import numpy as np
 from absl import flags, logging
 
 from benchmarks import peers, turns, work
@@ -24,9 +23,6 @@ class Row(NamedTuple):
       name: a key of `peers.PEERS`.
       seconds: seconds per step, in each round.
       ratios: its seconds / our seconds, in each round.
-      num_steps: in all rounds.
-      p50: median of the seconds of these steps.
-      p99: their 99th percentile, interpolated.
       tokens_per_second: from the median seconds.
       share: fraction of the machine's matrix product rate, from the median.
       peak_bytes: peak resident size of its process.
@@ -38,9 +34,6 @@ class Row(NamedTuple):
     name: str
     seconds: list[float]
     ratios: list[float]
-    num_steps: int
-    p50: float
-    p99: float
     tokens_per_second: float
     share: float
     peak_bytes: int
@@ -82,6 +75,7 @@ def run_groups(
 
         def make_ready(name, workers=workers):
             workers[name].wait()
+            workers[name].ask(work.random_batch(setting))
 
         def warm_up(name, workers=workers, warm=warm):
             warm[name] = turns.warm_up(workers[name], values.seconds)
@@ -137,16 +131,11 @@ def make_rows(
         ours = [group[OURS].seconds for group in found if name in group]
         seconds = [s for one in times for s in one.seconds]
         median = statistics.median(seconds)
-        each = [s for one in times for s in one.step_seconds]
-        p50, p99 = np.percentile(each, [50, 99]).tolist()
         rows.append(
             Row(
                 name,
                 seconds,
                 turns.ratios(seconds, [s for one in ours for s in one]),
-                len(each),
-                p50,
-                p99,
                 setting.num_tokens / median,
                 flops / median / rate,
                 max(one.peak_bytes for one in times),
@@ -171,20 +160,18 @@ def title(setting: work.Setting, size: str) -> str:
 def format_table(rows: list[Row]) -> str:
     """Returns a Markdown table.
 
-    "ms" and tokens/s are medians over rounds, ratios are peer / ours by round;
-    p50 and p99 are of single steps.
+    "ms" and tokens/s are medians over rounds, ratios are peer / ours by round.
     """
     lines = [
-        "| | ms | x ours, median (range) | p50 ms | p99 ms | steps | tokens/s "
-        "| of products | peak MB | weights | loss |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| | ms | x ours, median (range) | tokens/s | of products | peak MB "
+        "| weights | loss |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for row in rows:
         median, least, most = turns.spread(row.ratios)
         lines.append(
             f"| {row.name} | {1e3 * statistics.median(row.seconds):.1f} "
             f"| {median:.2f} ({least:.2f} to {most:.2f}) "
-            f"| {1e3 * row.p50:.1f} | {1e3 * row.p99:.1f} | {row.num_steps} "
             f"| {row.tokens_per_second:.0f} | {100 * row.share:.0f} % "
             f"| {row.peak_bytes / 1e6:.0f} | {row.num_parameters} "
             f"| {row.first_loss:.3f} to {row.last_loss:.3f} |"
@@ -193,20 +180,16 @@ def format_table(rows: list[Row]) -> str:
 
 
 def machine(names: list[str]) -> dict:
-    """Returns the CPU, number of cores and package versions."""
+    """Returns the CPU, number of cores and versions of peers or packages."""
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         cpu = next(
             (x.split(":")[1].strip() for x in lines if "model name" in x),
             platform.machine(),
         )
     versions = {}
-    modules = {peers.PEERS[name][0] for name in names} & set(peers.PACKAGES)
-    for package in [
-        "tensorflow",
-        "keras",
-        *(peers.PACKAGES[module] for module in sorted(modules)),
-        "torch",
-    ]:
+    modules = [peers.PEERS.get(name, [name])[0] for name in names]
+    packages = {peers.PACKAGES.get(x, x) for x in modules} - {OURS}
+    for package in ["tensorflow", "keras", *sorted(packages), "torch"]:
         try:
             versions[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

@@ -5,15 +5,8 @@ r"""Sizes -> ms of a forward pass of our and of other implementations.
 
 From token ids to the logits of two classes, or with --task=pretraining of
 masked tokens and next sentence. For --precision=bfloat16 the weights of peers
-are bfloat16 too, except in onnxruntime. Otherwise as in
-benchmarks/train_step.py.
-
-Latency of one row. The first step after the turn of another implementation is
-slow, so p99 needs long turns:
-
-    python -m benchmarks.inference --batch_size=1 --seq_length=8,32,128,384 \
-      --peers=hugging_face,hugging_face_compiled,onnxruntime,openvino \
-      --at_once=5 --seconds=10
+are bfloat16 too. Otherwise as in benchmarks/train_step.py. Of one row, and from
+texts: benchmarks/answers.py.
 """
 
 from absl import flags

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from absl import logging
 
 from benchmarks import work
-from bert_tf.training import config
+from bert_tf import config
 
 # Idle threads of TensorFlow and torch spin for some milliseconds before sleep.
 _PAUSE_SECONDS = 0.05
@@ -37,12 +37,19 @@ class Worker:
       name: a key of `peers.PEERS`.
       setting: task, sizes and precision.
       options: keyword arguments for its `make`.
+      python: the Python that runs it.
 
     Attributes:
       num_parameters: trainable weights; set by `wait`.
     """
 
-    def __init__(self, name: str, setting: work.Setting, options=None):
+    def __init__(
+        self,
+        name: str,
+        setting: work.Setting,
+        options=None,
+        python: str = sys.executable,
+    ):
         self.name = name
         self._output = tempfile.TemporaryFile()
         self._pipe, end = multiprocessing.Pipe()
@@ -51,7 +58,7 @@ class Worker:
             # As in run_scripts/predict.py, for every implementation.
             environment[config.FROZEN_WEIGHTS] = "1"
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.worker", str(end.fileno())],
+            [python, "-m", "benchmarks.worker", str(end.fileno())],
             pass_fds=[end.fileno()],
             stdout=self._output,
             stderr=subprocess.STDOUT,

@@ -40,16 +40,23 @@ def answer(step: work.Step, batch, num_steps: int):
 
 
 def serve(pipe: connection.Connection) -> None:
-    """Answers requests until it receives None."""
+    """Answers requests until it receives None.
+
+    A number is that of steps to run; what else is not "peak" is a batch for
+    them.
+    """
     name, setting, options = pipe.recv()
     step = peers.make(name, setting, options)
-    batch = step.prepare(work.random_batch(setting))
     pipe.send(step.num_parameters)
+    batch = None
     while (question := pipe.recv()) is not None:
         if question == "peak":
             pipe.send(peak_bytes())
-        else:
+        elif isinstance(question, int):
             pipe.send(answer(step, batch, question))
+        else:
+            batch = step.prepare(question)
+            pipe.send(True)
 
 
 def main() -> None:

@@ -20,9 +20,6 @@ PEERS = {
     "hugging_face_eager": ("hugging_face", {"attention": "eager"}),
     "hugging_face_foreach": ("hugging_face", {"is_fused": False}),
     "hugging_face_compiled": ("hugging_face", {"is_compiled": True}),
-    # For inference only.
-    "onnxruntime": ("onnx_runtime", {}),
-    "openvino": ("open_vino", {}),
     # The speed of the machine: one large matrix product.
     "product_tensorflow": ("products", {"library": "tensorflow"}),
     "product_torch": ("products", {"library": "torch"}),
@@ -32,13 +29,14 @@ PACKAGES = {
     "model_garden": "tf-models-official",
     "keras_hub": "keras-hub",
     "hugging_face": "transformers",
-    "onnx_runtime": "onnxruntime",
-    "open_vino": "openvino",
 }
 
 
 def make(name: str, setting: work.Setting, options: dict) -> work.Step:
-    """Builds the model of an implementation and returns its step."""
-    module, known = PEERS[name]
+    """Builds the model of an implementation and returns its step.
+
+    Names that are not in `PEERS` are those of `answers.LIBRARIES`.
+    """
+    module, known = PEERS.get(name, ("answers", {"library": name}))
     found = importlib.import_module(f"benchmarks.peers.{module}")
     return found.make(setting, **(known | options))

@@ -1,4 +1,4 @@
-"""Setting -> a step of transformers' BERT on torch, or an ONNX file of it.
+"""Setting -> a step of transformers' BERT on torch.
 
 BertForPreTraining computes logits for every token; here its masked-LM head is
 applied only to masked tokens, as in other peers. GELU is torch's tanh form, a
@@ -6,17 +6,7 @@ single kernel, instead of the several operations of "gelu_new". For bfloat16,
 training uses autocast with float32 weights, inference bfloat16 weights.
 """
 
-import numpy as np
-
 from benchmarks import work
-
-# Features of a batch that the model needs; positions only in pre-training.
-INPUTS = (
-    "input_word_ids",
-    "input_mask",
-    "input_type_ids",
-    "masked_lm_positions",
-)
 
 
 def make(
@@ -61,61 +51,6 @@ def build(setting: work.Setting, attention: str = "sdpa"):
     if setting.task == "pretraining":
         return transformers.BertForPreTraining(config), _pretraining_logits
     return transformers.BertForSequenceClassification(config), _class_logits
-
-
-def onnx_inputs(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Returns the arrays of a batch for the file of `save_onnx`."""
-    return {
-        name: batch[name].astype(np.int64) for name in INPUTS if name in batch
-    }
-
-
-def onnx_step(logits, num_parameters: int) -> work.Step:
-    """Returns the step of a runtime: a function of `onnx_inputs` to logits."""
-    return work.Step(
-        onnx_inputs,
-        lambda batch: float(logits(batch)[0].flat[0]),
-        num_parameters,
-    )
-
-
-def save_onnx(setting: work.Setting, attention: str, file: str) -> int:
-    """Writes the model in float32, for batches of the setting's shape.
-
-    Returns:
-      Number of weights.
-
-    Raises:
-      ValueError: if the setting is a training step.
-    """
-    if setting.is_training:
-        raise ValueError(
-            "onnxruntime and openvino cannot train; leave them out of --peers."
-        )
-    import torch
-
-    model, logits = build(setting, attention)
-    inputs = onnx_inputs(work.random_batch(setting))
-
-    class Logits(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *arrays):
-            return logits(self.model, dict(zip(inputs, arrays, strict=True)))
-
-    torch.onnx.export(
-        Logits().eval(),
-        tuple(map(torch.tensor, inputs.values())),
-        file,
-        input_names=list(inputs),
-        # From 20 on, GELU is one operation; onnxruntime's optimizer takes its
-        # tanh form for the exact one.
-        opset_version=17,
-        dynamo=False,  # The other exporter needs one more package.
-    )
-    return sum(weight.numel() for weight in model.parameters())
 
 
 def prepare(batch):

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from benchmarks import settings, turns
+from benchmarks import settings, turns, work
 
 NEEDS = {
     "ours": "tensorflow",
@@ -31,6 +31,7 @@ def start():
         found = found._replace(config=config, learning_rate=rate)
         workers.append(turns.Worker(name, found))
         workers[-1].wait()
+        workers[-1].ask(work.random_batch(found))
         return workers[-1]
 
     yield starter
