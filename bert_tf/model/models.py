@@ -79,6 +79,7 @@ class BertPretrainer(encoder.ConfiguredModel):
                 batch["masked_lm_positions"],
                 table,
                 training=training,
+                candidates=batch.get("masked_lm_candidates"),
             ),
             "next_sentence_logits": self.next_sentence(outputs.pooled_output),
         }

@@ -162,6 +162,8 @@ def open_phases(
         open_data(config, path, bert_config, sha256)
         for path in _folders(config)
     ]
+    if config.masked_lm_candidates:
+        _set_candidates(config, bert_config, parts)
     if config.batch_size_ramp:
         return _ramp(config, parts)
     if len(parts) == 1 and not config.phases:
@@ -172,6 +174,32 @@ def open_phases(
         by_length[length]._replace(num_steps=num_steps, batch_size=size)
         for length, num_steps in _steps("phases", fractions, total).items()
     ]
+
+
+def _set_candidates(
+    config: PretrainingConfig,
+    bert_config: BertConfig,
+    parts: list[PretrainingData],
+) -> None:
+    """Sets the `num_candidates` of the tasks; raises ValueError if invalid."""
+    flag = f"--masked_lm_candidates={config.masked_lm_candidates}"
+    if bert_config.is_causal:
+        raise ValueError(
+            f"{flag} is for masked LM, and the model is left-to-right. Omit "
+            "the flag, or train with --objective=masked_lm."
+        )
+    for part in parts:
+        labels = config.train_batch_size * part.sizes["max_predictions_per_seq"]
+        if not labels < config.masked_lm_candidates <= bert_config.vocab_size:
+            raise ValueError(
+                f"{flag} should be above the {labels} predictions of a batch "
+                f"(--train_batch_size={config.train_batch_size} times "
+                "max_predictions_per_seq="
+                f"{part.sizes['max_predictions_per_seq']}), and at most the "
+                f"vocab_size of {bert_config.vocab_size}. Change it, or omit "
+                "it for the complete vocabulary."
+            )
+        part.task.num_candidates = config.masked_lm_candidates
 
 
 def _steps(
