@@ -33,7 +33,7 @@ class MaskedLMHead(keras.layers.Layer):
       sequence_output: [B, S, H] float.
       masked_lm_positions: [B, P] int32, indices into S; None for every
         position (then P is S).
-      word_embeddings: [V, H] float.
+      word_embeddings: [V, H] float; [C, H] those of the candidates.
       training: whether the logits are only for a loss.
       candidates: [C] int32, entries of V to predict; None for all.
 
@@ -95,10 +95,7 @@ class MaskedLMHead(keras.layers.Layer):
         dtype = self.compute_dtype if training else tf.float32
         bias = self.bias.value
         if candidates is not None:
-            # A tensor, see Embeddings.rows.
-            table = tf.reshape(word_embeddings, word_embeddings.shape)
-            word_embeddings = tf.gather(table, candidates)  # [C, H]
-            bias = tf.gather(tf.identity(bias), candidates)
+            bias = tf.gather(tf.identity(bias), candidates)  # [C]
         logits = tf.matmul(
             tf.cast(rows, dtype),
             tf.cast(word_embeddings, dtype),

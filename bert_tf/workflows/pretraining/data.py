@@ -158,12 +158,18 @@ def open_phases(
       ValueError: if `input_file`, `phases`, records and model do not match.
     """
     total, size = config.num_train_steps, config.train_batch_size
+    if config.masked_lm_candidates and bert_config.is_causal:
+        raise ValueError(
+            f"--masked_lm_candidates={config.masked_lm_candidates} is for "
+            "--objective=masked_lm. Omit it for a left-to-right model."
+        )
     parts = [
         open_data(config, path, bert_config, sha256)
         for path in _folders(config)
     ]
     if config.masked_lm_candidates:
-        _set_candidates(config, bert_config, parts)
+        for part in parts:
+            _set_candidates(config, part, bert_config.vocab_size)
     if config.batch_size_ramp:
         return _ramp(config, parts)
     if len(parts) == 1 and not config.phases:
@@ -177,29 +183,20 @@ def open_phases(
 
 
 def _set_candidates(
-    config: PretrainingConfig,
-    bert_config: BertConfig,
-    parts: list[PretrainingData],
+    config: PretrainingConfig, part: PretrainingData, vocab_size: int
 ) -> None:
-    """Sets the `num_candidates` of the tasks; raises ValueError if invalid."""
-    flag = f"--masked_lm_candidates={config.masked_lm_candidates}"
-    if bert_config.is_causal:
+    """Sets `num_candidates` of a task; raises ValueError if out of range."""
+    num_labels = part.sizes["max_predictions_per_seq"]
+    least = config.train_batch_size * num_labels + 1
+    if not least <= config.masked_lm_candidates <= vocab_size:
         raise ValueError(
-            f"{flag} is for masked LM, and the model is left-to-right. Omit "
-            "the flag, or train with --objective=masked_lm."
+            f"--masked_lm_candidates={config.masked_lm_candidates} should be "
+            f"from {least}, more than --train_batch_size="
+            f"{config.train_batch_size} times max_predictions_per_seq="
+            f"{num_labels}, to the vocab_size of {vocab_size}. Change it, or "
+            "omit it for the complete vocabulary."
         )
-    for part in parts:
-        labels = config.train_batch_size * part.sizes["max_predictions_per_seq"]
-        if not labels < config.masked_lm_candidates <= bert_config.vocab_size:
-            raise ValueError(
-                f"{flag} should be above the {labels} predictions of a batch "
-                f"(--train_batch_size={config.train_batch_size} times "
-                "max_predictions_per_seq="
-                f"{part.sizes['max_predictions_per_seq']}), and at most the "
-                f"vocab_size of {bert_config.vocab_size}. Change it, or omit "
-                "it for the complete vocabulary."
-            )
-        part.task.num_candidates = config.masked_lm_candidates
+    part.task.num_candidates = config.masked_lm_candidates
 
 
 def _steps(
