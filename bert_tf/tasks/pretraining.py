@@ -60,19 +60,18 @@ class PretrainingTask(Task):
         """Returns the inputs of the losses; see the base class."""
         if not self.num_candidates:
             return super().outputs(model, batch, dropout_key)
-        ids, log_weights = choose_candidates(
-            batch,
-            model.config.vocab_size,
+        num_candidates, vocab_size = (
             self.num_candidates,
-            dropout_key[:2],  # Seed and step: the same on every replica.
+            model.config.vocab_size,
+        )
+        seed = dropout_key[:2]  # Seed and step, the same on every replica.
+        ids, log_weights = choose_candidates(
+            batch, vocab_size, num_candidates, seed
         )
         inputs = {**batch, "masked_lm_candidates": ids}
         outputs = super().outputs(model, inputs, dropout_key)
-        index_of = tf.scatter_nd(
-            ids[:, None],
-            tf.range(self.num_candidates),
-            [model.config.vocab_size],
-        )
+        numbers = tf.range(num_candidates)
+        index_of = tf.scatter_nd(ids[:, None], numbers, [vocab_size])
         return outputs | {
             "masked_lm_logits": outputs["masked_lm_logits"] + log_weights,
             "candidate_labels": tf.gather(index_of, batch["masked_lm_ids"]),
@@ -128,12 +127,11 @@ def choose_candidates(
     """Returns entries of the vocabulary for the softmax of a training step.
 
     Those of the labels and of the texts, K in all, and a uniform sample of the
-    others, without replacement. Each of the sample stands for
-    (V - K) / (C - K) entries. With the log of this added to its logit, the
-    softmax's sum over the candidates is on average that over the vocabulary
-    (Jean et al. 2015, arXiv 1412.2007, section 3.1; the log Q of
-    `tf.nn.sampled_softmax_loss`). If the texts have C words or more, only those
-    of the labels are certain to be there.
+    others, without replacement, of which each stands for (V - K) / (C - K)
+    entries. With the log of this added to its logit, the sum of softmax over
+    the candidates is on average that over the vocabulary (Jean et al. 2015,
+    arXiv 1412.2007, section 3; the log Q of `tf.nn.sampled_softmax_loss`). If
+    labels and texts have C words or more, K are those of the labels.
 
     Args:
       batch: `masked_lm_ids` [B, P] and `input_word_ids` [B, S] of this replica;
@@ -145,24 +143,20 @@ def choose_candidates(
     Returns:
       The candidates, [C] int32, and what to add to their logits, [C] float32.
     """
-    counts = tf.stack(
-        [
-            tf.math.bincount(batch[name], minlength=vocab_size)
-            for name in ("masked_lm_ids", "input_word_ids")
-        ]
-    )
+    counts = [
+        tf.math.bincount(batch[name], minlength=vocab_size)
+        for name in ("masked_lm_ids", "input_word_ids")
+    ]
     replica = tf.distribute.get_replica_context()
-    labels, texts = tf.unstack(replica.all_reduce("sum", counts))  # [V]
+    labels, texts = replica.all_reduce("sum", counts)  # [V] each.
     in_batch = labels + texts > 0
     fits = tf.math.count_nonzero(in_batch) < num_candidates
     known = tf.cast(tf.where(fits, in_batch, labels > 0), tf.float32)
     draws = tf.random.stateless_uniform([vocab_size], seed, alg="philox")
     ids = tf.math.top_k(known + draws, num_candidates).indices
-    num_known = tf.reduce_sum(known)
-    log_weight = tf.math.log(
-        (vocab_size - num_known) / (num_candidates - num_known)
-    )
-    return ids, (1.0 - tf.gather(known, ids)) * log_weight
+    num_known = tf.reduce_sum(known)  # K
+    weight = (vocab_size - num_known) / (num_candidates - num_known)
+    return ids, (1.0 - tf.gather(known, ids)) * tf.math.log(weight)
 
 
 def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

@@ -65,11 +65,10 @@ class PretrainingConfig(
     )
     masked_lm_candidates: int | None = option(
         None,
-        "Sampled softmax: in each training step masked tokens are predicted "
-        "among this many entries of the vocabulary, those of the batch and a "
-        "sample of the others; for small models, such as 4096. Must be above "
-        "--train_batch_size times --max_predictions_per_seq. Evaluation always "
-        "has the complete vocabulary. Default: all entries.",
+        "Sampled softmax, for small models: a training step predicts masked "
+        "tokens among this many entries of the vocabulary, such as 4096, those "
+        "of its batch and a sample of the others. More than --train_batch_size "
+        "times --max_predictions_per_seq. Default: all, as in evaluation.",
         at_least=2,
         instead_of="teacher",
         decides="unless_default",

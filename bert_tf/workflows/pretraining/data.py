@@ -193,8 +193,8 @@ def _set_candidates(
             f"--masked_lm_candidates={config.masked_lm_candidates} should be "
             f"from {least}, more than --train_batch_size="
             f"{config.train_batch_size} times max_predictions_per_seq="
-            f"{num_labels}, to the vocab_size of {vocab_size}. Change it, or "
-            "omit it for the complete vocabulary."
+            f"{num_labels}, to the vocab_size of {vocab_size}. Change or omit "
+            "it."
         )
     part.task.num_candidates = config.masked_lm_candidates
 
