@@ -60,17 +60,14 @@ class PretrainingTask(Task):
         """Returns the inputs of the losses; see the base class."""
         if not self.num_candidates:
             return super().outputs(model, batch, dropout_key)
-        num_candidates, vocab_size = (
-            self.num_candidates,
-            model.config.vocab_size,
-        )
+        vocab_size = model.config.vocab_size
         seed = dropout_key[:2]  # Seed and step, the same on every replica.
         ids, log_weights = choose_candidates(
-            batch, vocab_size, num_candidates, seed
+            batch, vocab_size, self.num_candidates, seed
         )
         inputs = {**batch, "masked_lm_candidates": ids}
         outputs = super().outputs(model, inputs, dropout_key)
-        numbers = tf.range(num_candidates)
+        numbers = tf.range(self.num_candidates)
         index_of = tf.scatter_nd(ids[:, None], numbers, [vocab_size])
         return outputs | {
             "masked_lm_logits": outputs["masked_lm_logits"] + log_weights,
@@ -148,7 +145,8 @@ def choose_candidates(
         for name in ("masked_lm_ids", "input_word_ids")
     ]
     replica = tf.distribute.get_replica_context()
-    labels, texts = replica.all_reduce("sum", counts)  # [V] each.
+    counts = tf.cast(tf.stack(counts), tf.float32)  # int32 is on the host.
+    labels, texts = tf.unstack(replica.all_reduce("sum", counts))  # [V] each.
     in_batch = labels + texts > 0
     fits = tf.math.count_nonzero(in_batch) < num_candidates
     known = tf.cast(tf.where(fits, in_batch, labels > 0), tf.float32)
