@@ -150,8 +150,12 @@ def choose_candidates(
     in_batch = labels + texts > 0
     fits = tf.math.count_nonzero(in_batch) < num_candidates
     known = tf.cast(tf.where(fits, in_batch, labels > 0), tf.float32)
-    draws = tf.random.stateless_uniform([vocab_size], seed, alg="philox")
-    ids = tf.math.top_k(known + draws, num_candidates).indices
+    # Integers, since XLA draws other floats than TensorFlow's kernel.
+    draws = tf.random.stateless_uniform(
+        [vocab_size], seed, None, None, tf.int32, alg="philox"
+    )
+    order = 2.0**33 * known + tf.cast(draws, tf.float32)
+    ids = tf.math.top_k(order, num_candidates).indices
     num_known = tf.reduce_sum(known)  # K
     weight = (vocab_size - num_known) / (num_candidates - num_known)
     return ids, (1.0 - tf.gather(known, ids)) * tf.math.log(weight)
