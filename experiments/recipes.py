@@ -26,11 +26,6 @@ def read(name: str) -> dict[str, str]:
     return flags
 
 
-def masked_lm_prob() -> float:
-    """Returns the fraction of tokens masked in budget_records.flags."""
-    return float(read("budget_records")["masked_lm_prob"])
-
-
 def config() -> BertConfig:
     """Returns the config of budget_bert_config.json."""
     return BertConfig.from_json_file(_FOLDER / "budget_bert_config.json")

@@ -33,11 +33,12 @@ class MaskedLMHead(keras.layers.Layer):
       sequence_output: [B, S, H] float.
       masked_lm_positions: [B, P] int32, indices into S; None for every
         position (then P is S).
-      word_embeddings: [V, H] float.
+      word_embeddings: [V, H] float; [C, H] those of the candidates.
       training: whether the logits are only for a loss.
+      candidates: [C] int32, entries of V to predict; None for all.
 
     Returns:
-      [B, P, V] float32.
+      [B, P, V] float32, or [B, P, C].
 
     Example:
       >>> config = bert_tf.BertConfig.from_name("tiny", vocab_size=100)
@@ -82,6 +83,7 @@ class MaskedLMHead(keras.layers.Layer):
         masked_lm_positions,
         word_embeddings,
         training=None,
+        candidates=None,
     ):
         masked = sequence_output
         if masked_lm_positions is not None:
@@ -91,13 +93,16 @@ class MaskedLMHead(keras.layers.Layer):
         # One matrix, since einsum's gradient takes twice as long as matmul's.
         rows = tf.reshape(masked, [-1, self.config.hidden_size])  # [B P, H]
         dtype = self.compute_dtype if training else tf.float32
+        bias = self.bias.value
+        if candidates is not None:
+            bias = tf.gather(tf.identity(bias), candidates)  # [C]
         logits = tf.matmul(
             tf.cast(rows, dtype),
             tf.cast(word_embeddings, dtype),
             transpose_b=True,
         )
-        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), self.bias.value)
-        return tf.reshape(logits, [shape[0], shape[1], self.config.vocab_size])
+        logits = tf.nn.bias_add(tf.cast(logits, tf.float32), bias)
+        return tf.reshape(logits, [shape[0], shape[1], logits.shape[1]])
 
 
 class _TwoScores(keras.layers.Layer):

@@ -22,7 +22,8 @@ class BertPretrainer(encoder.ConfiguredModel):
     Call arguments:
       batch: dict of the encoder's inputs, [B, S] int32, and, unless causal,
         `masked_lm_positions`, [B, P] int32. Rows may be packed, with up to E
-        examples in each, see BertEncoder.
+        examples in each, see BertEncoder. With `masked_lm_candidates`, [C]
+        int32, only these entries have masked-LM logits, [B, P, C].
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`.
       encoder_outputs: EncoderOutputs of the batch, if the caller has them.
@@ -73,12 +74,17 @@ class BertPretrainer(encoder.ConfiguredModel):
             hidden = outputs.sequence_output[:, :-1]
             logits = self.masked_lm(hidden, None, table, training=training)
             return {"next_token_logits": logits}
+        candidates = batch.get("masked_lm_candidates")
+        if candidates is not None:
+            embeddings = self.encoder.embeddings
+            table = embeddings.rows(embeddings.word_embeddings, candidates)
         return {
             "masked_lm_logits": self.masked_lm(
                 outputs.sequence_output,
                 batch["masked_lm_positions"],
                 table,
                 training=training,
+                candidates=candidates,
             ),
             "next_sentence_logits": self.next_sentence(outputs.pooled_output),
         }

@@ -1,6 +1,7 @@
 """Pre-training batches -> losses and accuracies of masked tokens and pairs.
 
-B batch, S sequence, P predictions, E examples in a packed row.
+B batch, S sequence, P predictions, E examples in a packed row, V vocabulary,
+C candidates.
 """
 
 import math
@@ -13,7 +14,7 @@ import tensorflow as tf
 from bert_tf.config import BertConfig
 from bert_tf.model import models
 from bert_tf.tasks.losses import MASKED_LM_EPSILON
-from bert_tf.tasks.task import Batch, Target, Task
+from bert_tf.tasks.task import Batch, Outputs, Target, Task
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
 
@@ -32,9 +33,14 @@ class PretrainingTask(Task):
         next-sentence head also predicts the order of two segments. Without
         pairs, this head and the pooler are not trained.
       schema: the features of a batch; default: those of unpacked records.
+
+    Attributes:
+      num_candidates: C, the number of `choose_candidates` among which training
+        predicts masked tokens; None for the complete vocabulary.
     """
 
     name = "pretraining"
+    num_candidates: int | None = None
 
     def __init__(
         self,
@@ -50,6 +56,24 @@ class PretrainingTask(Task):
         """Returns a new BertPretrainer."""
         return models.BertPretrainer(config, dtype=dtype)
 
+    def outputs(self, model, batch: Batch, dropout_key: tf.Tensor) -> Outputs:
+        """Returns the inputs of the losses; see the base class."""
+        if not self.num_candidates:
+            return super().outputs(model, batch, dropout_key)
+        vocab_size = model.config.vocab_size
+        seed = dropout_key[:2]  # Seed and step, the same on every replica.
+        ids, log_weights = choose_candidates(
+            batch, vocab_size, self.num_candidates, seed
+        )
+        inputs = {**batch, "masked_lm_candidates": ids}
+        outputs = super().outputs(model, inputs, dropout_key)
+        numbers = tf.range(self.num_candidates)
+        index_of = tf.scatter_nd(ids[:, None], numbers, [vocab_size])
+        return outputs | {
+            "masked_lm_logits": outputs["masked_lm_logits"] + log_weights,
+            "candidate_labels": tf.gather(index_of, batch["masked_lm_ids"]),
+        }
+
     def targets(self, batch: Batch) -> dict[str, Target]:
         """Returns the targets of a batch by name, masked LM first."""
         targets = {
@@ -60,6 +84,10 @@ class PretrainingTask(Task):
                 epsilon=MASKED_LM_EPSILON,
             )
         }
+        if self.num_candidates:
+            targets["masked_lm"] = targets["masked_lm"]._replace(
+                labels="candidate_labels", accuracy_name="candidate_accuracy"
+            )
         if "next_sentence_labels" in batch:
             targets[self.pairs] = Target(
                 "next_sentence_logits",
@@ -88,6 +116,49 @@ class LeftToRightTask(PretrainingTask):
 
 
 TASK = PretrainingTask()
+
+
+def choose_candidates(
+    batch: Batch, vocab_size: int, num_candidates: int, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns entries of the vocabulary for the softmax of a training step.
+
+    Those of the labels and of the texts, K in all, and a uniform sample of the
+    others, without replacement, of which each stands for (V - K) / (C - K)
+    entries. With the log of this added to its logit, the sum of softmax over
+    the candidates is on average that over the vocabulary (Jean et al. 2015,
+    arXiv 1412.2007, section 3; the log Q of `tf.nn.sampled_softmax_loss`). If
+    labels and texts have C words or more, K are those of the labels.
+
+    Args:
+      batch: `masked_lm_ids` [B, P] and `input_word_ids` [B, S] of this replica;
+        the candidates are those of all replicas.
+      vocab_size: V.
+      num_candidates: C, more than the labels of all replicas, and at most V.
+      seed: [2] int64, another one in each step.
+
+    Returns:
+      The candidates, [C] int32, and what to add to their logits, [C] float32.
+    """
+    counts = [
+        tf.math.bincount(batch[name], minlength=vocab_size)
+        for name in ("masked_lm_ids", "input_word_ids")
+    ]
+    replica = tf.distribute.get_replica_context()
+    counts = tf.cast(tf.stack(counts), tf.float32)  # int32 is on the host.
+    labels, texts = tf.unstack(replica.all_reduce("sum", counts))  # [V] each.
+    in_batch = labels + texts > 0
+    fits = tf.math.count_nonzero(in_batch) < num_candidates
+    known = tf.cast(tf.where(fits, in_batch, labels > 0), tf.float32)
+    # Integers, since XLA draws other floats than TensorFlow's kernel.
+    draws = tf.random.stateless_uniform(
+        [vocab_size], seed, None, None, tf.int32, alg="philox"
+    )
+    order = 2.0**33 * known + tf.cast(draws, tf.float32)
+    ids = tf.math.top_k(order, num_candidates).indices
+    num_known = tf.reduce_sum(known)  # K
+    weight = (vocab_size - num_known) / (num_candidates - num_known)
+    return ids, (1.0 - tf.gather(known, ids)) * tf.math.log(weight)
 
 
 def next_tokens(batch: Batch) -> tuple[tf.Tensor, tf.Tensor]:

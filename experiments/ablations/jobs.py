@@ -43,7 +43,9 @@ def _records(model: Model, settings: Settings) -> Job:
     """Returns the job that makes the records of a model."""
     mask, same, random = model.mask_mix
     name = f"records/{model.records}"
+    # One example to a row, as in the paper.
     flags = recipes.read("budget_records") | {
+        "max_examples_per_row": 1,
         "input_file": settings.corpus,
         "vocab_file": settings.vocab_path,
         "output_dir": f"{settings.output_dir}/{name}",
@@ -103,8 +105,9 @@ def _pretraining(
     steps, name = settings.num_train_steps, pretraining_name(model, index)
     records = f"{settings.output_dir}/records/{model.records}"
     flags = recipes.read("budget_cpu")
-    # All examples have the same length, and the number of steps is given.
-    del flags["phases"], flags["train_hours"]
+    # All examples have the same length, the number of steps is given, and all
+    # words have logits, as in the paper.
+    del flags["phases"], flags["train_hours"], flags["masked_lm_candidates"]
     flags |= {
         "input_file": f"{records}/train",
         "eval_input_file": f"{records}/held_out",

@@ -78,8 +78,8 @@ class Settings(PlanOptions, TaskFiles):
         at_least=1,
     )
     masked_lm_prob: float = option(
-        recipes.masked_lm_prob(),
-        "Fraction of tokens to mask. Default: that of budget_records.flags.",
+        0.25,
+        "Fraction of tokens to mask.",
         at_least=0.01,
         at_most=0.9,
     )

@@ -51,6 +51,7 @@ HEADINGS = {
     "Model": (
         *("model", "model_dir", "from", "init_checkpoint"),
         *("bert_config_file", "bert_config_name", "hidden_act", "objective"),
+        "masked_lm_candidates",
         *("lora_rank", "lora_targets", "normalize"),
     ),
     "Training": (

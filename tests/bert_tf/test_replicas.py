@@ -93,6 +93,19 @@ def test_several_steps_a_call_are_the_same_on_two_devices(train, one_device):
     )
 
 
+def test_candidates_are_the_same_on_two_devices(train):
+    candidates = dict(masked_lm_candidates=180)
+    check(
+        train(
+            "mirrored_candidates",
+            distribution_strategy="mirrored",
+            virtual_devices=2,
+            **candidates,
+        ),
+        train("candidates", **candidates),
+    )
+
+
 def test_a_signal_to_one_worker_ends_a_call_of_all(folder):
     with start(
         folder,

@@ -121,6 +121,19 @@ def test_single_segments_are_trained_on_without_next_sentence_labels(
     assert not [name for name in names if "next_sentence" in name]
 
 
+def test_a_run_with_candidates_resumes_exactly(folder, tmp_path):
+    flag = "--masked_lm_candidates=60"
+    run(folder, tmp_path / "once", flag)
+    with pytest.raises(stopping.Stopped):
+        run(folder, tmp_path / "resumed", flag, "--stop_at_step=4")
+    with pytest.raises(ValueError, match="masked_lm_candidates"):
+        run(folder, tmp_path / "resumed")
+    run(folder, tmp_path / "resumed", flag)
+    names = "eval_results.json", "run.json", STATE, "logs/train/steps.jsonl"
+    assert_same(tmp_path / "resumed", tmp_path / "once", *names)
+    assert "masked_lm_accuracy" in results_of(tmp_path / "once")
+
+
 @pytest.mark.slow
 def test_a_run_does_not_depend_on_the_input_mode(folder, trained, tmp_path):
     with pytest.raises(stopping.Stopped):
@@ -169,6 +182,19 @@ _EARLY = "--early_stopping_evaluations=2"
             "batch of 4 examples is not a multiple",
         ),
         ([_EARLY, "--nodo_eval"], "=2 needs --eval_input_file"),
+        (
+            ["--masked_lm_candidates=40"],
+            "=40 should be from 41, more .*=8 .*=5, to the vocab_size of 203",
+        ),
+        (["--masked_lm_candidates=204"], "=204 should be from 41"),
+        (
+            ["--masked_lm_candidates=60", "--objective=left_to_right"],
+            "=60 is for --objective=masked_lm",
+        ),
+        (
+            ["--masked_lm_candidates=60", "--gradient_accumulation_steps=2"],
+            "=60 cannot be combined with --gradient_accumulation_steps=2",
+        ),
         (["--train_hours=1"], "hours=1.0 is given instead of --num"),
     ],
 )

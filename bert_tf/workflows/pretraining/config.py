@@ -63,6 +63,16 @@ class PretrainingConfig(
         "bert_config.json.",
         choices=("masked_lm", "left_to_right"),
     )
+    masked_lm_candidates: int | None = option(
+        None,
+        "Sampled softmax, for small models: a training step predicts masked "
+        "tokens among this many entries of the vocabulary, such as 4096, those "
+        "of its batch and a sample of the others. More than --train_batch_size "
+        "times --max_predictions_per_seq. Default: all, as in evaluation.",
+        at_least=2,
+        instead_of="teacher",
+        decides="unless_default",
+    )
     num_train_steps: int | None = option(
         None,
         "Optimizer steps of the complete run. Default: 100000.",
@@ -112,6 +122,14 @@ class PretrainingConfig(
                 f"--early_stopping_evaluations={evaluations} needs "
                 "--eval_input_file, and not --nodo_eval. Add it, or omit the "
                 "flag."
+            )
+
+        if self.masked_lm_candidates and self.gradient_accumulation_steps > 1:
+            raise ValueError(
+                f"--masked_lm_candidates={self.masked_lm_candidates} cannot be "
+                "combined with --gradient_accumulation_steps="
+                f"{self.gradient_accumulation_steps}: the candidates are those "
+                "of a complete batch. Omit one of them."
             )
 
     def with_steps(self, num_train_steps: int | None) -> "PretrainingConfig":

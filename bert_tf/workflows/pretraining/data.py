@@ -158,10 +158,18 @@ def open_phases(
       ValueError: if `input_file`, `phases`, records and model do not match.
     """
     total, size = config.num_train_steps, config.train_batch_size
+    if config.masked_lm_candidates and bert_config.is_causal:
+        raise ValueError(
+            f"--masked_lm_candidates={config.masked_lm_candidates} is for "
+            "--objective=masked_lm. Omit it for a left-to-right model."
+        )
     parts = [
         open_data(config, path, bert_config, sha256)
         for path in _folders(config)
     ]
+    if config.masked_lm_candidates:
+        for part in parts:
+            _set_candidates(config, part, bert_config.vocab_size)
     if config.batch_size_ramp:
         return _ramp(config, parts)
     if len(parts) == 1 and not config.phases:
@@ -172,6 +180,23 @@ def open_phases(
         by_length[length]._replace(num_steps=num_steps, batch_size=size)
         for length, num_steps in _steps("phases", fractions, total).items()
     ]
+
+
+def _set_candidates(
+    config: PretrainingConfig, part: PretrainingData, vocab_size: int
+) -> None:
+    """Sets `num_candidates` of a task; raises ValueError if out of range."""
+    num_labels = part.sizes["max_predictions_per_seq"]
+    least = config.train_batch_size * num_labels + 1
+    if not least <= config.masked_lm_candidates <= vocab_size:
+        raise ValueError(
+            f"--masked_lm_candidates={config.masked_lm_candidates} should be "
+            f"from {least}, more than --train_batch_size="
+            f"{config.train_batch_size} times max_predictions_per_seq="
+            f"{num_labels}, to the vocab_size of {vocab_size}. Change or omit "
+            "it."
+        )
+    part.task.num_candidates = config.masked_lm_candidates
 
 
 def _steps(

@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import record_folders
+import tensorflow as tf
 
 from bert_tf.tasks import pretraining
 from tfrecords import schema
@@ -102,3 +103,99 @@ def test_a_left_to_right_model_needs_unmasked_single_segments(
             pretraining.task_of(other, causal)
     with pytest.raises(ValueError, match="is unknown .no manifest.; a left"):
         pretraining.task_of(records.Records(single.paths), causal)
+
+
+def candidate_batch():
+    """Texts of entries 5 to 9 with labels of 0, 8 and 11, of V = 20."""
+    return {
+        "input_word_ids": np.array([[5, 6, 7, 8], [6, 9, 8, 5]], np.int32),
+        "masked_lm_ids": np.array([[8, 11], [8, 0]], np.int32),
+    }
+
+
+def choose(num_candidates, step=1):
+    ids, log_weights = pretraining.choose_candidates(
+        candidate_batch(), 20, num_candidates, np.array([7, step], np.int64)
+    )
+    return ids.numpy(), log_weights.numpy()
+
+
+@pytest.mark.parametrize(
+    ("num_candidates", "known"),
+    [
+        (12, [0, 5, 6, 7, 8, 9, 11]),
+        (20, [0, 5, 6, 7, 8, 9, 11]),
+        # Too few for the texts' words, which are then drawn like others.
+        (7, [0, 8, 11]),
+    ],
+)
+def test_candidates_are_words_of_the_batch_and_a_sample(num_candidates, known):
+    ids, log_weights = choose(num_candidates)
+    assert len(set(ids)) == num_candidates
+    assert set(known) <= set(ids) <= set(range(20))
+    others = np.log((20 - len(known)) / (num_candidates - len(known)))
+    expected = np.where(np.isin(ids, known), 0.0, others)
+    np.testing.assert_allclose(log_weights, expected, rtol=1e-6)
+    assert set(choose(7)[0]) == set(choose(7)[0]) != set(choose(7, step=2)[0])
+
+
+def test_the_sum_over_candidates_is_on_average_that_of_all_entries():
+    logits = np.random.default_rng(1).normal(size=20)
+    sums = []
+    for step in range(400):
+        ids, log_weights = choose(10, step)
+        sums.append(np.exp(logits[ids] + log_weights).sum())
+    exact = np.exp(logits).sum()
+    error = np.std(sums) / np.sqrt(len(sums))
+    assert 0 < error < 0.02 * exact
+    assert np.mean(sums) == pytest.approx(exact, abs=4 * error)
+
+
+@pytest.mark.parametrize("num_candidates", [40, 100])
+def test_the_loss_of_candidates_is_that_of_their_logits(
+    num_candidates, tiny_config
+):
+    """By NumPy; with all entries it is the loss of the complete vocabulary."""
+    config = dataclasses.replace(tiny_config, vocab_size=100)
+    task = pretraining.PretrainingTask("none")
+    model = task.build_model(config)
+    rng = np.random.default_rng(3)
+    batch = {
+        "input_word_ids": rng.integers(100, size=(3, 8)).astype(np.int32),
+        "input_mask": np.ones((3, 8), np.int32),
+        "input_type_ids": np.zeros((3, 8), np.int32),
+        "masked_lm_positions": np.tile(np.int32([1, 4]), (3, 1)),
+        "masked_lm_ids": rng.integers(100, size=(3, 2)).astype(np.int32),
+        "masked_lm_weights": np.float32([[1, 1], [1, 0], [1, 1]]),
+    }
+    batch = {name: tf.constant(value) for name, value in batch.items()}
+    key = tf.constant([12345, 6, 0], tf.int64)
+
+    def loss_and_gradients():
+        with tf.GradientTape() as tape:
+            outputs = task.outputs(model, batch, key)
+            mean = task.losses(outputs, batch)["masked_lm_loss"]
+        weights = [model.masked_lm.bias, *model.encoder.trainable_weights[:1]]
+        weights = [weight.value for weight in weights]
+        return mean.total.numpy(), tape.gradient(mean.total, weights)
+
+    full, full_gradients = loss_and_gradients()
+    logits = task.outputs(model, batch, key)["masked_lm_logits"].numpy()
+    task.num_candidates = num_candidates
+    found, gradients = loss_and_gradients()
+    assert list(task.accuracies(task.outputs(model, batch, key), batch)) == [
+        "candidate_accuracy"
+    ]
+    ids, log_weights = pretraining.choose_candidates(
+        batch, 100, num_candidates, key[:2]
+    )
+    sums = np.exp(logits[..., ids.numpy()] + log_weights.numpy()).sum(-1)
+    labels = batch["masked_lm_ids"].numpy()[..., None]
+    chosen = np.take_along_axis(logits, labels, -1)[..., 0]
+    each = (np.log(sums) - chosen) * batch["masked_lm_weights"].numpy()
+    assert found == pytest.approx(each.sum(), rel=1e-5)
+    if num_candidates == config.vocab_size:
+        assert found == pytest.approx(full, rel=1e-5)
+        for ours, expected in zip(gradients, full_gradients, strict=True):
+            ours = tf.convert_to_tensor(ours)
+            np.testing.assert_allclose(ours, expected, atol=1e-5)
