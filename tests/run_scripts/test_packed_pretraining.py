@@ -83,6 +83,19 @@ def test_examples_per_row_are_computed_from_the_manifest(folder):
     assert training_phases.examples_per_row(records.Records(alone.paths)) == 1
 
 
+def test_candidates_are_more_than_the_masked_slots_of_packed_rows(
+    folder, tmp_path
+):
+    with pytest.raises(ValueError, match="from 45, .*max_predictions_per_row="):
+        run(
+            folder,
+            tmp_path / "run",
+            f"--vocab_file={run_processes.VOCAB_FILE}",
+            f"--input_file={folder}/packed/train",
+            "--masked_lm_candidates=44",
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("eagerly")
 def test_a_model_trained_on_packed_rows_reads_unpacked_ones(

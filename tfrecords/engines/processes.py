@@ -5,6 +5,7 @@ import concurrent.futures.process  # Otherwise imported at the first use.
 import contextlib
 import multiprocessing
 import os
+import pathlib
 import signal
 import tempfile
 import threading
@@ -55,7 +56,11 @@ def _start_servers():
         resource_tracker.ensure_running()
         # It unblocks some of them.
         signal.pthread_sigmask(signal.SIG_BLOCK, stops)
-        forkserver.set_forkserver_preload(_IMPORTS)
+        # Before Python 3.13.1 it looks for modules in the working folder first,
+        # where another version may be: then each worker imports by itself.
+        found, ours = "tfrecords", pathlib.Path(__file__).parents[1]
+        is_other = os.path.isdir(found) and not ours.samefile(found)
+        forkserver.set_forkserver_preload([] if is_other else _IMPORTS)
         forkserver.ensure_running()
     except OSError as error:  # Its socket is there.
         raise ChildProcessError(

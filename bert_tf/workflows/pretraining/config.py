@@ -67,8 +67,8 @@ class PretrainingConfig(
         None,
         "Sampled softmax, for small models: a training step predicts masked "
         "tokens among this many entries of the vocabulary, such as 4096, those "
-        "of its batch and a sample of the others. More than --train_batch_size "
-        "times --max_predictions_per_seq. Default: all, as in evaluation.",
+        "of its batch and a sample of the others. More than the slots of a "
+        "batch for masked tokens. Default: all, as in evaluation.",
         at_least=2,
         instead_of="teacher",
         decides="unless_default",

@@ -186,15 +186,15 @@ def _set_candidates(
     config: PretrainingConfig, part: PretrainingData, vocab_size: int
 ) -> None:
     """Sets `num_candidates` of a task; raises ValueError if out of range."""
-    num_labels = part.sizes["max_predictions_per_seq"]
+    (name,) = part.task.schema["masked_lm_ids"].shape
+    num_labels = part.sizes[name]
     least = config.train_batch_size * num_labels + 1
     if not least <= config.masked_lm_candidates <= vocab_size:
         raise ValueError(
             f"--masked_lm_candidates={config.masked_lm_candidates} should be "
             f"from {least}, more than --train_batch_size="
-            f"{config.train_batch_size} times max_predictions_per_seq="
-            f"{num_labels}, to the vocab_size of {vocab_size}. Change or omit "
-            "it."
+            f"{config.train_batch_size} times {name}={num_labels}, to the "
+            f"vocab_size of {vocab_size}. Change or omit it."
         )
     part.task.num_candidates = config.masked_lm_candidates
 

@@ -109,6 +109,29 @@ def test_workers_are_forks_of_a_process_that_imported_tensorflow_alone():
     assert first[2:] == second[2:] == (2, ["tensorflow_text"])
 
 
+@pytest.mark.slow
+def test_workers_ignore_another_version_in_the_working_folder(tmp_path):
+    (tmp_path / "tfrecords").mkdir()
+    (tmp_path / "tfrecords/__init__.py").write_text("raise SystemExit('other')")
+    script = tmp_path / "script" / "run.py"
+    script.parent.mkdir()
+    script.write_text(
+        "from tfrecords.engines import processes\n"
+        "if __name__ == '__main__':\n"
+        "    with processes.Workers(2) as workers:\n"
+        "        print(*workers.results(len, ['ab'], 'n'))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        cwd=tmp_path,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "(0, 2)\n", done.stderr
+
+
 def test_a_folder_too_deep_for_a_socket_is_named(tmp_path):
     folder = tmp_path / ("x" * 100)
     folder.mkdir()
