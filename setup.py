@@ -48,9 +48,6 @@ REQUIRES = [
     "tqdm>=4.66",
 ]
 
-# Needed by two extras.
-RUNTIMES = ["onnx>=1.19", "onnxruntime>=1.22", "openvino>=2025.3"]
-
 # No extra for TPUs: TensorFlow Text requires the wheel `tensorflow`, over which
 # tensorflow-tpu would be installed. See docs/guide/cloud_tpu.md.
 EXTRAS = {
@@ -61,7 +58,10 @@ EXTRAS = {
     "plots": ["matplotlib>=3.9.2"],
     # export_savedmodel --format=litert, onnx, openvino and hugging_face_onnx.
     # tf2onnx and LiteRT are made for one version of TensorFlow's graphs.
-    "export": ["ai-edge-litert>=2", "nncf>=2.17", "tf2onnx>=1.17", *RUNTIMES],
+    "export": [
+        *("ai-edge-litert>=2", "nncf>=2.17", "onnx>=1.19"),
+        *("onnxruntime>=1.22", "openvino>=2025.3", "tf2onnx>=1.17"),
+    ],
     # The page of bert-explore.
     "explore": ["gradio>=6,<7"],
     # The command that shows the curves in logs/. TensorFlow 2.21 no longer
@@ -103,8 +103,6 @@ EXTRAS = {
         "keras-hub>=0.30",
         "torch>=2.8",
         "transformers>=5",
-        # Of benchmarks.inference; torch gives them the model as ONNX.
-        *RUNTIMES,
         # For the Trainer of transformers.
         "accelerate>=1.10",
         # The second is all-MiniLM-L6-v2, as a folder of the first.

@@ -127,7 +127,7 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues):
     labels = ["no", "yes"]
     ours, source = folder / "ours", str(folder / "model")
     if not os.path.exists(source):
-        ours.mkdir()
+        ours.mkdir(exist_ok=True)
         model_folders.save_model(
             str(ours),
             models.for_task("classification", config, len(labels)),
@@ -339,8 +339,8 @@ def main(argv: list[str]) -> None:
         folder = FLAGS.folder or stack.enter_context(
             tempfile.TemporaryDirectory()
         )
-        folder = pathlib.Path(folder)
-        folder.mkdir(exist_ok=True)
+        folder = pathlib.Path(folder, FLAGS.size)
+        folder.mkdir(parents=True, exist_ok=True)
         texts, expected = prepare(folder, FLAGS)
         for precision in FLAGS.precision:
             names = [

@@ -1,7 +1,7 @@
 r"""Our graphs as StableHLO -> errors and ms under XLA on a GPU, beside torch.
 
-    python -m benchmarks.xla_gpu make gpu_programs  # With bert_tf; 11 GB.
-    python -m benchmarks.xla_gpu run gpu_programs   # On a GPU, with JAX.
+    python -m benchmarks.xla_gpu make gpu_programs  # bert_tf, 11 GB of memory.
+    python -m benchmarks.xla_gpu run gpu_programs   # A GPU, with JAX.
 
 `make` writes what TensorFlow hands to XLA for a GPU: forward passes of a
 classifier, and losses and gradients of pre-training with and without dropout,

@@ -127,7 +127,7 @@ def _train_step(model, logits, setting, is_fused):
     def run(batch):
         with torch.autocast("cpu", torch.bfloat16, enabled=is_bfloat16):
             found = logits(model, batch)
-            loss = loss_of(found, batch)
+        loss = loss_of(found, batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

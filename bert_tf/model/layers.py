@@ -108,12 +108,12 @@ ACTIVATIONS = {
 
 
 def product(rows, parts, training=False, kernels=None) -> tf.Tensor:
-    """Dense layers of the same input as one product: [N, I] -> [N, O].
+    """Dense layers of the same input: [N, I] -> [N, O].
 
-    In training, one product of two matrices is faster than several, or than a
-    product of tensors of rank 3. Otherwise it would copy the kernels in each
-    call, which takes half as long as a product of few rows, and oneDNN could
-    not keep what it has rearranged. The outputs are the same bits.
+    In training they are one product of two matrices, faster than several, or
+    than one of tensors of rank 3. In inference each is a product of its own,
+    with the same outputs: one of all would copy their kernels in each call,
+    half of the time of a few rows, and oneDNN could not reorder them once.
 
     Args:
       rows: [N, I] float.

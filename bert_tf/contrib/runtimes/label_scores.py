@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import sklearn.metrics
 
+from bert_tf.tasks.texts import multi_label
 from tfrecords.options import to_number
 
 # Kind -> outputs of its network that labels are compared with.
@@ -59,10 +59,7 @@ def score(
     predicted = outputs["probabilities"] >= np.array(
         settings["thresholds"], np.float32
     )
-    micro_f1 = sklearn.metrics.f1_score(
-        np.array(right), predicted, average="micro", zero_division=0.0
-    )
-    return "micro_f1", float(micro_f1)
+    return "micro_f1", multi_label.f1_scores(predicted, right)["micro_f1"]
 
 
 def _split(labels: str) -> list[str]:

@@ -8,7 +8,7 @@ import tensorflow as tf
 from tensorflow.python.framework import convert_to_constants
 
 _OPSET = 17  # Of 2022; the default of tf2onnx is 15.
-# Smaller tensors, such as biases, are constants and stay float32.
+# Smaller weights, such as biases, stay float32.
 _LEAST_HALF = 1024
 _FLOAT = tf.float32.as_datatype_enum
 
