@@ -139,6 +139,14 @@ def test_candidates_are_words_of_the_batch_and_a_sample(num_candidates, known):
     assert set(choose(7)[0]) == set(choose(7)[0]) != set(choose(7, step=2)[0])
 
 
+def test_candidates_are_the_same_with_xla():
+    compiled = tf.function(pretraining.choose_candidates, jit_compile=True)
+    batch = {name: tf.constant(x) for name, x in candidate_batch().items()}
+    found = compiled(batch, 20, 12, tf.constant([7, 1], tf.int64))
+    for one, other in zip(found, choose(12), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 def test_the_sum_over_candidates_is_on_average_that_of_all_entries():
     logits = np.random.default_rng(1).normal(size=20)
     sums = []

@@ -22,7 +22,7 @@ from bert_tf.workflows.pretraining import data
 from tfrecords.options import to_index
 from tfrecords.reading import batches
 
-_ACCURACIES = ("masked_lm_accuracy", "next_token_accuracy")
+_ACCURACIES = "masked_lm_accuracy", "candidate_accuracy", "next_token_accuracy"
 _LOSSES = ("masked_lm_loss", "next_token_loss", "next_sentence_loss")
 # What bounds the time: rows, masks of each, and checkpoints.
 _ROWS, _MASKS, _CHECKPOINTS = 4, 2, 6
