@@ -62,7 +62,7 @@ def _start_servers():
         is_other = os.path.isdir(found) and not ours.samefile(found)
         forkserver.set_forkserver_preload([] if is_other else _IMPORTS)
         forkserver.ensure_running()
-    except OSError as error:  # Its socket is there.
+    except OSError as error:  # Such as a path too long for its socket.
         raise ChildProcessError(
             f"Workers need a socket in TMPDIR={tempfile.gettempdir()!r} "
             f"({error}). Set TMPDIR to a folder that can be written, with a "
