@@ -140,13 +140,15 @@ def choose_candidates(
     Returns:
       The candidates, [C] int32, and what to add to their logits, [C] float32.
     """
-    counts = [
-        tf.math.bincount(batch[name], minlength=vocab_size)
-        for name in ("masked_lm_ids", "input_word_ids")
+    counts = [  # For tf.math.bincount XLA would need its length, from the ids.
+        tf.math.unsorted_segment_sum(
+            tf.ones_like(ids, tf.float32), ids, vocab_size
+        )
+        for ids in (batch["masked_lm_ids"], batch["input_word_ids"])
     ]
     replica = tf.distribute.get_replica_context()
-    counts = tf.cast(tf.stack(counts), tf.float32)  # int32 is on the host.
-    labels, texts = tf.unstack(replica.all_reduce("sum", counts))  # [V] each.
+    counts = replica.all_reduce("sum", tf.stack(counts))
+    labels, texts = tf.unstack(counts)  # [V] each.
     in_batch = labels + texts > 0
     fits = tf.math.count_nonzero(in_batch) < num_candidates
     known = tf.cast(tf.where(fits, in_batch, labels > 0), tf.float32)
