@@ -93,12 +93,12 @@ def _fuse(graph, nodes):
       nodes: its nodes; they are returned.
     """
 
-    def user(node):
+    def consumer(node):
         return graph.find_output_consumers(node.output[0])[0]
 
     def replace(node, kind, inputs, **attributes):
-        kinds = {"shapes": node.output_shapes, "dtypes": node.output_dtypes}
-        new = graph.make_node(kind, inputs, attributes, **kinds)
+        types = {"shapes": node.output_shapes, "dtypes": node.output_dtypes}
+        new = graph.make_node(kind, inputs, attributes, **types)
         graph.replace_all_inputs(node.output[0], new.output[0])
 
     def constant(name, value):
@@ -107,10 +107,11 @@ def _fuse(graph, nodes):
     for node in nodes:
         before = node.inputs[0] if node.inputs else node
         if node.type == "Rsqrt" and before.inputs[0].type == "Mean":
+            # (x - mean) * rsqrt(variance + epsilon) * gamma + beta
             variance, epsilon = before.inputs
             centred = variance.inputs[0].inputs[0]
-            scaled = user(user(node))
-            shifted = user(scaled)
+            scaled = consumer(consumer(node))
+            shifted = consumer(scaled)
             if scaled.inputs[1].is_graph_input():
                 replace(
                     shifted,
@@ -123,7 +124,7 @@ def _fuse(graph, nodes):
             root = constant(f"{node.name}/root", np.sqrt(2.0))
             replace(before, "Div", [before.input[0], root])
         elif node.type == "Tanh" and before.type == "Mul":
-            x, cubic = before.inputs[1].input
+            x, cubic = before.inputs[1].input  # Of tanh(c * (x + cubic)).
             three = constant(f"{node.name}/three", 3.0)
             power = graph.make_node("Pow", [x, three]).output[0]
             factor = constant(f"{node.name}/factor", 0.044715)
