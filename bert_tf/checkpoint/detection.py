@@ -137,17 +137,17 @@ def _has_weights(folder: str) -> bool:
 def _raise_no_model(path: str) -> NoReturn:
     """Raises ValueError: says what was found instead, and what would work."""
     if not os.path.exists(path):
-        folder, name = os.path.split(path)
-        advice = ""
-        if os.path.isdir(f"models/{name}"):  # As the command below writes it.
-            advice = f" There is models/{name}."
+        folder, name = os.path.split(path.rstrip("/"))
+        advice, own = "", f"models/{name}"  # As the command below writes it.
+        if name and os.path.isdir(own):
+            advice = f" There is {own}."
         # Not of a mistyped folder in one that is there.
         elif _HUB_NAME.fullmatch(path) and not (
             folder and os.path.exists(folder)
         ):
             advice = (
                 " A model of this name on Hugging Face's hub is downloaded by: "
-                f"hf download {path} --local-dir models/{name}"
+                f"hf download {path} --local-dir {own}"
             )
         raise ValueError(
             f"{path} does not exist. Give the folder of a model.{advice}"
