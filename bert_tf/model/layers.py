@@ -112,8 +112,8 @@ def product(rows, parts, training=False, kernels=None) -> tf.Tensor:
 
     In training they are one product of two matrices, faster than several, or
     than one of tensors of rank 3. In inference each is a product of its own,
-    with the same outputs: one of all would copy their kernels in each call,
-    half of the time of a few rows, and oneDNN could not reorder them once.
+    with the same outputs: each call would copy the joined kernels, half as long
+    as it multiplies a few rows, and oneDNN could not keep its layout of them.
 
     Args:
       rows: [N, I] float.
