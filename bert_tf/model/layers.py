@@ -112,8 +112,9 @@ def product(rows, parts, training=False, kernels=None) -> tf.Tensor:
 
     In training they are one product of two matrices, faster than several, or
     than one of tensors of rank 3. In inference each is a product of its own,
-    with the same outputs: each call would copy the joined kernels, half as long
-    as it multiplies a few rows, and oneDNN could not keep its layout of them.
+    with the same outputs: joined kernels are copied in each call, half as long
+    as the products of a few rows take, and oneDNN cannot keep its layout of
+    them.
 
     Args:
       rows: [N, I] float.
