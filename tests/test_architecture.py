@@ -25,30 +25,30 @@ MAX_SCRIPTS = 28
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 18_800,
-    "bert_tf/model": 3290,
-    "bert_tf/tasks": 4180,
+    "tfrecords": 18_880,
+    "bert_tf/model": 3300,
+    "bert_tf/tasks": 4270,
     "bert_tf/checkpoint": 6590,
     "bert_tf/training": 3830,
     "bert_tf/serving": 5100,
-    "bert_tf/workflows": 4830,
+    "bert_tf/workflows": 4870,
     "bert_tf/contrib/search": 3630,
-    "bert_tf/contrib/runtimes": 2930,
-    "bert_tf/contrib/apps": 3890,
+    "bert_tf/contrib/runtimes": 2980,
+    "bert_tf/contrib/apps": 3660,
     "bert_tf/contrib/formats": 1370,
     "bert_tf": 750,
-    "run_scripts": 3280,
+    "run_scripts": 3240,
 }
 LONG_FILE, MAX_LONG_FILES = 400, 27
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 262, 31
+MAX_OPTIONS, MAX_FLAGS = 263, 31
 MAX_FLAGS_OF = {
     "doctor": 44,
     "run_embeddings": 70,
     "run_few_shot": 73,
     "run_glue": 73,
     "run_ner": 62,
-    "run_pretraining": 59,
+    "run_pretraining": 60,
     "run_ranking": 75,
     "run_squad": 62,
     "run_swag": 54,
