@@ -200,14 +200,7 @@ def _halve(model):
 def _quantize(path: str, quantize: str, rows) -> None:
     import onnx
     from onnxruntime import quantization
-    from onnxruntime.quantization import shape_inference
 
-    shape_inference.quant_pre_process(
-        # Its optimization joins the kernels of query, key and value.
-        path,
-        path,
-        skip_symbolic_shape=True,
-    )
     # 7 bits: onnxruntime adds two products of 8 in 16 bits on processors
     # without VNNI, and they saturate. With unsigned weights it adds in 32 bits
     # everywhere, which takes twice as long with VNNI.
