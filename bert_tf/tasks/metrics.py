@@ -61,6 +61,22 @@ def class_scores(
     return share(right, predicted), share(right, labelled), f1
 
 
+def count_labels(predicted: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
+    """Returns the right, predicted and labelled rows of [N, C] answers: [C]."""
+    predicted, labels = np.asarray(predicted) > 0, np.asarray(labels) > 0
+    return [x.sum(axis=0) for x in (predicted & labels, predicted, labels)]
+
+
+def f1_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float]:
+    """Returns micro and macro F1 of [N, C] answers; 0 where undefined."""
+    counts = count_labels(predicted, labels)
+    of_all = [np.sum(x, keepdims=True) for x in counts]
+    return {
+        f"{average}_f1": float(class_scores(*x)[-1].mean())
+        for average, x in (("micro", of_all), ("macro", counts))
+    }
+
+
 def mean_f1(predictions: np.ndarray, labels: np.ndarray, average: str) -> float:
     """Returns the mean F1 of the classes that occur, in [0, 1].
 

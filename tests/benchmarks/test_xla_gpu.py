@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from benchmarks import xla_gpu
 from benchmarks.peers import ours
-from bert_tf import config as bert_config
 from bert_tf.model import dropout
 
 
@@ -14,19 +13,11 @@ def program(kind="step", precision="float32", size="tiny"):
     return xla_gpu.Program(size, 16, 4, kind, precision, True)
 
 
-def test_a_program_has_the_loss_and_the_gradients_of_the_model():
-    config = bert_config.BertConfig(
-        vocab_size=40,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=16,
-        max_position_embeddings=16,
-    )
-    setting = program("step_dropout").setting(config.to_dict())
+def test_a_program_has_the_loss_and_the_gradients_of_the_model(tiny_config):
+    setting = program("step_dropout").setting(tiny_config.to_dict())
     code, entries, results = xla_gpu.lower(program("step_dropout"), setting)
     task = ours.make_task(setting)
-    model = task.build_model(config)
+    model = task.build_model(tiny_config)
     model.set_weights(
         xla_gpu.draw_weights(entries) + model.get_weights()[len(entries) :]
     )

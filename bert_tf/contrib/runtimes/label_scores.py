@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bert_tf.tasks.texts import multi_label
+from bert_tf.tasks import metrics
 from tfrecords.options import to_number
 
 # Kind -> outputs of its network that labels are compared with.
@@ -59,7 +59,7 @@ def score(
     predicted = outputs["probabilities"] >= np.array(
         settings["thresholds"], np.float32
     )
-    return "micro_f1", multi_label.f1_scores(predicted, right)["micro_f1"]
+    return "micro_f1", metrics.f1_scores(predicted, right)["micro_f1"]
 
 
 def _split(labels: str) -> list[str]:

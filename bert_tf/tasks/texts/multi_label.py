@@ -100,7 +100,7 @@ class MultiLabel(TextTask):
             logging.info(
                 "%s: thresholds  %s", split, _named(self.class_names, found)
             )
-        scores = f1_scores(self.predicted(outputs), labels)
+        scores = metrics.f1_scores(self.predicted(outputs), labels)
         precision = average_precisions(outputs["logits"], labels)
         return scores | {"average_precision": mean_of_defined(precision)}
 
@@ -113,7 +113,7 @@ class MultiLabel(TextTask):
             if self.best_metric == "average_precision":
                 found = average_precisions(logits[i], labels[i])
                 return mean_of_defined(found)
-            return f1_scores(predicted[i], labels[i])[self.best_metric]
+            return metrics.f1_scores(predicted[i], labels[i])[self.best_metric]
 
         return Resampled("rows", len(labels), score)
 
@@ -139,7 +139,7 @@ class MultiLabel(TextTask):
     def details(self, split, outputs):
         """Returns the scores of each label."""
         labels = self.labels[split]
-        counts = _count(self.predicted(outputs), labels)
+        counts = metrics.count_labels(self.predicted(outputs), labels)
         found = of_each(self.class_names, counts)
         precisions = average_precisions(outputs["logits"], labels)
         for i, scores in enumerate(found.values()):
@@ -218,22 +218,6 @@ def _best_threshold(probability: np.ndarray, labels: np.ndarray) -> float:
     below = thresholds[best - 1] if best else 0.0
     # Above 0, also as float32, whatever the probabilities are.
     return max(float((thresholds[best] + below) / 2), _LEAST_THRESHOLD)
-
-
-def f1_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float]:
-    """Returns micro and macro F1 of [N, C] answers; 0 where undefined."""
-    counts = _count(predicted, labels)
-    of_all = [np.sum(x, keepdims=True) for x in counts]
-    return {
-        f"{average}_f1": float(metrics.class_scores(*x)[-1].mean())
-        for average, x in (("micro", of_all), ("macro", counts))
-    }
-
-
-def _count(predicted: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
-    """Returns the right, predicted and labelled rows of each label, [C]."""
-    predicted, labels = np.asarray(predicted) > 0, np.asarray(labels) > 0
-    return [x.sum(axis=0) for x in (predicted & labels, predicted, labels)]
 
 
 def average_precisions(
