@@ -90,7 +90,7 @@ def _export(config: RuntimeConfig, given: Checkpoint, work: str) -> None:
     settings = make_settings(config, answers)
     calibration, texts = _read_texts(config, kind, settings)
     network = networks.make(answers)
-    in_card = {name: settings[name] for name in _IN_CARD}
+    in_card = {x: settings[x] for x in _IN_CARD if x in settings}
     card = export_model.make_card(
         config,
         given,
@@ -214,8 +214,9 @@ def make_settings(config: RuntimeConfig, answers: Kind) -> dict:
         **vocab.rules_of(answers.metadata),
         "max_seq_length": answers.max_seq_length,
         "weights": "float16" if config.half else "float32",
-        "precision": config.precision or "float32",
     }
+    if config.precision == "bfloat16":  # Of the computation.
+        settings["precision"] = config.precision
     if config.quantize:
         settings["weights"] = f"int8, {config.quantize}"
     return settings | networks.settings(answers) | answers.settings()
@@ -289,7 +290,8 @@ def _report(source, target, settings, work, config, texts) -> None:
     for line in report.lines(found):
         logging.info("%s", line)
     largest = np.max([*found["largest_difference"]["random"].values()])
-    is_whole = settings["weights"] == settings["precision"] == "float32"
+    dtypes = settings["weights"], settings.get("precision", "float32")
+    is_whole = dtypes == ("float32", "float32")
     _check_difference(settings["format"], largest, is_whole)
     json_files.write(os.path.join(target, REPORT), found)
 

@@ -261,8 +261,8 @@ def _open_openvino(path, num_threads, settings):
     import openvino
 
     # Without a hint it computes in bfloat16 where the processor can.
-    is_float32 = settings.get("precision", "float32") == "float32"
-    hints = {"INFERENCE_PRECISION_HINT": "f32" if is_float32 else "bf16"}
+    is_bfloat16 = settings.get("precision") == "bfloat16"
+    hints = {"INFERENCE_PRECISION_HINT": "bf16" if is_bfloat16 else "f32"}
     if num_threads:
         hints["INFERENCE_NUM_THREADS"] = num_threads
     compiled = openvino.Core().compile_model(path, "CPU", hints)
