@@ -14,6 +14,7 @@ turns.
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import statistics
 import sys
@@ -326,6 +327,12 @@ def main(argv: list[str]) -> None:
     """Prints a table of each precision and writes `--json`."""
     common_flags.parse(FLAGS, argv, __doc__)
     settings.among("precision", FLAGS.precision, answers.PRECISIONS)
+    for request in FLAGS.requests:
+        if not re.fullmatch(r"[1-9]\d*x([3-9]|[1-9]\d+)", request):
+            raise ValueError(
+                f"--requests: {request!r} should be rows x tokens, such as "
+                "1x8, of at least three tokens."
+            )
     settings.among("libraries", FLAGS.libraries, answers.LIBRARIES)
     if not shutil.which(FLAGS.optimum_python):
         raise ValueError(

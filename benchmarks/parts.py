@@ -78,6 +78,8 @@ def _shape(args):
 
 def main() -> None:
     """Runs the command, then prints the table."""
+    if sys.argv[1:2] not in (["run_glue"], ["run_ner"]):
+        sys.exit(f"Name run_glue or run_ner, then its flags.\n\n{__doc__}")
     script = sys.argv.pop(1)
     sys.argv[0] = "-m"  # As for run_scripts started by Python.
     begin = _now()

@@ -23,6 +23,7 @@ compiled and scaled dot-product attention. Masks are passed, though rows that
 are timed have no padding.
 """
 
+import argparse
 import concurrent.futures
 import functools
 import importlib.util
@@ -335,8 +336,14 @@ def run_torch(folder: pathlib.Path, seconds: float = 0.5) -> None:
 
 
 if __name__ == "__main__":
-    mode, folder = sys.argv[1], pathlib.Path(sys.argv[2])
-    if mode == "make":
-        make(folder, all_programs())
-    else:
-        {"run": run, "jax": run_jax, "torch": run_torch}[mode](folder)
+    modes = {"make": make, "run": run, "jax": run_jax, "torch": run_torch}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("mode", choices=modes)
+    parser.add_argument("folder", type=pathlib.Path, help="of the programs")
+    given = parser.parse_args()
+    if given.mode != "make" and not given.folder.is_dir():
+        parser.error(f"{given.folder} is no folder; `make` writes it.")
+    programs = [all_programs()] if given.mode == "make" else []
+    modes[given.mode](given.folder, *programs)
