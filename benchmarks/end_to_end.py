@@ -7,9 +7,10 @@ train: three epochs of MRPC in batches of 32, in bfloat16, from the same random
 weights to a model folder. predict: its labels of 10,000 sentences, from
 a text file to a file. train_few: as train, on 300 rows. ner: the same on 1,000
 sentences, if --ner_dir is given; KerasHub has no tagger. Start-up, tracing,
-tokenization and checkpoints are part of the time; in ours, also the evaluation
-after each epoch, the scores and the report. Each command is a new process, and
-they run in turn. `benchmarks.parts` says where ours spends its time.
+tokenization, checkpoints and the accuracy on dev after each epoch are part of
+the time; in ours, also the scores and the report. Each command is a new
+process, and they run in turn. `benchmarks.parts` says where ours spends its
+time.
 """
 
 import pathlib
@@ -63,14 +64,19 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
         few = header + b"".join(part[:NUM_FEW_ROWS])
         (folder / "few" / f"{name}.tsv").write_bytes(few)
     task = glue_tables.find("MRPC")
-    rows = [
-        (*row.texts, row.label)
-        for row in glue_rows.read_rows(
-            task, str(folder / "train.tsv"), is_labelled=True
-        )
-    ]
-    json_files.write(str(folder / "train.json"), rows)
-    json_files.write(str(folder / "train_few.json"), rows[:NUM_FEW_ROWS])
+    table = {
+        name: [
+            (*row.texts, row.label)
+            for row in glue_rows.read_rows(
+                task, str(folder / f"{name}.tsv"), is_labelled=True
+            )
+        ]
+        for name in parts
+    }
+    few = {name: rows[:NUM_FEW_ROWS] for name, rows in table.items()}
+    json_files.write(str(folder / "train.json"), table)
+    json_files.write(str(folder / "train_few.json"), few)
+    rows = table["train"]
     texts = [text for row in rows for text in row[:2]]
     lines = [texts[i % len(texts)] for i in range(NUM_LINES)]
     (folder / "lines.txt").write_text("\n".join(lines) + "\n", "utf-8")
@@ -97,17 +103,16 @@ def prepare(folder: pathlib.Path, values: flags.FlagValues) -> None:
 
 
 def prepare_ner(folder: pathlib.Path, source: pathlib.Path) -> None:
-    """Writes the first sentences of CoNLL's files; of train as JSON, too."""
+    """Writes the first sentences of CoNLL's files, also as JSON."""
+    splits = []
     for name, number in NUM_SENTENCES.items():
         blocks = (source / name).read_text("utf-8").strip().split("\n\n")
         blocks = [x for x in blocks if not x.startswith("-DOCSTART-")][:number]
         (folder / name).write_text("\n\n".join(blocks) + "\n", "utf-8")
-        if name == "eng.train":
-            lines = [
-                [x.split() for x in block.splitlines()] for block in blocks
-            ]
-            rows = [[[x[0] for x in s], [x[-1] for x in s]] for s in lines]
-            json_files.write(str(folder / "ner.json"), rows)
+        lines = [[x.split() for x in block.splitlines()] for block in blocks]
+        splits.append([[[x[0] for x in s], [x[-1] for x in s]] for s in lines])
+    table = dict(zip(("train", "dev"), splits, strict=True))
+    json_files.write(str(folder / "ner.json"), table)
 
 
 def run(module: str, *arguments: str) -> None:

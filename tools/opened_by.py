@@ -6,7 +6,7 @@ prints the table of docs/guide/export.md: the largest difference of outputs or
 answers from those of our own model. Asks this and each other Python which of
 the libraries it has, and Node, if DIR has node_modules; `make opened-by` makes
 them. Exits with status 1 if a library fails, or differs by more than 1e-5 in
-float32, 0.01 in float16 or 0.1 in int8.
+float32, 0.01 in float16 or 0.2 in int8, whose weights have 7 bits.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _OTHERS = {
     "question_answering": [("Who sat?", "It sat. The cat sat."), ("a", "a")],
 }
 # Part of what a library opens -> largest difference.
-_GOALS = {"": 1e-5, "fp16": 0.01, "q8": 0.1, "quantized": 0.1}
+_GOALS = {"": 1e-5, "fp16": 0.01, "q8": 0.2, "quantized": 0.2}
 _TITLES = ("Library", "Version", "What", "Largest difference")
 
 

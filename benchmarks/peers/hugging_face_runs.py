@@ -5,7 +5,8 @@ r"""Lines of text, a transformers checkpoint -> fine-tuned model or predictions.
     python -m benchmarks.peers.hugging_face_runs predict MODEL ROWS.json OUTPUT
 
 The way of transformers' documentation, in bfloat16: Trainer, with rows padded
-to the longest of their batch, and the pipeline for text classification.
+to the longest of their batch, accuracy on dev after each epoch and the best
+kept, and the pipeline for text classification.
 `benchmarks.end_to_end` starts it.
 """
 
@@ -22,32 +23,32 @@ from benchmarks.peers.fine_tuning import (
 
 
 def train(model, rows, output):
-    """Fine-tunes `model` on rows of two texts and a label."""
+    """Fine-tunes `model` on splits of rows of two texts and a label."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    encoded = [
-        dict(tokenizer(a, b, truncation=True, max_length=MAX_LENGTH))
-        | {"labels": int(label)}
-        for a, b, label in rows
-    ]
+
+    def encode(a, b, label):
+        row = tokenizer(a, b, truncation=True, max_length=MAX_LENGTH)
+        return dict(row) | {"labels": int(label)}
+
     fit(
         tokenizer,
         transformers.AutoModelForSequenceClassification.from_pretrained(model),
-        encoded,
+        {name: [encode(*x) for x in split] for name, split in rows.items()},
         transformers.DataCollatorWithPadding(tokenizer),
         output,
     )
 
 
 def ner(model, rows, output):
-    """Fine-tunes `model` on rows of words and their tags."""
+    """Fine-tunes `model` on splits of rows of words and their tags."""
     import transformers
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    names = sorted({tag for _, tags in rows for tag in tags})
-    encoded = []
-    for words, tags in rows:
+    names = sorted({tag for _, tags in rows["train"] for tag in tags})
+
+    def encode(words, tags):
         row = tokenizer(
             words,
             is_split_into_words=True,
@@ -59,33 +60,48 @@ def ner(model, rows, output):
             is_first = index is not None and index != before
             labels.append(names.index(tags[index]) if is_first else -100)
             before = index
-        encoded.append(dict(row) | {"labels": labels})
+        return dict(row) | {"labels": labels}
+
     network = transformers.AutoModelForTokenClassification.from_pretrained(
         model, num_labels=len(names)
     )
+    encoded = {
+        name: [encode(*x) for x in split] for name, split in rows.items()
+    }
     collator = transformers.DataCollatorForTokenClassification(tokenizer)
     fit(tokenizer, network, encoded, collator, output)
 
 
 def fit(tokenizer, network, encoded, collator, output):
-    """Trains a network on encoded rows, and saves it."""
+    """Trains a network on encoded splits, and saves it."""
     import transformers
+
+    def accuracy(predicted):
+        labels = predicted.label_ids
+        is_right = predicted.predictions.argmax(-1) == labels
+        return {"accuracy": is_right[labels >= 0].mean()}
 
     trainer = transformers.Trainer(
         network,
         transformers.TrainingArguments(
             output,
             per_device_train_batch_size=BATCH_SIZE,
+            per_device_eval_batch_size=BATCH_SIZE,
             num_train_epochs=EPOCHS,
             learning_rate=LEARNING_RATE,
             bf16=True,
             use_cpu=True,
+            eval_strategy="epoch",
             save_strategy="epoch",
+            load_best_model_at_end=True,
+            metric_for_best_model="accuracy",
             report_to="none",
         ),
-        train_dataset=encoded,
+        train_dataset=encoded["train"],
+        eval_dataset=encoded["dev"],
         data_collator=collator,
         processing_class=tokenizer,
+        compute_metrics=accuracy,
     )
     trainer.train()
     trainer.save_model(output)

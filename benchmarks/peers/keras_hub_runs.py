@@ -42,7 +42,7 @@ def _classifier(model, policy):
 
 
 def train(model, rows, output):
-    """Fine-tunes `model` on rows of two texts and a label."""
+    """Fine-tunes `model` on splits of rows of two texts and a label."""
     import keras
     import tensorflow as tf
 
@@ -52,11 +52,17 @@ def train(model, rows, output):
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    first, second, labels = zip(*rows, strict=True)
-    data = tf.data.Dataset.from_tensor_slices(
-        ((list(first), list(second)), [int(label) for label in labels])
+    data = {}
+    for name, split in rows.items():
+        first, second, labels = zip(*split, strict=True)
+        data[name] = tf.data.Dataset.from_tensor_slices(
+            ((list(first), list(second)), [int(label) for label in labels])
+        )
+    classifier.fit(
+        data["train"].shuffle(len(rows["train"])).batch(BATCH_SIZE),
+        epochs=EPOCHS,
+        validation_data=data["dev"].batch(BATCH_SIZE),
     )
-    classifier.fit(data.shuffle(len(rows)).batch(BATCH_SIZE), epochs=EPOCHS)
     classifier.save_to_preset(output)
 
 

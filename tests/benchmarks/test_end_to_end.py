@@ -39,9 +39,13 @@ def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
     )
     end_to_end.prepare(folder, values)
     first = end_to_end.NUM_DEV_ROWS
-    assert json.loads((folder / "train.json").read_text()) == [
-        [f"first {i}", f"second {i}", i % 2] for i in range(first, NUM_ROWS)
-    ]
+    texts = [[f"first {i}", f"second {i}", i % 2] for i in range(NUM_ROWS)]
+    assert json.loads((folder / "train.json").read_text()) == {
+        "train": texts[first:],
+        "dev": texts[:first],
+    }
+    few = json.loads((folder / "train_few.json").read_text())
+    assert few["dev"] == texts[: end_to_end.NUM_FEW_ROWS]
     assert (folder / "train.tsv").read_text() == HEADER + "".join(rows[first:])
     assert (folder / "dev.tsv").read_text() == HEADER + "".join(rows[:first])
     lines = (folder / "lines.txt").read_text().splitlines()
@@ -50,10 +54,9 @@ def test_all_libraries_get_the_same_rows_and_lines(tmp_path, commands):
     predicted = json.loads((folder / "predict.json").read_text())
     assert [text for text, _, _ in predicted] == lines
     assert (folder / "ours" / "model.safetensors").exists()
-    assert json.loads((folder / "ner.json").read_text()) == [
-        [["Bonn", "is"], ["B-LOC", "O"]],
-        [["It"], ["O"]],
-    ]
+    sentences = [[["Bonn", "is"], ["B-LOC", "O"]], [["It"], ["O"]]]
+    words = json.loads((folder / "ner.json").read_text())
+    assert words == {"train": sentences, "dev": sentences}
     few = (folder / "few" / "dev.tsv").read_text()
     assert few == HEADER + "".join(rows[: end_to_end.NUM_FEW_ROWS])
     [command] = commands
