@@ -56,6 +56,7 @@ _ENTRIES = {
     "step?": range(2**63),
     "null_score_diff_threshold?": float,
     "score_range?": [float],
+    "temperature?": json_files.Finite,
     "ranking_loss?": str,
     f"{contents.SCORE_ACTIVATION}?": str,
     f"{contents.SOURCE_SETTINGS}?": dict,

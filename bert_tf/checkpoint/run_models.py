@@ -51,6 +51,7 @@ _RESULTS = {
     },
     "classes?": {"*": {"*": {"support": _COUNT, "f1": Finite, "*?": Finite}}},
     "confusion_matrix?": {"*": [[_COUNT]]},
+    "calibration?": {"*": {"error": Finite, "error_before": Finite}},
 }
 
 

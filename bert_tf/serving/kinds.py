@@ -88,7 +88,18 @@ class PromptOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AnswerOptions(PromptOptions, PoolingOptions):
+class CalibrationOptions(PromptOptions):
+    """Also whether the temperature of a calibrated model is undone."""
+
+    uncalibrated: bool | None = option(
+        None,
+        "classification: multiply logits by the temperature that training with "
+        "--calibrate has divided them by. Default: false.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerOptions(CalibrationOptions, PoolingOptions):
     """Which answers a model gives, and how.
 
     For fields that are None, the help text gives the default.

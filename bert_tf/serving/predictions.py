@@ -26,7 +26,7 @@ _METADATA = os.path.join("assets.extra", "model.json")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PredictConfig(
-    text_rows.InputConfig, kinds.PromptOptions, CheckpointOptions
+    text_rows.InputConfig, kinds.CalibrationOptions, CheckpointOptions
 ):
     """Which model to use, what to read, and where to write the answers."""
 
@@ -64,6 +64,14 @@ class PredictConfig(
         "Outputs to write, comma-separated. Default: all except those with "
         "values per token, such as sequence_output.",
     )
+    min_probability: float | None = option(
+        None,
+        "classification: no label for a text whose likeliest class is less "
+        "probable; logs the share of texts with one and, if there is a column "
+        "`label`, the accuracy of these.",
+        at_least=0.0,
+        at_most=1.0,
+    )
     explain: str | None = option(
         None,
         "HTML file to write, atomically: how much each word adds to each "
@@ -80,11 +88,12 @@ class PredictConfig(
                 "Give either --export_dir, a SavedModel, or --model_dir, the "
                 "folder of a model."
             )
-        if self.accept_tokenizer_differences and not self.model_dir:
-            raise ValueError(
-                "--accept_tokenizer_differences is for --model_dir; a "
-                "SavedModel has its own tokenizer. Omit it."
-            )
+        for name in ("accept_tokenizer_differences", "uncalibrated"):
+            if getattr(self, name) and not self.model_dir:
+                raise ValueError(
+                    f"--{name} is for --model_dir; a SavedModel has its own "
+                    "tokenizer and weights. Omit it."
+                )
         answer_files.is_table(self.output_file)  # Raises.
         if self.explain and not self.model_dir:
             raise ValueError(
@@ -116,6 +125,8 @@ class Model(NamedTuple):
         they are cut; None if they are read in windows.
       prompt: what the signature puts before each text.
       labels: names of the classes, if any.
+      abstain: answer, outputs and cells of a row -> the answer, perhaps without
+        a label.
     """
 
     path: str
@@ -128,6 +139,7 @@ class Model(NamedTuple):
     num_tokens: Callable | None = None
     prompt: str = ""
     labels: Sequence[str] = ()
+    abstain: Callable = lambda answer, outputs, cells: answer
 
 
 # Opens the file of explanations: its path and a Model -> a context whose value
@@ -170,8 +182,8 @@ def predict(
         explanations = open_explanations(config.explain, model)
     started = time.monotonic()
     is_table = answer_files.is_table(config.output_file)
-    is_shown = config.output_file == "-" and sys.stdout.isatty()
     with (
+        row_outputs.abstaining(model, config.min_probability) as model,
         answer_files.open_file(config.output_file) as write,
         explanations as explain,
         tqdm(
@@ -179,7 +191,7 @@ def predict(
             unit="B",
             unit_scale=True,
             # Answers on the terminal would garble the progress bar.
-            disable=is_shown or None,
+            disable=config.output_file == "-" and sys.stdout.isatty() or None,
         ) as bar,
     ):
         count, num_cut, num_bad, first_bad = 0, 0, 0, ""
@@ -307,6 +319,7 @@ def open_model(config: PredictConfig) -> Model:
         config.model_dir,
         batch_size=config.batch_size,
         prompt_name=config.prompt_name,
+        uncalibrated=config.uncalibrated,
         accept_tokenizer_differences=config.accept_tokenizer_differences,
     )
     kind = kinds.by_name(predictor.kind)

@@ -1,5 +1,7 @@
 """Rows of text and a signature -> outputs and answer of each row."""
 
+import collections
+import contextlib
 import decimal
 import functools
 import json
@@ -125,6 +127,46 @@ def _without_padding(
     }
 
 
+@contextlib.contextmanager
+def abstaining(model, min_probability: float | None):
+    """Yields a model that labels probable rows only; then logs how many.
+
+    Args:
+      model: a `predictions.Model`.
+      min_probability: the least of the likeliest class; None labels all rows.
+
+    Raises:
+      ValueError: if the answers are no classes.
+    """
+    if min_probability is None:
+        yield model
+        return
+    if model.kind.name != "classification":
+        raise ValueError(
+            f"--min_probability={min_probability} is for classification; "
+            f"{model.path} is for {model.kind.name or 'unknown'}. Omit it."
+        )
+    counts = collections.Counter()
+
+    def abstain(answer, outputs, cells):
+        # In the decimals that are written.
+        top = max(plain(outputs["probabilities"])[0])
+        is_sure = top >= min_probability
+        given = str(cells.get("label"))
+        is_known = is_sure and given in model.labels
+        is_right = is_known and plain(outputs["label"])[0] == given
+        counts.update(rows=1, sure=is_sure, known=is_known, right=is_right)
+        is_left_out = not is_sure and "label" in answer
+        return answer | {"label": None} if is_left_out else answer
+
+    yield model._replace(abstain=abstain)
+    share = counts["sure"] / max(1, counts["rows"])
+    logging.info("labelled rows %d  coverage %.4f", counts["sure"], share)
+    if counts["known"]:
+        accuracy = counts["right"] / counts["known"]
+        logging.info("accuracy %.4f of %d", accuracy, counts["known"])
+
+
 def answer(
     model,
     rows: Sequence[Row],
@@ -152,8 +194,9 @@ def answer(
     dumps = functools.partial(to_text, ensure_ascii=False, allow_nan=False)
     found = {}
     computed = compute(model.kind, model.signature, rows, model.ranks)
-    for (line, fields, _), outputs in zip(rows, computed, strict=True):
+    for (line, fields, cells), outputs in zip(rows, computed, strict=True):
         of_row = to_json(model.kind, fields, outputs, names)
+        of_row = model.abstain(of_row, outputs, cells)
         if is_table and not any(_fails(dumps, x) for x in of_row.values()):
             found[line] = to_cells(model.kind, of_row, model.labels)
             continue

@@ -86,11 +86,23 @@ def save_best(
     metadata: Mapping,
     vocabulary: bytes | None,
 ) -> None:
-    """Writes the best model so far; `state` has its step, metric and value."""
+    """Writes the best model so far; `state` has its step, metric and value.
+
+    Its head is divided by the temperature in `metadata`, if any, so that all
+    readers of the model in any format have it.
+    """
+    temperature = metadata.get("temperature")
+    head = model.head.weights if temperature else ()
+    before = [keras.ops.convert_to_numpy(weight) for weight in head]
     with atomic_files.atomic_folder(best_dir) as folder:
+        for weight, value in zip(head, before, strict=True):
+            weight.assign(value / temperature)
         model_folders.save_model(
             folder, model, metadata=metadata, vocabulary=vocabulary
         )
+        # Training goes on with the weights that it had.
+        for weight, value in zip(head, before, strict=True):
+            weight.assign(value)
         checksums.write_checksums(folder, state)
 
 
@@ -174,7 +186,7 @@ def write(
     The majority-class baseline is written under "majority_baseline". A score
     that is undefined is null, and "undefined" says why. `details`, by split,
     are written under their names: "classes", "confusion_matrix",
-    "confidence_interval" of `best_metric`, and "tf_idf_baseline".
+    "calibration", "confidence_interval" of `best_metric`, "tf_idf_baseline".
 
     Returns:
       The content of the file.

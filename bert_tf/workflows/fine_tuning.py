@@ -501,8 +501,10 @@ def train_and_predict(
             _train(run, config, strategy, on_checkpoint, command, started_from)
         trained = strategies.chief_first(strategy, folder.model)
         model_folders.load_weights(run.model, trained)
-        if not config.do_eval:
-            run.task.use_tuned(model_folders.read_metadata(trained))
+        tuned = model_folders.read_metadata(trained)
+        # Otherwise the final evaluation of dev tunes what it tuned before.
+        if not config.do_eval or "temperature" in tuned:
+            run.task.use_tuned(tuned)
         step = run_models.step_of(trained)
     else:
         load_trained(run, run.source)

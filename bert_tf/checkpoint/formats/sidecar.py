@@ -24,6 +24,7 @@ _ENTRIES = (
     *("thresholds", "score_range", "ranking_loss", "tag_scheme"),
     *("version_2_with_negative", "null_score_diff_threshold"),
     *("doc_stride", "max_query_length", "n_best_size", "max_answer_length"),
+    "temperature",
 )
 
 

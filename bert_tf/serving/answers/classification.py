@@ -40,20 +40,39 @@ class Classification(ExplainedKind):
 
     name = task = "classification"
     weights = "classification/"
+    options = ("uncalibrated",)
 
     def set_options(self, options):
-        """Raises ValueError if the model has no names of classes."""
+        """Sets the factor of logits, which undoes a temperature.
+
+        Raises:
+          ValueError: if the model has no names of classes, or no temperature.
+        """
         require_labels(self)
+        self.factor = 1.0
+        if options.uncalibrated:
+            self.factor = self.metadata.get("temperature") or 0.0
+            if not self.factor > 0.0:
+                raise ValueError(
+                    "uncalibrated=True: model.json has no temperature above 0, "
+                    "which training with --calibrate finds. Omit it."
+                )
 
     def network(self, batch):
         """Returns `probabilities` and `logits`, [N, C] float32."""
         logits = self.model(batch, training=False)["logits"]
+        if self.factor != 1.0:
+            logits *= self.factor
         return {"probabilities": tf.nn.softmax(logits), "logits": logits}
 
     def decode(self, numbers, batch):
         """Returns the outputs in the class's description."""
         best = tf.argmax(numbers["logits"], axis=-1)
         return {"label": tf.gather(tf.constant(self.labels), best)} | numbers
+
+    def settings(self):
+        """Returns the temperature of the export, if it is not the model's."""
+        return {} if self.factor == 1.0 else {"temperature": 1.0}
 
     def more_signatures(self, answer):
         """Returns `classify`."""

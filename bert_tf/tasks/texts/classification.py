@@ -14,6 +14,7 @@ from absl import logging
 from bert_tf.model import models
 from bert_tf.tasks import losses, metrics
 from bert_tf.tasks.task import Target
+from bert_tf.tasks.texts import calibration
 from bert_tf.tasks.texts.text_task import TextTask
 from tfrecords import schema
 
@@ -27,6 +28,25 @@ class Classification(TextTask):
     task = "classification"
     feature = "label_ids"
     schema = schema.CLASSIFICATION
+    temperature: float | None = None  # By which the head is divided.
+    dev: tuple[np.ndarray, np.ndarray]  # Logits and labels, first dev split.
+
+    def prepare(self, config, source):
+        """Raises ValueError for a temperature without scores of dev."""
+        if self.options.calibrate and config.do_train and not config.do_eval:
+            raise ValueError(
+                "--calibrate finds a temperature on dev: add --do_eval."
+            )
+        return super().prepare(config, source)
+
+    def use_tuned(self, metadata):
+        """Takes the temperature of an evaluated model."""
+        self.temperature = metadata.get("temperature")
+        if self.options.calibrate and self.temperature is None:
+            raise ValueError(
+                "--calibrate: the model has no temperature, which training "
+                "with the flag finds. Add --do_train, or omit --calibrate."
+            )
 
     def build_model(self, config, dtype=None):
         """Returns a BertClassifier."""
@@ -61,6 +81,12 @@ class Classification(TextTask):
         self.check_counts(counts)
         return len(train_labels) / (len(counts) * counts)
 
+    def score(self, split, outputs):
+        """Returns "loss" and all metrics; keeps what `metadata` reads."""
+        if split == next((x for x in self.labels if x.startswith("dev")), ""):
+            self.dev = outputs["logits"], self.labels[split]
+        return super().score(split, outputs)
+
     def predicted(self, outputs):
         """Returns [N] class ids."""
         return outputs["logits"].argmax(axis=-1)
@@ -83,8 +109,15 @@ class Classification(TextTask):
         return self.best_constant(labels, guesses)
 
     def details(self, split, outputs):
-        """Returns the scores of each class, and the confusion matrix."""
+        """Returns scores of classes, calibration, and the confusion matrix."""
         labels, found = self.labels[split], super().details(split, outputs)
+        if self.temperature is not None:
+            before = self.temperature * outputs["logits"]
+            found["calibration"] = {
+                "temperature": self.temperature,
+                "error": calibration.error_of(outputs["logits"], labels),
+                "error_before": calibration.error_of(before, labels),
+            }
         if not self.class_names:
             return found
         predicted, size = self.predicted(outputs), len(self.class_names)
@@ -107,6 +140,13 @@ class Classification(TextTask):
                 "predicted": self.named(int(probability.argmax())),
                 "probabilities": rounded(probability),
             }
+
+    def metadata(self, scores=None):
+        """Returns the entries of `TextTask`, and a temperature found on dev."""
+        found = super().metadata(scores)
+        if scores is not None and self.options.calibrate:
+            found["temperature"] = calibration.find_temperature(*self.dev)
+        return found
 
 
 def of_each(labels: Sequence[str], counts) -> dict[str, dict]:

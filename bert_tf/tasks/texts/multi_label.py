@@ -40,7 +40,9 @@ class MultiLabel(TextTask):
         )
 
     def check_options(self):
-        """Accepts all options."""
+        """Raises ValueError for an option of classes."""
+        if self.options.calibrate:
+            self.refuse("calibrate", "classes, one for each text")
 
     def use_tuned(self, metadata):
         """Takes the thresholds of an evaluated model."""

@@ -31,6 +31,12 @@ class LabelOptions(Options):
         "that of the best micro F1 on dev, for all labels; each: those of the "
         "best F1 of each label; or a number. It is kept in the model.",
     )
+    calibrate: bool = option(
+        False,
+        "Of classes: divide the logits by the temperature of the least "
+        "cross-entropy on dev (Guo et al. 2017), in the weights of the best "
+        "model, so that probabilities are nearer to shares of right answers.",
+    )
     best_metric: str | None = option(
         None,
         "Metric on dev that decides which model is kept in best/: one of those "

@@ -23,7 +23,7 @@ class Regression(TextTask):
     def check_options(self):
         """Raises ValueError for an option of classes."""
         super().check_options()
-        for name in ("class_weights", "label_smoothing"):
+        for name in ("class_weights", "label_smoothing", "calibrate"):
             if getattr(self.options, name) != getattr(LabelOptions, name):
                 self.refuse(name, "classes")
 

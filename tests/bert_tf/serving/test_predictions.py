@@ -36,6 +36,7 @@ def test_only_a_file_is_called_damaged(monkeypatch, error, raised, message):
     [
         ({}, "Give either --export_dir"),
         ({"export_dir": "a", "model_dir": "b"}, "Give either --export_dir"),
+        ({"export_dir": "a", "uncalibrated": True}, "--uncal.* is for --model"),
         ({"export_dir": "a", "signature": "classify"}, "one of text, words"),
         ({"export_dir": "a", "signature": "encoder"}, "one of text, words"),
     ],

@@ -207,3 +207,20 @@ def test_a_model_of_single_texts_has_no_second_one(make):
         predictor(("a", "b"))
     with pytest.raises(ValueError, match="expected a str"):
         predictor({"text_a": "a", "text_b": "b"})
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_temperature_is_undone(make):
+    folder = make("classification", temperature=2.5)
+    logits, undone = (
+        np.log(
+            [*bert_tf.Predictor(folder, **x)("a ship").probabilities.values()]
+        )
+        for x in ({}, {"uncalibrated": True})
+    )
+    factors = np.diff(undone) / np.diff(logits)
+    np.testing.assert_allclose(factors, 2.5, rtol=1e-4)
+    for more in ({}, {"temperature": None}, {"temperature": -1.0}):
+        folder = make("classification", **more)
+        with pytest.raises(ValueError, match="no temperature above 0.*Omit"):
+            bert_tf.Predictor(folder, uncalibrated=True)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from bert_tf.serving import row_outputs, text_rows
+from bert_tf.serving import predictions, row_outputs, text_rows
 from bert_tf.serving.answers.classification import Classification
 from bert_tf.serving.answers.encoder import Encoder
 from bert_tf.serving.answers.kind import Kind, plain
@@ -18,6 +18,8 @@ from bert_tf.serving.answers.masks import FillMask
 from bert_tf.serving.answers.multi_label import MultiLabel
 from bert_tf.serving.answers.questions import QuestionAnswering
 from bert_tf.serving.answers.tags import Tagging
+
+KEEP = predictions.Model._field_defaults["abstain"]
 
 
 def test_texts_are_cut_that_have_more_tokens_than_fit():
@@ -148,7 +150,10 @@ def test_a_missing_second_text_is_empty():
 def test_keys_of_a_row_and_of_its_answer_do_not_replace_each_other():
     outputs = {"label": tf.constant(["x"] * 2), "score": tf.constant([1, 0.5])}
     model = types.SimpleNamespace(
-        kind=Kind, ranks={"text_a": 1}, signature=lambda text_a: outputs
+        abstain=KEEP,
+        kind=Kind,
+        ranks={"text_a": 1},
+        signature=lambda text_a: outputs,
     )
     fields = {"line": 9, "label": 1, "input_label": 2, "error": 3}
     # JSON has no NaN.
@@ -196,6 +201,7 @@ def test_probabilities_have_columns_in_a_table():
 def test_a_row_whose_answer_is_not_finite_is_bad(value):
     scores = tf.constant([0.5, value])
     model = types.SimpleNamespace(
+        abstain=KEEP,
         kind=Kind,
         labels=(),
         ranks={"text": 1},
@@ -219,6 +225,7 @@ def test_a_row_whose_answer_is_not_finite_is_bad(value):
 def answer_with(value, source="in"):
     """Returns the JSON of an answer to a row with a value beside its text."""
     model = types.SimpleNamespace(
+        abstain=KEEP,
         kind=Kind,
         ranks={"text": 1},
         signature=lambda text: {"score": tf.constant([1.0])},
@@ -264,3 +271,46 @@ def test_the_way_out_of_a_column_of_bytes_works(tmp_path, monkeypatch):
         answer_with(b"a", "in.parquet")
     exec("import" + str(raised.value).partition(" import")[2])
     assert parquet.read_table("rows.parquet").column_names == ["text", "n"]
+
+
+def classifier(probabilities, **more):
+    """A Model of two classes that answers with the probabilities of "good"."""
+    p = np.array(probabilities, np.float32)
+    outputs = {
+        "label": tf.constant(np.where(p >= 0.5, "good", "bad")),
+        "probabilities": tf.constant(np.stack([1 - p, p], axis=1)),
+    }
+    values = dict(path="models/a", kind=Classification, owner=None, outputs=())
+    values |= dict(ranks={"text_a": 1}, labels=["bad", "good"])
+    return predictions.Model(signature=lambda text_a: outputs, **values | more)
+
+
+@pytest.mark.parametrize("names", [{"label", "probabilities"}, {"label"}])
+def test_an_improbable_class_is_no_label(names, caplog):
+    model = classifier([0.9, 0.6, 0.05, 0.2, 0.95])
+    labels = ["good", "good", "good", "other", "good"]
+    rows = [
+        text_rows.Row(i, {"text_a": "a"}, {"label": label})
+        for i, label in enumerate(labels)
+    ]
+    with (
+        caplog.at_level("INFO"),
+        row_outputs.abstaining(model, 0.9) as sure,
+    ):
+        found = row_outputs.answer(sure, rows, names, "in")
+        cells = row_outputs.answer(sure, rows, names, "in", is_table=True)
+    expected = ["good", None, "bad", None, "good"]
+    assert [json.loads(x)["label"] for x in found.values()] == expected
+    assert [x["label"] for x in cells.values()] == expected
+    assert "labelled rows 6  coverage 0.6000" in caplog.text
+    assert "accuracy 0.6667 of 6" in caplog.text
+    with row_outputs.abstaining(model, None) as all_rows:
+        assert all_rows is model
+
+
+def test_only_classes_can_be_improbable():
+    model = classifier([0.5], kind=MultiLabel)
+    message = "--min_probability=0.9 is for classification; models/a is for mul"
+    with pytest.raises(ValueError, match=message):
+        with row_outputs.abstaining(model, 0.9):
+            pass

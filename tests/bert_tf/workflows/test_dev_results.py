@@ -3,9 +3,10 @@
 import json
 import math
 
+import exports
 import pytest
 
-from bert_tf.checkpoint import checksums
+from bert_tf.checkpoint import checksums, model_folders
 from bert_tf.training import run_folder
 from bert_tf.workflows import dev_results
 
@@ -263,3 +264,30 @@ def test_rows_are_written_if_there_are_any(tmp_path):
     assert list(map(json.loads, lines)) == rows and "caf\u00e9" in lines[0]
     dev_results.write_rows(iter([]), str(tmp_path / "other"), "dev")
     assert not (tmp_path / "other").exists()
+
+
+def test_the_head_is_divided_by_a_temperature_in_the_saved_model_alone(
+    tmp_path,
+):
+    model = exports.make_model("classification")
+    weights = {
+        n: w.numpy() for n, w in model_folders.weight_names(model).items()
+    }
+    metadata = {"task": "classification", "labels": exports.LABELS}
+    metadata["temperature"] = 3.0
+    for name in ("best", "again"):
+        dev_results.save_best(
+            str(tmp_path / name),
+            model,
+            {"step": 1},
+            metadata=metadata,
+            vocabulary=None,
+        )
+    found = model_folders.read(str(tmp_path / "best"))
+    assert found.metadata["temperature"] == 3.0
+    for name, weight in model_folders.weight_names(model).items():
+        assert (weight.numpy() == weights[name]).all(), name
+        divisor = 3.0 if name.startswith("classification/") else 1.0
+        assert (found.tensors[name] == weights[name] / divisor).all(), name
+    one, other = (tmp_path / x / "model.safetensors" for x in ("best", "again"))
+    assert one.read_bytes() == other.read_bytes()

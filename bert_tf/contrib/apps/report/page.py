@@ -12,6 +12,7 @@ from math import isfinite
 from bert_tf.checkpoint import run_models
 from bert_tf.contrib.apps.report import figures, verdict, wrong_rows
 from bert_tf.contrib.apps.report.run_data import RunData
+from bert_tf.tasks.texts import calibration
 from bert_tf.training.reporting import format_seconds, metric_words
 
 _MAX_ROWS = 20
@@ -102,6 +103,8 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
                 )
             )
         for split, rows in run.rows.items():
+            heading = f"How sure on {split}{of}"
+            sections.append(section(heading, _reliability(run, rows)))
             heading = f"Most wrong rows of {split}{of}"
             sections.append(section(heading, _wrong(run, rows)))
             # The probabilities of another model say nothing of labels.
@@ -295,6 +298,21 @@ def _wrong(run, rows) -> str:
             )
             for row, error in found
         ],
+    )
+
+
+def _reliability(run, rows) -> str:
+    curve = wrong_rows.reliability(rows, run.labels)
+    if not curve:
+        return ""
+    points = {"this model": [x[1:] for x in curve]}
+    points["calibrated"] = [(x, x) for _, x, _ in curve]
+    title = "Share of right answers by their probability"
+    header = ("rows", "mean probability", "share of right answers")
+    return (
+        "<p class='soft'>Expected calibration error "
+        f"{calibration.error(curve):.4f}, of 15 bins of equal width (Guo et "
+        "al. 2017).</p>" + figures.lines(points, title) + table(header, curve)
     )
 
 

@@ -1,4 +1,4 @@
-"""Evaluated rows of dev -> the most wrong, and probably mislabelled ones.
+"""Evaluated rows -> wrong ones, probably mislabelled ones, reliability.
 
 An evaluated row is a line of `predictions/dev.jsonl`, see `tasks.glue`.
 
@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from bert_tf.tasks.texts import calibration
 
 Row = Mapping
 
@@ -86,6 +88,19 @@ def mislabelled(
             )
         ]
     return sorted(found, key=lambda x: -x.margin)[:most]
+
+
+def reliability(
+    rows: Sequence[Row], labels: Sequence[str]
+) -> list[tuple[int, float, float]]:
+    """Returns the curve of `calibration`, of all decisions; [] of scores."""
+    if not rows or "probabilities" not in rows[0]:
+        return []
+    right, probabilities = _right(rows, labels), _probabilities(rows)
+    if isinstance(rows[0]["label"], str):
+        best = np.arange(len(rows)), probabilities.argmax(axis=1)
+        right, probabilities = right[best], probabilities[best]
+    return calibration.curve(probabilities.ravel(), right.ravel())
 
 
 def _decision(label: str, has_it: int) -> str:

@@ -1,10 +1,13 @@
 """classes.py: weights, smoothing and scores of each class, in NumPy."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from bert_tf.tasks import glue
+from bert_tf.tasks.texts import calibration
 from bert_tf.tasks.texts.options import LabelledData
 from tfrecords.tasks import glue_tables
 
@@ -169,3 +172,45 @@ def test_evaluated_rows_have_names_and_probabilities():
     p = np.exp(LOGITS[-1]) / np.exp(LOGITS[-1]).sum()
     assert answer["probabilities"] == pytest.approx(p, abs=1e-6)
     assert answer["predicted"] == task.named(int(p.argmax()))
+
+
+def test_a_temperature_of_the_first_dev_split_is_kept_and_scored():
+    task = make(calibrate=True)
+    task.labels = {"test": 2 - RIGHT, "dev_a": RIGHT, "dev_b": RIGHT[::-1]}
+    scores = {x: task.score(x, {"logits": LOGITS}) for x in task.labels}
+    assert "temperature" not in task.metadata()
+    found = task.metadata(scores)["temperature"]
+    assert found == calibration.find_temperature(LOGITS, RIGHT) != 1.0
+    assert "temperature" not in make().metadata(scores)
+    # The head of the model that is evaluated is divided by it.
+    task.use_tuned({"temperature": found})
+    details = task.details("dev_a", {"logits": LOGITS / found})
+    assert details["calibration"] == {
+        "temperature": found,
+        "error": calibration.error_of(LOGITS / found, RIGHT),
+        "error_before": pytest.approx(calibration.error_of(LOGITS, RIGHT)),
+    }
+    assert "calibration" not in make().details("dev", {"logits": LOGITS})
+
+
+@pytest.mark.parametrize(
+    ("labels", "multi_label"), [(("score",), False), (LABELS, True)]
+)
+def test_a_temperature_is_of_classes(labels, multi_label):
+    table = glue_tables.own_task(
+        "reviews",
+        files={},
+        text_columns=("text",),
+        labels=labels,
+        multi_label=multi_label,
+    )
+    with pytest.raises(ValueError, match="calibrate=True is for classes"):
+        glue.task_of(table, LabelledData(calibrate=True))
+
+
+def test_a_temperature_needs_a_dev_split_or_a_model_that_has_one():
+    config = types.SimpleNamespace(do_train=True, do_eval=False)
+    with pytest.raises(ValueError, match="dev: add --do_eval"):
+        make(calibrate=True).prepare(config, None)
+    with pytest.raises(ValueError, match="the model has no temperature"):
+        make(calibrate=True).use_tuned({})

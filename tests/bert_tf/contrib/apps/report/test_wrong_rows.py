@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from bert_tf.contrib.apps.report import wrong_rows
+from bert_tf.tasks.texts import calibration
 
 LABELS = ["bad", "good", "long"]
 GENERATOR = np.random.default_rng(0)
@@ -109,3 +110,17 @@ def test_scores_have_distances_and_no_wrong_labels():
     assert wrong_rows.most_wrong(rows, [], 9) == [(rows[0], 2.5)]
     assert wrong_rows.mislabelled(rows, [], 9) == []
     assert wrong_rows.most_wrong([], [], 9) == []
+
+
+def test_reliability_is_of_the_likeliest_class_or_of_each_label():
+    rows = class_rows()
+    p = np.array([row["probabilities"] for row in rows])
+    is_right = np.array([row["predicted"] == row["label"] for row in rows])
+    expected = calibration.curve(p.max(axis=1), is_right)
+    assert wrong_rows.reliability(rows, LABELS) == expected
+    several = [row | {"label": [row["label"], "long"]} for row in rows]
+    has = [[label in row["label"] for label in LABELS] for row in several]
+    expected = calibration.curve(p.ravel(), np.ravel(has))
+    assert wrong_rows.reliability(several, LABELS) == expected
+    scores = [{"label": 1.0, "predicted": 2.0}]
+    assert wrong_rows.reliability(scores, []) == []
