@@ -73,11 +73,11 @@ HEADINGS = {
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
-        *("best_metric", "threshold"),
+        *("best_metric", "threshold", "calibrate", "uncalibrated"),
         *("early_stopping_evaluations", "batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k", "prompt"),
         *("prompt_name", "query_prompt", "corpus_prompt", "similarity"),
-        *("baselines", "within_word_masking"),
+        *("baselines", "within_word_masking", "min_probability"),
         *("n_best_size", "max_answer_length", "null_score_diff_threshold"),
     ),
     "Output": (

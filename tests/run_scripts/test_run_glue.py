@@ -4,11 +4,13 @@ import dataclasses
 import re
 
 import exports
+import numpy as np
 import planted_data
 import pytest
 
 import bert_tf
 from bert_tf.checkpoint.checkpoint import Checkpoint
+from bert_tf.training import stopping
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
@@ -165,3 +167,39 @@ def test_a_test_file_with_labels_is_scored_after_training(tmp_path, base_flags):
     bad, good = map(float, lines[0].split("\t")[2:])
     assert bad + good == pytest.approx(1, abs=1e-5)
     assert "Accuracy on test: " in (output / "report.html").read_text()
+
+
+@pytest.mark.slow
+def test_a_calibrated_run_trains_as_others_also_after_a_stop(
+    tmp_path, base_flags
+):
+    rows = ["the old cat sat,good", "it rained,bad", "old bread,bad"] * 4
+    rows.append("it rained,good")  # Not all can be right.
+    path = tmp_path / "rows.csv"
+    path.write_text("\n".join(["text,label", *rows]) + "\n")
+    flags = [f"--{x}_file={path}" for x in ("train", "dev", "test")]
+    flags += ["--do_train", "--do_eval", "--text_column=text"]
+    flags += ["--max_seq_length=16", f"--records_dir={tmp_path / 'records'}"]
+    run(*flags, f"--output_dir={tmp_path / 'plain'}", *base_flags)
+    flags += ["--calibrate", f"--output_dir={tmp_path / 'calibrated'}"]
+    with pytest.raises(stopping.Stopped):
+        run(*flags, *base_flags, "--stop_at_step=4")
+    run(*flags, *base_flags)
+    plain, calibrated = (
+        Checkpoint.open(str(tmp_path / x)) for x in ("plain", "calibrated")
+    )
+    temperature = calibrated.model_json()["temperature"]
+    assert calibrated.step == plain.step and temperature != 1.0
+    assert "temperature" not in plain.model_json()
+    for name, weight in plain.tensors.items():
+        is_head = name.startswith("classification/")
+        expected = weight / np.float32(temperature) if is_head else weight
+        np.testing.assert_array_equal(calibrated.tensors[name], expected)
+    results = json_files.read(tmp_path / "calibrated/eval_results.json")
+    before = json_files.read(tmp_path / "plain/eval_results.json")
+    assert results["dev"]["accuracy"] == before["dev"]["accuracy"]
+    assert results["dev"]["loss"] < before["dev"]["loss"]
+    for split in ("dev", "test"):
+        found = results["calibration"][split]
+        assert found["temperature"] == temperature
+    assert "calibration" not in before
