@@ -93,6 +93,8 @@ def refusals(words: Sequence[str], tokenizer: BertTokenizer) -> dict[str, str]:
         parts = [part.decode() for part in parts]
         if word in known:
             found[word] = "the vocabulary has it"
+        elif vocab.SPECIAL.fullmatch(word):
+            continue  # The tokenizer of the result keeps it.
         elif parts != [word]:
             shown = ", ".join(map(quoted, parts)) or "nothing"
             found[word] = f"a text has it as {shown}"
@@ -138,7 +140,8 @@ def add_words(given: Checkpoint, words: Sequence[str]) -> Checkpoint:
     Texts in which no word begins with one of them have the same tokens, and the
     encoder and the heads of tasks the same outputs. The masked LM has the same
     logits of the old entries; where it has more, so has its softmax. Adam's
-    moments and the step are left out.
+    moments and the step are left out. With a word such as [DRUG], see
+    `vocab.SPECIAL`, the rule `split_special_tokens` is false.
 
     Args:
       given: a checkpoint with a vocabulary.
@@ -165,10 +168,19 @@ def add_words(given: Checkpoint, words: Sequence[str]) -> Checkpoint:
             tables[name][i] = old[ids].astype(np.float64).mean(axis=0)
     for i, word in zip(places, words, strict=False):
         entries[i] = word
+    own, metadata = vocab.special_tokens(words), dict(given.metadata)
+    if own and metadata.get(vocab.SPLIT, True):
+        metadata[vocab.SPLIT] = False
+        logging.warning(
+            "texts are no longer split at %s: nor at [SEP] and the like, where "
+            "a text has them (split_special_tokens=False)",
+            some(own),
+        )
     return dataclasses.replace(
         given,
         config=dataclasses.replace(given.config, vocab_size=size),
         vocabulary=vocab.to_bytes(entries),
+        metadata=metadata,
         tensors=tensor_files.merged(tables, given.tensors),
         slots={},
         step=0,

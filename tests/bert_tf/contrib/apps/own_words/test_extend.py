@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import bert_tf
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.contrib.apps.own_words import extend
 from run_scripts import extend_vocab
@@ -170,7 +171,7 @@ def test_weights_of_16_bits_stay_so(folder):
 
 def test_words_that_no_text_gives_are_named(folder, tmp_path, caplog):
     caplog.set_level(logging.WARNING, logger="absl")
-    lines = ["Qxz", "covid-19", "naïve", "中文", "two words", "cat", "[DRUG]"]
+    lines = ["Qxz", "covid-19", "naïve", "中文", "two words", "cat", "[drug]"]
     lines += ["a" * 201, "##qxz", "", "qxz", "qxz", "[unused0]"]
     path = tmp_path / "words.txt"
     path.write_text("\n".join(lines), "utf-8")
@@ -183,7 +184,7 @@ def test_words_that_no_text_gives_are_named(folder, tmp_path, caplog):
         "'中文' is not added: a text has it as '中', '文'",
         "'two words' is not added: a text has it as 'two', 'words'",
         "'cat' is not added: the vocabulary has it",
-        "'[DRUG]' is not added: a text has it as '[', 'drug', ']'",
+        "'[drug]' is not added: a text has it as '[', 'drug', ']'",
         "it has 201 characters, and words of more than 200 are [UNK]",
         "'##qxz' is not added",
         "'[unused0]' is not added: the vocabulary has it",
@@ -243,3 +244,27 @@ def test_a_model_without_a_vocabulary_is_named(folder, tmp_path):
             *(tmp_path, tmp_path / "out", f"--input_file={folder}/text.txt"),
             checkpoint="bare",
         )
+
+
+def test_own_special_tokens_are_never_split(folder, tmp_path, caplog):
+    path = tmp_path / "words.txt"
+    path.write_text("[DRUG]\nqxz\n")
+    found = run(
+        *(folder, tmp_path / "out", f"--words_file={path}"),
+        checkpoint="classification",
+    )
+    assert "texts are no longer split at [DRUG]: nor at [SEP]" in caplog.text
+    assert found.rules() == {
+        "do_lower_case": True,
+        "split_special_tokens": False,
+    }
+    assert found.tokenizer()(["x[DRUG]qxz"])[0, 1:].numpy().tolist() == [5, 7]
+    for to in ("google", "keras_hub"):
+        with pytest.raises(ValueError, match=r"keeps \[DRUG\] in a text, and"):
+            found.save(tmp_path / to, to)
+    found.save(tmp_path / "hf", "hugging_face")
+    assert Checkpoint.open(tmp_path / "hf").rules() == found.rules()
+    answers = bert_tf.Predictor(str(tmp_path / "out"))(
+        ["the [DRUG]", "the cat"]
+    )
+    assert len(answers) == 2
