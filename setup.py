@@ -121,6 +121,7 @@ EXTRAS = {
 
 SCRIPTS = [
     "make_vocab",
+    "extend_vocab",
     "make_pretraining_records",
     "make_glue_records",
     "make_squad_records",

@@ -10,7 +10,7 @@ TASKS = {
     "Make a vocabulary and records": (
         *("make_vocab", "make_pretraining_records", "make_glue_records"),
         *("make_squad_records", "make_swag_records", "make_ner_records"),
-        *("show_records", "doctor"),
+        *("show_records", "doctor", "extend_vocab"),
     ),
     "Train": (
         *("run_pretraining", "run_glue", "run_few_shot", "run_ranking"),

@@ -171,6 +171,8 @@ def write_all(folder, tiny_config):
     (folder / "text").mkdir()
     for name in ("one", "two"):
         text = "\n".join(sentences() * 3) + "\n"
+        if name == "two":  # Words that the vocabulary lacks.
+            text += "the hepatocyte sat on the hepatocyte\n"
         (folder / "text" / f"{name}.txt").write_text(text, "utf-8")
     write_glue(folder / "glue")
     write_squad(folder / "squad")

@@ -335,7 +335,7 @@ class Checkpoint(Contents):
         """
         from bert_tf.checkpoint import convert, model_card
 
-        path = _check_new(path, format)
+        path = check_new(path, format)
         model_card.check_license(license)
         if format != OURS:
             self._check_trained(format)
@@ -459,7 +459,7 @@ def _digests(weights: Mapping, names: Collection[str]) -> Mapping[str, str]:
     )
 
 
-def _check_new(path: str | os.PathLike, format: str) -> str:
+def check_new(path: str | os.PathLike, format: str) -> str:
     """Returns the folder to write; raises ValueError if it cannot be."""
     if format not in FORMATS:
         raise ValueError(

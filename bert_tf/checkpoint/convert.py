@@ -11,6 +11,9 @@ from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, OURS
 from tfrecords.text import vocab
 
+# Formats that can hold special tokens of one's own.
+_KEEPING = (OURS, "hugging_face")
+
 
 def _check_supported(given: Contents, to: str) -> None:
     """Raises ValueError if the target format cannot express the config."""
@@ -29,9 +32,18 @@ def _check_rules(given: Contents, to: str) -> None:
     """Raises ValueError if the target format cannot hold the tokenizer's rules.
 
     The case is inferred again from the vocabulary. That special tokens in texts
-    are not split is lost, which the report says: other texts are the same.
+    are not split is lost, which the report says: other texts are the same. But
+    those of one's own are there to be in texts.
     """
     rules = given.rules()
+    entries = (given.vocabulary or b"").decode("utf-8", "replace").split("\n")
+    own = {*vocab.special_tokens(entries)} - {*vocab.SPECIAL_TOKENS}
+    if own and not rules.get(vocab.SPLIT, True) and to not in _KEEPING:
+        raise ValueError(
+            f"The tokenizer of {given.source} keeps {', '.join(sorted(own))} "
+            f"in a text, and no reader of the format {to} does. Choose one of "
+            f"{', '.join(_KEEPING)}. {ACCEPT} to write it anyway."
+        )
     for name in ("do_lower_case", vocab.SPLIT):
         rules.pop(name, None)
     if rules and to in ("google", "model_garden"):

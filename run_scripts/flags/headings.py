@@ -39,6 +39,7 @@ HEADINGS = {
     "Vocabulary and length": (
         *("vocab_file", "do_lower_case", "strip_accents"),
         *("tokenize_chinese_chars", "vocab_size", "max_characters"),
+        *("num_words", "words_file", "split_special_tokens"),
         *("max_seq_length", "max_query_length", "doc_stride"),
         "bucket_lengths",
     ),

@@ -108,6 +108,7 @@ UNMARKED = {
     # Text may be in a store, and need not be copied.
     ("run_scripts.make_pretraining_records", "input_file"),
     ("run_scripts.make_vocab", "input_file"),
+    ("run_scripts.extend_vocab", "input_file"),
     # A store is written to directly.
     ("run_scripts.make_pretraining_records", "output_dir"),
 }

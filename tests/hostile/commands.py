@@ -49,6 +49,8 @@ COMMANDS = {
     f"{_FINE_TUNE} --output_dir=out --do_train",
     "extract_features": "--input_file=text/one.txt --output_file=out "
     "--init_checkpoint=model --max_seq_length=16 --layers=-1",
+    "extend_vocab": "--init_checkpoint=model --input_file=text/one.txt "
+    "--output_dir=out",
     "embed": "--input_file=text/one.txt --model_dir=model "
     "--output_file=out.npy",
     "search": "--vectors_file=vectors.npy --model_dir=model "

@@ -21,7 +21,7 @@ from tfrecords.text import vocab as vocab_lib
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Corpus(documents_lib.TextOptions, vocab_lib.RuleOptions):
+class Corpus(documents_lib.TextOptions, vocab_lib.TokenOptions):
     """Input text, how to read it, and the vocabulary to tokenize it with."""
 
     vocab_file: str = option(

@@ -48,10 +48,10 @@ class BertTokenizer(tf.Module):
         the original. Named as in Hugging Face's BertTokenizer, like the next.
       tokenize_chinese_chars: whether each Chinese character is a word, as in
         the original.
-      split_special_tokens: whether `vocab.SPECIAL_TOKENS` in a text are split
+      split_special_tokens: whether `vocab.special_tokens` in a text are split
         as any text, as in the original; otherwise they are `kept_tokens`, so
-        that a text can contain a separator. Named as in transformers, where
-        the default is False.
+        that a text can contain a separator, or a token of one's own such as
+        [DRUG]. Named as in transformers, where the default is False.
 
     Call arguments:
       strings: [N] string, UTF-8; invalid bytes are dropped.
@@ -117,7 +117,7 @@ class BertTokenizer(tf.Module):
         self.mask_id = ids["[MASK]"]
         _check_kept(kept_tokens, ids, vocab_file)
         if not split_special_tokens:
-            kept = (*kept_tokens, *vocab_lib.SPECIAL_TOKENS)
+            kept = (*kept_tokens, *vocab_lib.special_tokens(entries))
             kept_tokens = tuple(dict.fromkeys(kept))
         words.warn_of_unreachable(
             entries,

@@ -20,6 +20,8 @@ from tfrecords.text import text_files
 MASK = "[MASK]"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", MASK)
 UNUSED = re.compile(r"\[unused\d+\]")
+# These, and tokens of one's own in this form, such as [DRUG] or [/E1].
+SPECIAL = re.compile(r"\[/?[A-Z][A-Z0-9_]*\]")
 MAX_LINES = 10  # In a warning.
 _BOM = b"\xef\xbb\xbf"  # Byte order mark of UTF-8.
 # tokenization.py: WordpieceTokenizer.max_input_chars_per_word; longer words are
@@ -80,7 +82,19 @@ class RuleOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions(RuleOptions):
+class TokenOptions(RuleOptions):
+    """The same, and the rule of special tokens."""
+
+    split_special_tokens: bool | None = option(
+        None,
+        "Split [SEP] and the like in a text, as any text. If false, they are "
+        "kept, and so are entries of your own in this form, such as [DRUG]. "
+        "Default: the model's setting if there is one, otherwise true.",
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class VocabularyOptions(TokenOptions):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(
@@ -93,6 +107,11 @@ class VocabularyOptions(RuleOptions):
         "Lower-case text and strip accents; false for cased vocabularies. "
         "Default: the model's setting, otherwise true.",
     )
+
+
+def special_tokens(entries: Iterable[str]) -> list[str]:
+    """Returns the entries in the form of special tokens, as in `SPECIAL`."""
+    return [*dict.fromkeys(filter(SPECIAL.fullmatch, entries))]
 
 
 class Vocabulary(NamedTuple):

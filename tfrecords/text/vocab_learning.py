@@ -83,14 +83,7 @@ def make(config: VocabConfig) -> None:
             [("input_file", path) for path in paths],
         )
     statistics = text_files.ReadStatistics()
-    documents = documents_lib.read_documents(
-        _with_progress(paths),
-        statistics=statistics,
-        **config.reading(),
-    )
-    sentences = itertools.chain.from_iterable(
-        document.sentences for document in documents
-    )
+    sentences = read_sentences(config, statistics)
     rules = {"do_lower_case": True} | vocab.rules_of(vars(config))
     sample: list[str] = []
     if config.do_lower_case is None and config.strip_accents is None:
@@ -121,6 +114,22 @@ def make(config: VocabConfig) -> None:
         coverage(entries, words),
         time.monotonic() - start,
     )
+
+
+def read_sentences(
+    config: documents_lib.TextOptions, statistics: text_files.ReadStatistics
+) -> Iterator[str]:
+    """Yields the sentences of files, adds to `statistics`, shows progress.
+
+    Raises:
+      ValueError: as `documents.read_documents`.
+    """
+    for document in documents_lib.read_documents(
+        _with_progress(config.paths()),
+        statistics=statistics,
+        **config.reading(),
+    ):
+        yield from document.sentences
 
 
 def _with_progress(paths: list[str]) -> Iterator[str]:

@@ -37,7 +37,8 @@ FIELDS = {
     "sentence_embedding": ("text",),
     "encoder": ("text_a", "text_b"),
 }
-SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# [SEP] and the like, and tokens of one's own, such as [DRUG].
+SPECIAL = re.compile(r"\[/?[A-Z][A-Z0-9_]*\]")
 # Kind -> what its tokenizer must not split.
 KEPT_TOKENS = {"fill_mask": ("[MASK]",)}
 # Those that may be missing, and those that are lists of texts.
@@ -224,7 +225,7 @@ class Tokenizer:
         self._tokenize_chinese_chars = tokenize_chinese_chars
         self.kept_tokens = tuple(kept_tokens)
         if not split_special_tokens:
-            self.kept_tokens += SPECIAL_TOKENS
+            self.kept_tokens += (*filter(SPECIAL.fullmatch, self.entries),)
         for token in ("[UNK]", "[CLS]", "[SEP]", *self.kept_tokens):
             if token not in self.ids:
                 raise ValueError(

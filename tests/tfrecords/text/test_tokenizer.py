@@ -83,6 +83,17 @@ def test_special_tokens_that_are_not_split_are_ids(tiny_vocab_file):
     assert set(again.kept_tokens) == {"the", *vocab.SPECIAL_TOKENS}
 
 
+def test_own_special_tokens_are_kept_or_split_like_the_others():
+    entries = [*vocab.SPECIAL_TOKENS, "a", "[", "]", "drug", "/", "e", "1"]
+    entries += ["[DRUG]", "[/E1]", "[unused1]", "[drug]"]
+    texts = ["a[DRUG]a [/E1]", "[drug] [Drug]", "[unused1]"]
+    plain = tokenizer.BertTokenizer(entries)
+    assert plain(texts[:1]).to_list() == [[5, 6, 8, 7, 5, 6, 9, 1, 7]]
+    kept = tokenizer.BertTokenizer(entries, split_special_tokens=False)
+    drug = [6, 8, 7]
+    assert kept(texts).to_list() == [[5, 12, 5, 13], drug + drug, [6, 1, 7]]
+
+
 def test_a_kept_token_must_be_an_entry(tiny_vocab_file):
     with pytest.raises(ValueError, match=r"'\[E\]', not found in .*vocab.txt"):
         tokenizer.BertTokenizer(tiny_vocab_file, kept_tokens=("[SEP]", "[E]"))

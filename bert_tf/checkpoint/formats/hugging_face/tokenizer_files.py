@@ -43,6 +43,9 @@ _NORMALIZER_RULES = {
 # Part of tokenizer.json -> BERT's.
 _PARTS = {"normalizer": "BertNormalizer", "pre_tokenizer": "BertPreTokenizer"}
 
+# Settings of an added token that let it match more than itself.
+_WIDER = ("single_word", "lstrip", "rstrip", "normalized")
+
 # Forms of what is read of the files, see `json_files.check`.
 _CLASS = {"tokenizer_class?": str}
 _SETTINGS = {
@@ -200,10 +203,8 @@ def _rules(
     return rules, notes
 
 
-def _added(
-    folder: str, settings: dict, tokenizer: dict, entries: set[str]
-) -> Iterator[str]:
-    """Yields differences by tokens that are marked as added."""
+def _listed(folder: str, settings: dict, tokenizer: dict) -> dict[str, bool]:
+    """Returns token marked as added -> whether texts have it exactly so."""
     extra = settings.get("extra_special_tokens")
     extra = list(extra.values()) if isinstance(extra, dict) else extra
     listed = [
@@ -213,8 +214,26 @@ def _added(
         *(extra if isinstance(extra, list) else ()),
         *config_json.read_object(folder, _ADDED),
     ]
-    names = dict.fromkeys(map(_content, listed))
-    others = [x for x in names if x not in vocab.SPECIAL_TOKENS]
+    found = dict.fromkeys(map(_content, listed), True)
+    for token in listed:
+        is_changed = isinstance(token, dict) and any(map(token.get, _WIDER))
+        found[_content(token)] &= not is_changed
+    return found
+
+
+def _own(listed: Mapping[str, bool], entries: set[str]) -> set[str]:
+    """Returns the added tokens that are kept as ours, see `vocab.SPECIAL`."""
+    exact = {name for name, is_exact in listed.items() if is_exact}
+    exact = exact.intersection(vocab.special_tokens(entries))
+    return exact.difference(vocab.SPECIAL_TOKENS)
+
+
+def _added(
+    listed: Mapping[str, bool], entries: set[str], is_split: bool
+) -> Iterator[str]:
+    """Yields differences by tokens that are marked as added, or are not."""
+    known = {*vocab.SPECIAL_TOKENS, *_own(listed, entries)}
+    others = [x for x in listed if x not in known]
     if added := [x for x in others if x not in entries]:
         yield f"tokens are added to the vocabulary: {', '.join(added)}"
     if whole := [x for x in others if x in entries]:
@@ -222,6 +241,9 @@ def _added(
             "texts are split at these entries of the vocabulary, which BERT "
             f"finds only as words: {', '.join(whole)}"
         )
+    special = [x for x in vocab.special_tokens(entries) if x not in listed]
+    if not is_split and (more := {*special} - known):
+        yield f"texts are not split at {', '.join(sorted(more))}, and here are"
 
 
 def _content(token: object) -> str:
@@ -283,6 +305,7 @@ def _differences(
     tokenizer: dict,
     vocabulary: bytes,
     has_pairs: bool,
+    is_split: bool,
 ) -> Iterator[str]:
     """Yields settings in the files that our tokenizer does not follow."""
     if tokenizer:
@@ -316,7 +339,8 @@ def _differences(
         yield f"model_input_names in {SETTINGS} lacks token_type_ids"
     if name not in (None, *_CLASSES):
         yield f"tokenizer_class is {name}; BERT's is {_CLASSES[0]}"
-    yield from _added(folder, names, tokenizer, set(_lines(vocabulary)))
+    listed = _listed(folder, names, tokenizer)
+    yield from _added(listed, set(_lines(vocabulary)), is_split)
 
 
 def read(
@@ -343,8 +367,15 @@ def read(
     rules, notes = _rules(settings, _normalizer(tokenizer))
     differences: tuple[str, ...] = ()
     if vocabulary is not None:
+        names = settings | config_json.read_object(folder, _NAMES)
+        listed = _listed(folder, names, tokenizer)
+        if _own(listed, set(_lines(vocabulary))):
+            rules.setdefault(vocab.SPLIT, False)
         differences = tuple(
-            _differences(folder, settings, tokenizer, vocabulary, has_pairs)
+            _differences(
+                *(folder, settings, tokenizer, vocabulary, has_pairs),
+                rules.get(vocab.SPLIT, True),
+            )
         )
     count = vocabularies.count_entries(vocabulary)
     if count > config.vocab_size:
@@ -401,6 +432,9 @@ def write(
     # other token than the one named here.
     settings |= {k: token for k, token in _SPECIAL.items() if token in entries}
     known = rules | vocab.all_rules_of(rules)
+    own = set(vocab.special_tokens(entries)).difference(vocab.SPECIAL_TOKENS)
+    if own and not rules.get(vocab.SPLIT, True):
+        settings["additional_special_tokens"] = sorted(own)
     # Unless it is known: the [MASK] of a pipeline would be split, too.
     if vocab.SPLIT not in rules:
         known.pop(vocab.SPLIT, None)

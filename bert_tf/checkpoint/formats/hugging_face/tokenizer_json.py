@@ -29,7 +29,8 @@ def make(
     Args:
       entries: the vocabulary, in the order of ids, with all special tokens.
       rules: `do_lower_case`, by default true; `strip_accents`, by default as
-        `do_lower_case`; `tokenize_chinese_chars`, by default true.
+        `do_lower_case`; `tokenize_chinese_chars`, by default true;
+        `split_special_tokens`, without which those of one's own are kept too.
     """
     tokenizer = tokenizers.Tokenizer(
         models.WordPiece(
@@ -51,7 +52,10 @@ def make(
         special_tokens=[(x, entries.index(x)) for x in ("[CLS]", "[SEP]")],
     )
     tokenizer.decoder = decoders.WordPiece()
-    tokenizer.add_special_tokens(list(vocab.SPECIAL_TOKENS))
+    special = list(vocab.SPECIAL_TOKENS)
+    if not rules.get(vocab.SPLIT, True):
+        special = vocab.special_tokens(entries)
+    tokenizer.add_special_tokens(special)
     return tokenizer
 
 

@@ -55,6 +55,16 @@ def test_a_line_that_no_text_can_match_has_its_id(tmp_path):
     assert BertTokenizer(str(path))(["the\u2028a, "]).to_list() == [[8, 10, 1]]
 
 
+def test_own_special_tokens_are_kept_as_by_ours(tmp_path):
+    path = str(tmp_path / "vocab.txt")
+    vocab.write([*ENTRIES, "[DRUG]", "[/E1]"], path)
+    for rule in ({}, {"split_special_tokens": False}):
+        ours = BertTokenizer(path, **rule)
+        plain = plain_tokenizer.Tokenizer(path, **rule)
+        for text in ("the[DRUG] [/E1]x", "[drug] [SEP]"):
+            assert plain.tokenize(text) == ours([text]).to_list()[0]
+
+
 def test_it_imports_only_the_standard_library():
     source = pathlib.Path(plain_tokenizer.__file__).read_text(encoding="utf-8")
     modules = {

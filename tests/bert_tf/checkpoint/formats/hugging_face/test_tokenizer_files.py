@@ -1,6 +1,7 @@
 import json
 
 import pytest
+import tokenizers
 
 from bert_tf import config as bert_config
 from bert_tf.checkpoint.formats.hugging_face import tokenizer_files
@@ -331,3 +332,50 @@ def test_type_ids_count_only_for_pairs(tmp_path):
     assert put(tmp_path, CONTENT, tokenizer_config=names).differences
     read = tokenizer_files.read(str(tmp_path), CONFIG, has_pairs=False)
     assert not read.differences
+
+
+OWN = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n[DRUG]\n"
+
+
+@pytest.mark.parametrize(
+    "is_split, token, is_kept, difference",
+    [
+        (None, {"content": "[DRUG]", "normalized": False}, True, None),
+        (False, "[DRUG]", True, None),
+        (True, "[DRUG]", False, None),
+        # It would match more than itself.
+        (None, {"content": "[DRUG]", "normalized": True}, False, "are split"),
+        (None, {"content": "[DRUG]", "lstrip": True}, False, "texts are split"),
+        # Texts are split at it by transformers, unless it is added.
+        (None, "[SEP]", False, None),
+        (False, "[SEP]", True, "not split at [DRUG], and here are"),
+    ],
+)
+def test_own_special_tokens_are_kept_as_by_their_tokenizer(
+    tmp_path, is_split, token, is_kept, difference
+):
+    settings = {"additional_special_tokens": [token]}
+    if is_split is not None:
+        settings["split_special_tokens"] = is_split
+    found = put(tmp_path, OWN, tokenizer_config=settings)
+    assert (found.rules.get("split_special_tokens") is False) == is_kept
+    if difference:
+        (found,) = found.differences
+        assert difference in found
+    else:
+        assert not found.differences
+
+
+def test_own_special_tokens_are_written_if_they_are_kept(tmp_path):
+    rules = UNCASED | {"split_special_tokens": False}
+    tokenizer_files.write(OWN, rules, 9, str(tmp_path))
+    found = tokenizer_files.read(str(tmp_path), CONFIG)
+    assert found.rules == rules
+    assert not found.differences
+    path = tmp_path / "tokenizer.json"
+    fast = tokenizers.Tokenizer.from_file(str(path))
+    assert fast.encode("a[DRUG]a", add_special_tokens=False).ids == [5, 6, 5]
+    tokenizer_files.write(OWN, UNCASED, 9, str(tmp_path))
+    assert "additional" not in (tmp_path / "tokenizer_config.json").read_text()
+    fast = tokenizers.Tokenizer.from_file(str(path))
+    assert 6 not in fast.encode("a[DRUG]a").ids

@@ -1,0 +1,1 @@
+"""A checkpoint and words -> a checkpoint with a token for each word."""
