@@ -343,7 +343,7 @@ def parse(
     return Metadata(config, task, labels, parts, notes)
 
 
-def architecture_for(task: str, parts: Collection[str], start="Bert") -> str:
+def architecture_for(task: str, parts: Collection[str], start: str) -> str:
     """Returns the task's class that uses the most of `parts`.
 
     Its name begins with `start`, see `class_start`.
