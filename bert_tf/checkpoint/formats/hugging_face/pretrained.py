@@ -313,7 +313,6 @@ def read(path: str) -> contents.Contents:
     if is_inside:
         modules.embedding.check_width(metadata.config.hidden_size)
     has_pairs = not is_inside and metadata.task in _OF_PAIRS
-    has_pairs &= metadata.config.type_vocab_size > 0  # Else not told apart.
     text = tokenizer_files.read(folder, metadata.config, has_pairs)
     settings = _text_settings(modules, text, metadata.config)
     settings |= _source_settings(modules, text, values, metadata)

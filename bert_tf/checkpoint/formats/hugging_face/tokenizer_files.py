@@ -345,6 +345,7 @@ def read(
     vocabulary = _vocabulary(folder, tokenizer)
     rules, notes = _rules(settings, _normalizer(tokenizer))
     differences: tuple[str, ...] = ()
+    has_pairs &= config.type_vocab_size > 0  # Else they have no types.
     if vocabulary is not None:
         differences = tuple(
             _differences(folder, settings, tokenizer, vocabulary, has_pairs)
