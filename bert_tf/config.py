@@ -98,6 +98,7 @@ _KEYS_OF_OURS = (
     "is_causal",
     "norm_first",
     "classifier_pooling",
+    "pooler_act",
 )
 # How a head reads the tokens of a text, see `classifier_pooling`.
 CLASSIFIER_POOLING = ("cls", "max", "mean")
@@ -110,6 +111,8 @@ _SIZES = (
     "max_position_embeddings",
     "type_vocab_size",
 )
+# Fields by which DistilBERT differs (Sanh et al. 2019, arXiv 1910.01108).
+DISTILBERT = {"type_vocab_size": 0, "pooler_act": "relu"}
 # Kinds of the other keys, see `json_files.check`.
 _FORMS = {
     "hidden_act": str,
@@ -119,6 +122,7 @@ _FORMS = {
     "is_causal": bool,
     "norm_first": bool,
     "classifier_pooling": str,
+    "pooler_act": str,
 }
 # Models that only commands of experiments/ train and evaluate, by their task in
 # model.json or a key of bert_config.json -> the commands.
@@ -157,7 +161,8 @@ class BertConfig:
       hidden_dropout_prob: dropout of embeddings, projections and heads.
       attention_probs_dropout_prob: dropout of attention weights.
       max_position_embeddings: maximum sequence length.
-      type_vocab_size: number of segment types.
+      type_vocab_size: number of segment types; 0 for no embedding of them, as
+        in DistilBERT.
       initializer_range: standard deviation of the truncated normal; or
         "small_init" for sqrt(2 / (5 H)), which suits every width (Nguyen and
         Salazar 2019, arXiv 1910.05895, section 2.2): 0.056 for H = 128, and
@@ -172,6 +177,8 @@ class BertConfig:
         output, of the last layer: "mean" or "max" over the tokens, or "cls",
         the vector at [CLS]; "" for the pooler, as in the paper. It is for
         vectors that no loss has reached through the pooler.
+      pooler_act: activation of the pooler, "tanh", or "relu" as in the
+        classifiers of DistilBERT (Sanh et al. 2019, arXiv 1910.01108).
 
     Raises:
       ValueError: if a value is out of its range.
@@ -197,10 +204,11 @@ class BertConfig:
     is_causal: bool = False
     norm_first: bool = False
     classifier_pooling: str = ""
+    pooler_act: str = "tanh"
 
     def __post_init__(self):
         for name in _SIZES:
-            self._check_form(name, range(1, 2**31))
+            self._check_form(name, range(name != "type_vocab_size", 2**31))
         if self.initializer_range == SMALL_INIT:
             value = math.sqrt(2 / (5 * self.hidden_size))
             object.__setattr__(self, "initializer_range", value)
@@ -232,6 +240,10 @@ class BertConfig:
             raise ValueError(
                 f"hidden_act={quoted(self.hidden_act)} should be gelu, "
                 "gelu_erf, relu or tanh."
+            )
+        if self.pooler_act not in ("tanh", "relu"):
+            raise ValueError(
+                f"pooler_act={quoted(self.pooler_act)} should be tanh or relu."
             )
         self._check_pooling()
         self._check_num_weights()
@@ -348,17 +360,22 @@ class BertConfig:
         values = json_files.read(os.fspath(path))
         return {n: x for n, x in values.items() if n in _IGNORED_KEYS}
 
+    @property
+    def is_distilbert(self) -> bool:
+        """Whether transformers has these layers as DistilBERT's."""
+        return DISTILBERT.items() <= self.to_dict().items()
+
     def keys_of_ours(self) -> dict[str, int | bool | str]:
         """Returns the keys that only bert_tf knows, if they are set."""
-        values = {name: getattr(self, name) for name in _KEYS_OF_OURS}
-        return {name: value for name, value in values.items() if value}
+        ours = (*_KEYS_OF_OURS, *([] if self.type_vocab_size else DISTILBERT))
+        return {n: x for n, x in self.to_dict().items() if n in ours}
 
     def to_dict(self) -> dict:
         """Returns a dict for `from_dict`."""
         return {
             name: value
             for name, value in dataclasses.asdict(self).items()
-            if value or name not in _KEYS_OF_OURS
+            if name not in _KEYS_OF_OURS or value != getattr(BertConfig, name)
         }
 
     def to_json_file(

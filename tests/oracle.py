@@ -1,10 +1,10 @@
 """Batches -> outputs, losses and updates in NumPy: the oracle of the tests.
 
 BERT itself is examples/reference_bert.py. Here it is applied to batches in
-float64, with what one page leaves out: `norm_first`, `is_causal`, BiLSTM, other
-optimizers. It shares only the names of the weights with bert_tf. B batch, S
-sequence, H hidden, A heads, L layers, P predictions, V vocabulary, U units of
-an LSTM.
+float64, with what one page leaves out: `norm_first`, `is_causal`, DistilBERT,
+BiLSTM, other optimizers. It shares only the names of the weights with bert_tf.
+B batch, S sequence, H hidden, A heads, L layers, P predictions, V vocabulary, U
+units of an LSTM.
 """
 
 import numpy as np
@@ -24,7 +24,11 @@ def norm_first_layer(hidden, mask, weights, name, num_heads):
 
 def encode_one(word_ids, mask, type_ids, weights, config):
     """As `reference_bert.encode`, for every config."""
-    if not (config.norm_first or config.is_causal):
+    if not config.type_vocab_size:
+        none = np.zeros((2, config.hidden_size))
+        weights = weights | {"embeddings/type_embeddings": none}
+    is_tanh = config.pooler_act == "tanh"
+    if is_tanh and not (config.norm_first or config.is_causal):
         return bert.encode(word_ids, mask, type_ids, weights, config)
     layer = norm_first_layer if config.norm_first else bert.layer
     attends = attention_mask(mask, config)
@@ -36,7 +40,7 @@ def encode_one(word_ids, mask, type_ids, weights, config):
         states[-1] = bert.norm(states[-1], weights, "final_norm")
     pooled_position = int(mask.sum()) - 1 if config.is_causal else 0
     pooled = bert.dense(states[-1][pooled_position], weights, "pooler")
-    return states, np.tanh(pooled)
+    return states, np.tanh(pooled) if is_tanh else np.maximum(pooled, 0)
 
 
 def attention_mask(mask, config):

@@ -290,6 +290,8 @@ def _encoder_shapes(config: bert_config.BertConfig):
         f"{start}/position_embeddings": (config.max_position_embeddings, width),
         f"{start}/type_embeddings": (config.type_vocab_size, width),
     } | _norm(f"{start}/norm", width)
+    if not config.type_vocab_size:
+        del weights[f"{start}/type_embeddings"]
     for i in range(config.num_hidden_layers):
         layer = f"encoder/layer_{i}"
         for part in ("query", "key", "value", "output_dense"):

@@ -9,6 +9,7 @@ import numpy as np
 from bert_tf.checkpoint import contents, detection, tensor_files
 from bert_tf.checkpoint.contents import Contents
 from bert_tf.checkpoint.options import ACCEPT, OURS
+from bert_tf.config import DISTILBERT
 from tfrecords.text import vocab
 
 # Formats that can hold special tokens of one's own.
@@ -18,6 +19,8 @@ _KEEPING = (OURS, "hugging_face")
 def _check_supported(given: Contents, to: str) -> None:
     """Raises ValueError if the target format cannot express the config."""
     keys = given.config.keys_of_ours()
+    if to == "hugging_face" and given.config.is_distilbert:
+        keys = {n: x for n, x in keys.items() if n not in DISTILBERT}
     if keys and to != OURS:
         settings = ", ".join(f"{name}={value}" for name, value in keys.items())
         raise ValueError(

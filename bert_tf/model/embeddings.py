@@ -16,8 +16,8 @@ class Embeddings(keras.layers.Layer):
 
     Args:
       config: reads `vocab_size` (V), `hidden_size` (H),
-        `max_position_embeddings`, `type_vocab_size` (T), `initializer_range`
-        and `hidden_dropout_prob`.
+        `max_position_embeddings`, `type_vocab_size` (T; 0 for no embedding of
+        segments), `initializer_range` and `hidden_dropout_prob`.
 
     Attributes:
       use_one_hot: whether tables are multiplied with one-hot vectors instead of
@@ -27,7 +27,7 @@ class Embeddings(keras.layers.Layer):
 
     Call arguments:
       input_word_ids: [B, S] int32.
-      input_type_ids: [B, S] int32.
+      input_type_ids: [B, S] int32; ignored if T is 0.
       position_ids: [B, S] int32, position of each token in its example;
         None for 0, 1, 2, ... in each row.
       word_vectors: [B, S, H] float, used in place of the word embeddings of
@@ -65,6 +65,8 @@ class Embeddings(keras.layers.Layer):
             ("position_embeddings", config.max_position_embeddings),
             ("type_embeddings", config.type_vocab_size),
         ):
+            if not entries:
+                continue
             # Autocast would cast the complete table, of which a batch uses few
             # rows.
             table = self.add_weight(
@@ -97,12 +99,13 @@ class Embeddings(keras.layers.Layer):
         words = word_vectors
         if words is None:
             words = self.rows(self.word_embeddings, input_word_ids)
-        types = self.rows(self.type_embeddings, input_type_ids)
+        if self.config.type_vocab_size:
+            words = words + self.rows(self.type_embeddings, input_type_ids)
         if position_ids is None:
             positions = self.first_positions(input_word_ids)  # [S, H]
         else:
             positions = self.rows(self.position_embeddings, position_ids)
-        hidden = self.norm(words + types + positions)  # [B, S, H]
+        hidden = self.norm(words + positions)  # [B, S, H]
         hidden = tf.cast(hidden, self.compute_dtype)
         return self.dropout(hidden, training=training, dropout_key=dropout_key)
 

@@ -46,8 +46,9 @@ class EncoderOutputs(NamedTuple):
 
     Attributes:
       sequence_output: [B, S, H] float, of the last layer.
-      pooled_output: [B, H] float, tanh of a projection of [CLS], or of the
-        last token if attention is causal. [B, E, H] for packed rows.
+      pooled_output: [B, H] float, tanh (or `pooler_act`) of a projection of
+        [CLS], or of the last token if attention is causal. [B, E, H] for packed
+        rows.
       encoder_outputs: L times [B, S, H] float, of every layer.
       embedding_output: [B, S, H] float, the input of the first layer.
       attention: L times [B, A, S, S] float32: query position, key position.
@@ -529,7 +530,7 @@ class BertEncoder(ConfiguredModel):
         self.pooler = layers.dense(
             config.hidden_size,
             config,
-            activation="tanh",
+            activation=config.pooler_act,
             name="pooler",
             dtype=policy,
         )

@@ -103,10 +103,11 @@ def check_examples(
         first=records.first,
         is_pretraining=task_of(name) == "pretraining",
     )
-    if bert_config and statistics.highest_type >= bert_config.type_vocab_size:
+    num_types = bert_config.type_vocab_size if bert_config else 0
+    if 0 < num_types <= statistics.highest_type:  # Without any, all are read.
         text = (
             f"the largest of input_type_ids is {statistics.highest_type}; the "
-            f"model has type_vocab_size={bert_config.type_vocab_size}. Use the "
+            f"model has type_vocab_size={num_types}. Use the "
             "bert_config.json for which the records were made."
         )
         diagnostics.append(Diagnostic(ERROR, "ids", text))

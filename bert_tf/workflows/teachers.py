@@ -238,7 +238,7 @@ def _check_sizes(
             f"{max_seq_length} tokens. Lower --max_seq_length."
         )
     for name in ("vocab_size", "type_vocab_size"):
-        if getattr(teacher, name) < getattr(student, name):
+        if 0 < getattr(teacher, name) < getattr(student, name):
             raise ValueError(
                 f"--teacher={path} has {name}={getattr(teacher, name)}, the "
                 f"student {getattr(student, name)}: the teacher cannot read "

@@ -98,6 +98,8 @@ NUMBERS = ("hidden_dropout_prob", "initializer_range")
         ),
         ({"classifier_pooling": "sum"}, "'sum' should be cls, max, mean"),
         ({"classifier_pooling": True}, "classifier_pooling is True"),
+        ({"pooler_act": "gelu"}, "pooler_act='gelu' should be tanh or relu"),
+        ({"type_vocab_size": -1}, "type_vocab_size is -1"),
     ],
 )
 def test_an_error_names_the_value_and_the_file(tmp_path, values, message):
@@ -131,11 +133,13 @@ def test_an_unknown_name_raises_with_the_known_names():
 
 def test_keys_only_bert_tf_knows_are_written_only_when_set():
     own = {"is_causal": True, "norm_first": True, "classifier_pooling": "max"}
+    own |= {"pooler_act": "relu"}
     plain = config.BertConfig.from_name("tiny")
     assert not own.keys() & plain.to_dict().keys()
     other = config.BertConfig.from_name("tiny", **own)
     assert other.to_dict() == plain.to_dict() | own
     assert config.BertConfig.from_dict(other.to_dict()) == other
+    assert (plain.keys_of_ours(), other.keys_of_ours()) == ({}, own)
 
 
 def test_small_init_is_a_function_of_the_width(tmp_path):

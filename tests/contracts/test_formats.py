@@ -492,6 +492,8 @@ def test_a_head_that_a_format_lacks_is_refused(
         ("is_causal", True),
         ("norm_first", True),
         ("classifier_pooling", "mean"),
+        ("pooler_act", "relu"),
+        ("type_vocab_size", 0),
     ],
 )
 def test_settings_that_a_format_lacks_are_refused(

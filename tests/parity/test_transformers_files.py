@@ -1,10 +1,16 @@
+import dataclasses
 import json
 import os
 
 import numpy as np
 import pytest
 import tokenizer_cases
-from checkpoint_folders import assert_same_bits, contents_of, write
+from checkpoint_folders import (
+    VOCABULARY,
+    assert_same_bits,
+    contents_of,
+    write,
+)
 from parity import outputs, transformers_outputs
 
 import bert_tf
@@ -113,6 +119,49 @@ def test_a_transformers_model_has_the_same_outputs_here(
     if name in ("BertForPreTraining", "BertForNextSentencePrediction"):
         heads += ("next_sentence_logits",)
     assert_same_outputs(str(tmp_path), heads)
+
+
+@pytest.mark.parametrize(
+    "name, settings, wanted",
+    [
+        ("Model", {}, "sequence_output"),
+        ("ForMaskedLM", {}, "masked_lm_logits"),
+        ("ForSequenceClassification", {"num_labels": 3}, "logits"),
+        ("ForSequenceClassification", {"num_labels": 1}, "predictions"),
+        ("ForTokenClassification", {"activation": "relu"}, "logits"),
+        ("ForQuestionAnswering", {"sinusoidal_pos_embds": True}, "end_logits"),
+        ("ForMultipleChoice", {}, "logits"),
+    ],
+)
+def test_a_distilbert_has_the_same_outputs_here_and_is_written_again(
+    tmp_path, tiny_config, name, settings, wanted
+):
+    torch.manual_seed(0)
+    config = transformers.DistilBertConfig(
+        vocab_size=tiny_config.vocab_size,
+        **{"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
+        **settings,
+    )
+    model = getattr(transformers, f"DistilBert{name}")(config)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.1)
+    model.save_pretrained(tmp_path / "theirs")
+    assert_same_outputs(str(tmp_path / "theirs"), [wanted])
+    given = dataclasses.replace(
+        pretrained.read(str(tmp_path / "theirs")),
+        vocabulary=VOCABULARY,
+        do_lower_case=True,
+    )
+    folder = write(given, tmp_path / "ours", "hugging_face")
+    assert_same_outputs(folder, [wanted])
+    again, report = load(folder)
+    assert not any(report.values()), report
+    theirs, ours = model.config.to_dict(), again.config.to_dict()
+    names = ("dim", "n_layers", "dropout", "activation", "seq_classif_dropout")
+    assert [theirs[x] for x in names] == [ours[x] for x in names]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    assert set(tokenizer("the", "of")) == {"input_ids", "attention_mask"}
 
 
 @pytest.mark.parametrize("act", ["gelu_new", "gelu_pytorch_tanh", "relu"])

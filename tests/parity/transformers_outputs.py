@@ -67,7 +67,8 @@ def _heads(
     architecture: str, task: str, outputs, batch: Mapping[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     """Returns the outputs of a class's heads by our names."""
-    names = _HEADS.get(architecture, {"logits": "logits"})
+    name = architecture.removeprefix("Distil")
+    names = _HEADS.get(name, {"logits": "logits"})
     heads = {ours: outputs[theirs].numpy() for theirs, ours in names.items()}
     if "masked_lm_logits" in heads:
         # transformers computes them for every token, [B, S, V].
@@ -95,16 +96,20 @@ def _outputs(
         theirs: torch.from_numpy(batch[ours]).long()
         for theirs, ours in _INPUTS.items()
     }
+    if architecture.startswith("DistilBert"):
+        del inputs["token_type_ids"]
     rows = {name: x.reshape(-1, x.shape[-1]) for name, x in inputs.items()}
     with torch.no_grad():
-        encoder = getattr(model, "bert", model)
-        encoded = encoder(**rows, output_hidden_states=True)
+        encoded = model.base_model(**rows, output_hidden_states=True)
         results = model(**inputs)
+        if hasattr(model, "pre_classifier"):  # The pooler of DistilBERT.
+            first = model.pre_classifier(encoded.last_hidden_state[:, 0])
+            encoded["pooler_output"] = torch.relu(first)
     values = {
         f"encoder_outputs_{i}": layer.numpy()
         for i, layer in enumerate(encoded.hidden_states[1:])
     } | {"sequence_output": encoded.last_hidden_state.numpy()}
-    if encoded.pooler_output is not None:
+    if encoded.get("pooler_output") is not None:
         values["pooled_output"] = encoded.pooler_output.numpy()
     return values | _heads(architecture, task, results, batch)
 
@@ -120,7 +125,8 @@ def of_folder(
     """
     checkpoint, folder = pretrained.read(path), sentence_transformers.read(path)
     parts = pretrained._complete_parts(checkpoint)
-    architecture = config_json.architecture_for(checkpoint.task, parts)
+    start = config_json.class_start(checkpoint.config)
+    architecture = config_json.architecture_for(checkpoint.task, parts, start)
     return _outputs(
         folder.folder,
         architecture,

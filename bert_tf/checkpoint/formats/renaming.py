@@ -177,7 +177,8 @@ def to_ours(
     """Renames tensors to our names, without reading them.
 
     Args:
-      table: a row for each of `our_shapes`, and optionally for their slots.
+      table: a row for each of `our_shapes`, and optionally for their slots;
+        rows of weights that are not there are skipped.
       tensors: their name -> array or StoredTensor.
       our_shapes: shapes of all weights of the task's model.
       source: format and path, for messages.
@@ -191,7 +192,7 @@ def to_ours(
       ValueError: if tensors are missing or have a different shape. The message
         lists them and the unused ones, at most ten of each.
     """
-    table = list(table)
+    table = [x for x in table if re.sub("^[mv]/", "", x.ours) in our_shapes]
     may_miss = set(missing_parts(table, tensors, optional))
     missing, misfits, renamed = [], [], {}
     for row in table:

@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from bert_tf.checkpoint import contents
+from bert_tf.config import BertConfig
 from bert_tf.serving import batches
 from bert_tf.serving.answers.kind import Kind, Tensors
 from tfrecords import schema
@@ -24,11 +25,19 @@ _MORE_INPUTS = {
 }
 
 # Input of transformers' BERT -> ours.
-HUGGING_FACE = {
+_HUGGING_FACE = {
     "input_ids": "input_word_ids",
     "attention_mask": "input_mask",
     "token_type_ids": "input_type_ids",
 }
+
+
+def hugging_face(config: BertConfig) -> dict[str, str]:
+    """Returns the inputs of transformers' model -> ours."""
+    names = dict(_HUGGING_FACE)
+    if not config.type_vocab_size:
+        del names["token_type_ids"]
+    return names
 
 
 def inputs(kind: str) -> tuple[str, ...]:
@@ -61,8 +70,8 @@ def make_hugging_face(model, kind: type[Kind]) -> batches.Function:
       kind: kind of the answers.
 
     Returns:
-      A function of `HUGGING_FACE`, [B, S] or of choices [B, N, S] int64. Its
-      outputs are, by the kind's task, float32:
+      A function of `hugging_face`'s inputs, [B, S] or of choices [B, N, S]
+      int64. Its outputs are, by the kind's task, float32:
 
         texts, choices   logits [B, C], [B, N]; of a score [B, 1]
         tags             logits [B, S, C]
@@ -71,16 +80,17 @@ def make_hugging_face(model, kind: type[Kind]) -> batches.Function:
         none (vectors)   last_hidden_state [B, S, H]
     """
     rank = 2 + (kind.name == "multiple_choice")
+    names = hugging_face(model.config)
 
     @tf.function(
         input_signature=[
-            tf.TensorSpec([None] * rank, tf.int64, x) for x in HUGGING_FACE
+            tf.TensorSpec([None] * rank, tf.int64, x) for x in names
         ],
         autograph=False,
     )
     def network(*values):
         ours = (tf.cast(x, tf.int32) for x in values)
-        batch = dict(zip(HUGGING_FACE.values(), ours, strict=True))
+        batch = dict(zip(names.values(), ours, strict=True))
         if kind.task not in (None, "pretraining"):
             numbers = model(batch, training=False)
             if "predictions" in numbers:

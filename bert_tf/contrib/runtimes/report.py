@@ -125,7 +125,7 @@ def compare_onnx(network, path: str, config: BertConfig) -> float:
     """
     import onnxruntime
 
-    names = networks.HUGGING_FACE
+    names = networks.hugging_face(config)
     tokens = min(config.max_position_embeddings, _MAX_TOKENS)
     settings = {"inputs": names.values(), "vocab_size": config.vocab_size}
     random = _random_inputs(settings, tokens, config)

@@ -12,6 +12,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.util import _pywrap_util_port as util_port
 
 import bert_tf
+from bert_tf import config
 from bert_tf.checkpoint import model_folders
 from bert_tf.model import dropout, layers, models
 from tfrecords import schema
@@ -39,6 +40,23 @@ def test_every_layer_and_the_pooled_output_match_the_reference(
         outputs.sequence_output, outputs.encoder_outputs[-1]
     )
     np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
+
+
+def test_distilbert_has_no_types_and_a_pooler_with_relu(
+    tiny_config, batch, tmp_path
+):
+    sizes = dataclasses.replace(tiny_config, **config.DISTILBERT)
+    encoder = randomised(bert_tf.BertEncoder(sizes))
+    assert not any("type" in name for name in weights_of(encoder))
+    _, pooled = oracle.encode(batch, weights_of(encoder), sizes)
+    outputs = encoder(batch)
+    np.testing.assert_allclose(outputs.pooled_output, pooled, atol=1e-5)
+    encoder.save(tmp_path / "encoder.keras")
+    loaded = keras.models.load_model(tmp_path / "encoder.keras")
+    others = batch | {"input_type_ids": batch["input_type_ids"] + 7}
+    for name in ("sequence_output", "pooled_output"):
+        expected = getattr(outputs, name)
+        np.testing.assert_array_equal(getattr(loaded(others), name), expected)
 
 
 @pytest.mark.parametrize("is_causal", [False, True])

@@ -104,6 +104,8 @@ def test_segment_types_that_the_model_does_not_have(sound):
     (diagnostic,) = diagnostics
     message = "largest of input_type_ids is 1; the model has type_voc"
     assert message in diagnostic.text
+    none = dataclasses.replace(SIZES, type_vocab_size=0)  # It ignores them.
+    assert not record_checks.check_examples(opened, none, None, None)[0]
 
 
 def test_an_invalid_vocabulary_is_a_diagnostic(sound):

@@ -1,4 +1,4 @@
-"""config.json of a Hugging Face BERT <-> BertConfig, task and labels.
+"""config.json of a Hugging Face BERT, DistilBERT <-> BertConfig, task, labels.
 
 Settings that our BERT does not support are refused by name.
 """
@@ -23,7 +23,8 @@ from tfrecords.options import quoted
 
 CONFIG = "config.json"
 _MULTI_LABEL = "multi_label_classification"
-# Class -> (task, parts of the class). transformers, modeling_bert.py.
+# Class -> (task, parts of the class). transformers, modeling_bert.py and
+# modeling_distilbert.py, where the classifiers have the pooler.
 ARCHITECTURES = {
     "BertForPreTraining": ("pretraining", PARTS),
     "BertForMaskedLM": ("pretraining", (MASKED_LM,)),
@@ -34,7 +35,27 @@ ARCHITECTURES = {
     "BertForTokenClassification": ("tagging", ()),
     "BertForQuestionAnswering": ("spans", ()),
     "BertForMultipleChoice": ("multiple_choice", (POOLER,)),
+    "DistilBertForMaskedLM": ("pretraining", (MASKED_LM,)),
+    "DistilBertModel": ("pretraining", ()),
+    "DistilBertForSequenceClassification": ("classification", (POOLER,)),
+    "DistilBertForTokenClassification": ("tagging", ()),
+    "DistilBertForQuestionAnswering": ("spans", ()),
+    "DistilBertForMultipleChoice": ("multiple_choice", (POOLER,)),
 }
+# model_type -> beginning of its classes' names.
+_MODEL_TYPES = {"bert": "Bert", "distilbert": "DistilBert"}
+# Ours -> key of a DistilBERT. transformers reads the first three as ours, too.
+_DISTILBERT = {
+    "hidden_size": "dim",
+    "num_attention_heads": "n_heads",
+    "num_hidden_layers": "n_layers",
+    "intermediate_size": "hidden_dim",
+    "hidden_act": "activation",
+    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "attention_dropout",
+}
+# Keys of a BERT's config.json that a DistilBERT's has not.
+_BERT_ONLY = ("layer_norm_eps", "position_embedding_type")
 
 # Theirs -> ours. transformers, activations.py: "gelu" is the erf form there.
 ACTIVATIONS = {
@@ -100,8 +121,21 @@ def read_object(folder: str, name: str, layout=dict) -> dict:
     return json_files.read(path, layout) if os.path.isfile(path) else {}
 
 
+def class_start(config: bert_config.BertConfig) -> str:
+    """Returns how the names of transformers' classes for a config begin."""
+    return _MODEL_TYPES["distilbert" if config.is_distilbert else "bert"]
+
+
+def _as_bert(values: dict) -> dict:
+    """Returns a DistilBERT's values with the keys of BertConfig."""
+    read = {n: values[x] for n, x in _DISTILBERT.items() if x in values}
+    ignored = {*list(_DISTILBERT)[3:], *_DISTILBERT.values(), *_BERT_ONLY}
+    kept = {n: x for n, x in values.items() if n not in ignored}
+    return {"num_hidden_layers": 6, **kept, **read, **bert_config.DISTILBERT}
+
+
 def read_values(folder: str) -> dict:
-    """Reads config.json without interpreting it.
+    """Reads config.json; the keys of a DistilBERT become those of BertConfig.
 
     Raises:
       ValueError: if it is missing, is not a JSON object, or is not of a BERT.
@@ -117,14 +151,15 @@ def read_values(folder: str) -> dict:
     if model_type is None:
         # Files from old versions have at most the class.
         named = _named_class(values, path) or "Bert"
-        model_type = "bert" if named.startswith("Bert") else named
-    if model_type != "bert":
+        starts = {x: n for n, x in _MODEL_TYPES.items() if named.startswith(x)}
+        model_type = next(iter(starts.values()), named)
+    if model_type not in _MODEL_TYPES:
         raise ValueError(
             f"{folder} is not a BERT: {CONFIG} has model_type "
-            f"{quoted(model_type)}. Only folders with model_type 'bert' can be "
-            "read."
+            f"{quoted(model_type)}. Only folders with model_type 'bert' or "
+            "'distilbert' can be read."
         )
-    return values
+    return _as_bert(values) if model_type == "distilbert" else values
 
 
 def _refuse(values: dict, path: str) -> None:
@@ -158,6 +193,12 @@ def _refuse(values: dict, path: str) -> None:
 def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     """Returns notes on settings that differ in our model."""
     notes, ours = [], config.hidden_act
+    if config.is_distilbert:
+        notes.append(
+            "in training, dropout is BERT's: also of the attention's output, "
+            f"and with hidden_dropout_prob={config.hidden_dropout_prob} in "
+            "heads; seq_classif_dropout and qa_dropout are not used"
+        )
     if ours in ("gelu", "gelu_erf"):
         form = "tanh" if ours == "gelu" else "erf"
         notes.append(
@@ -180,25 +221,28 @@ def _notes(values: dict, config: bert_config.BertConfig, task: str) -> list:
     return notes
 
 
-def _architecture(values: dict, names: Collection[str], path: str) -> str:
+def _architecture(
+    values: dict, names: Collection[str], start: str, path: str
+) -> str:
     """Returns the class that a folder was saved from."""
     given = _named_class(values, path)
-    if given in ARCHITECTURES:
+    known = [name for name in ARCHITECTURES if name.startswith(start)]
+    if given in known:
         return given
     if given is not None:
         raise ValueError(
             f"{path}: architectures={[given]}; expected one of "
-            f"{', '.join(ARCHITECTURES)}. If the model wraps one of these, "
+            f"{', '.join(known)}. If the model wraps one of these, "
             "save the wrapped model."
         )
     if any(name.startswith("classifier.") for name in names):
         raise ValueError(
             f"{path} has no architectures, and a classifier may be for texts, "
             'tokens or choices. Add the class, such as "architectures": '
-            '["BertForSequenceClassification"].'
+            f'["{start}ForSequenceClassification"].'
         )
     is_for_spans = "qa_outputs.weight" in names
-    return "BertForQuestionAnswering" if is_for_spans else "BertModel"
+    return start + ("ForQuestionAnswering" if is_for_spans else "Model")
 
 
 def _labels(
@@ -278,8 +322,6 @@ def parse(
       ValueError: if a setting is not supported. The message names path and key.
     """
     _refuse(values, path)
-    architecture = _architecture(values, tensors, path)
-    task, labels, notes = _task_of(architecture, values, tensors, path)
     sizes = {
         name: values[name]
         for name in bert_config.BertConfig.__dataclass_fields__
@@ -292,6 +334,8 @@ def parse(
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     renaming.refuse_norm_first(config, path)
+    architecture = _architecture(values, tensors, class_start(config), path)
+    task, labels, notes = _task_of(architecture, values, tensors, path)
     _, parts = ARCHITECTURES[architecture]
     if architecture == "BertModel":
         parts = ()  # Saved without a pooler if add_pooling_layer=False.
@@ -299,11 +343,18 @@ def parse(
     return Metadata(config, task, labels, parts, notes)
 
 
-def architecture_for(task: str, parts: Collection[str]) -> str:
-    """Returns the task's class that uses the most of `parts`."""
+def architecture_for(task: str, parts: Collection[str], start: str) -> str:
+    """Returns the task's class that uses the most of `parts`.
+
+    Its name begins with `start`, see `class_start`.
+    """
     if task in ("regression", "multi_label"):
         task = "classification"
-    of_task = {n: set(w) for n, (t, w) in ARCHITECTURES.items() if t == task}
+    of_task = {
+        name: set(wanted)
+        for name, (own, wanted) in ARCHITECTURES.items()
+        if own == task and name.startswith(start)
+    }
     for name, wanted in of_task.items():
         if wanted <= set(parts):
             return name
@@ -324,7 +375,7 @@ def _own(
     if labels:
         values["id2label"] = {str(i): label for i, label in enumerate(labels)}
         values["label2id"] = {label: i for i, label in enumerate(labels)}
-    return values | {
+    values |= {
         **config.to_dict(),
         "hidden_act": _THEIR_ACTIVATIONS[config.hidden_act],
         "layer_norm_eps": _LAYER_NORM_EPSILON,
@@ -332,6 +383,14 @@ def _own(
         # A default of transformers, which CTranslate2 reads from the file.
         "position_embedding_type": _SUPPORTED["position_embedding_type"],
         "torch_dtype": "float32",
+    }
+    if not config.is_distilbert:
+        return values
+    left_out = (*_BERT_ONLY, *bert_config.DISTILBERT)
+    return {
+        _DISTILBERT.get(name, name): value
+        for name, value in (values | {"model_type": "distilbert"}).items()
+        if name not in left_out
     }
 
 

@@ -1,4 +1,4 @@
-"""Hugging Face folders of a BERT <-> Contents.
+"""Hugging Face folders of a BERT or DistilBERT <-> Contents.
 
 The classes in `config_json.ARCHITECTURES` are read; all but BertLMHeadModel are
 written. So are folders of sentence-transformers, with their modules.
@@ -55,6 +55,24 @@ _PRETRAINING = {
     "masked_lm/norm": "cls.predictions.transform.LayerNorm",
     "next_sentence/dense": "cls.seq_relationship",
 }
+# Part of a BERT's name -> of a DistilBERT's, replaced in this order.
+# modeling_distilbert.py.
+_DISTILBERT = {
+    "bert.pooler.dense": "pre_classifier",
+    "bert.encoder": "distilbert.transformer",
+    "bert.embeddings": "distilbert.embeddings",
+    "attention.self.query": "attention.q_lin",
+    "attention.self.key": "attention.k_lin",
+    "attention.self.value": "attention.v_lin",
+    "attention.output.dense": "attention.out_lin",
+    "attention.output.LayerNorm": "sa_layer_norm",
+    "intermediate.dense": "ffn.lin1",
+    "output.dense": "ffn.lin2",
+    "output.LayerNorm": "output_layer_norm",
+    "cls.predictions.transform.dense": "vocab_transform",
+    "cls.predictions.transform.LayerNorm": "vocab_layer_norm",
+    "cls.predictions": "vocab_projector",
+}
 _SUFFIXES = {
     "kernel": ".weight",
     "bias": ".bias",
@@ -65,8 +83,9 @@ _SUFFIXES = {
 _TIED = {
     "cls.predictions.decoder.weight": "encoder/embeddings/word_embeddings",
     "cls.predictions.decoder.bias": "masked_lm/bias",
+    "vocab_projector.weight": "encoder/embeddings/word_embeddings",
 }
-_ENCODER = ("embeddings.", "encoder.")
+_ENCODER = ("embeddings.", "encoder.", "transformer.")
 _WORDS = "embeddings.word_embeddings.weight"
 # Constants (position ids 0, 1, 2 ...) that older versions saved too.
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")
@@ -101,7 +120,21 @@ def table(config: bert_config.BertConfig, task: str) -> list[renaming.Rename]:
     if task == "pretraining":
         rows += [renaming.Rename("masked_lm/bias", "cls.predictions.bias")]
         heads = _PRETRAINING
-    return rows + renaming.rows(heads, _SUFFIXES, is_transposed=True)
+    rows += renaming.rows(heads, _SUFFIXES, is_transposed=True)
+    if not config.is_distilbert:
+        return rows
+    return [row._replace(theirs=_of_distilbert(row.theirs)) for row in rows]
+
+
+def _of_distilbert(name: str) -> str:
+    for part, theirs in _DISTILBERT.items():
+        name = name.replace(part, theirs)
+    return name
+
+
+def _bare(name: str) -> str:
+    """Returns a weight's name without the `bert.` of a model with a head."""
+    return re.sub(r"^(distil)?bert\.", "", name)
 
 
 def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
@@ -114,7 +147,7 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
     part = row.ours.rpartition("/")[2]
     if part in ("gamma", "beta"):
         known += [f"{row.theirs.rpartition('.')[0]}.{part}"]
-    known += [name.removeprefix("bert.") for name in known]
+    known += [_bare(name) for name in known]
     known += [theirs for theirs, ours in _TIED.items() if ours == row.ours]
     theirs = next((name for name in known if name in names), row.theirs)
     return row._replace(theirs=theirs)
@@ -168,7 +201,7 @@ def _unwrapped(
         for wrapper in sorted(wrappers)
     ]
     prefixes = [n.partition(_WORDS)[0] for n in tensors if n.endswith(_WORDS)]
-    prefix = min(prefixes, default="").removesuffix("bert.")
+    prefix = re.sub(r"(distil)?bert\.$", "", min(prefixes, default=""))
     others = [name for name in tensors if not name.startswith(prefix)]
     if not prefix:
         return tensors, notes
@@ -272,7 +305,7 @@ def read(path: str) -> contents.Contents:
         {
             name: tensors[name]
             for name in unused
-            if name.removeprefix("bert.").startswith(_ENCODER)
+            if _bare(name).startswith(_ENCODER)
         },
         source=where,
         config=config_path,
@@ -428,7 +461,9 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
       ValueError: if weights of the encoder or the task's head are missing.
     """
     name = config_json.architecture_for(
-        checkpoint.task, _complete_parts(checkpoint)
+        checkpoint.task,
+        _complete_parts(checkpoint),
+        config_json.class_start(checkpoint.config),
     )
     _, parts = config_json.ARCHITECTURES[name]
     _check_complete(checkpoint, name, parts)
@@ -444,9 +479,9 @@ def write(checkpoint: contents.Contents, folder: str) -> None:
         tensor_files.only(tensors, [n for n in tensors if n not in extra]),
         source=checkpoint.source,
     )
-    if name == "BertModel":
+    if name.endswith("Model"):
         stored = tensor_files.stored(theirs)
-        theirs = {x.removeprefix("bert."): t for x, t in stored.items()}
+        theirs = {_bare(x): t for x, t in stored.items()}
     weight_files.write(theirs, folder)
     settings = sidecar.settings_of(checkpoint)
     if extra or checkpoint.slots or settings:
@@ -510,4 +545,5 @@ def _write_text(checkpoint: contents.Contents, folder: str) -> None:
         ),
         folder,
         checkpoint.source_settings(tokenizer_files.SETTINGS),
+        f"{config_json.class_start(checkpoint.config)}Tokenizer",
     )

@@ -33,7 +33,10 @@ _REPLACED = (
 # These classes use tokenizer.json unchanged; those of BERT build a new
 # tokenizer from `SETTINGS` (seen in transformers 5.23).
 _GENERIC_CLASSES = ("PreTrainedTokenizerFast", "TokenizersBackend")
-_CLASSES = ("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES)
+_CLASSES = (
+    *("BertTokenizer", "BertTokenizerFast", *_GENERIC_CLASSES),
+    *("DistilBertTokenizer", "DistilBertTokenizerFast"),
+)
 
 # Rule -> its name in a BertNormalizer.
 _NORMALIZER_RULES = {
@@ -366,6 +369,7 @@ def read(
     vocabulary = _vocabulary(folder, tokenizer)
     rules, notes = _rules(settings, _normalizer(tokenizer))
     differences: tuple[str, ...] = ()
+    has_pairs &= config.type_vocab_size > 0  # Else they have no types.
     if vocabulary is not None:
         names = settings | config_json.read_object(folder, _NAMES)
         listed = _listed(folder, names, tokenizer)
@@ -409,6 +413,7 @@ def write(
     max_tokens: int,
     folder: str,
     more: Mapping = {},
+    tokenizer_class: str = "BertTokenizer",
 ) -> None:
     """Writes vocab.txt, tokenizer_config.json and, if known, tokenizer.json.
 
@@ -421,11 +426,13 @@ def write(
       max_tokens: of a text.
       folder: where to.
       more: keys of a source's tokenizer_config.json, kept unless replaced.
+      tokenizer_class: class of transformers; that of DistilBERT makes no
+        token_type_ids, which its models do not take.
     """
     vocabularies.write(vocabulary, os.path.join(folder, VOCABULARY))
     entries = _lines(vocabulary)
     settings = dict(more) | {
-        "tokenizer_class": "BertTokenizer",
+        "tokenizer_class": tokenizer_class,
         "model_max_length": max_tokens,
     }
     # transformers has defaults; transformers.js and fastembed pad with no

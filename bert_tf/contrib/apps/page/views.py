@@ -326,7 +326,7 @@ def takes_pairs(model: keras.Model) -> bool:
     they have a segment for it; a tagger does not.
     """
     metadata = model.metadata
-    if model.config.type_vocab_size < 2 or metadata["task"] == "tagging":
+    if model.config.type_vocab_size == 1 or metadata["task"] == "tagging":
         return False
     if not any(
         issubclass(kind, ExplainedKind) for kind in kinds.of_model(metadata)

@@ -140,6 +140,13 @@ def test_a_network_of_hugging_face_has_the_numbers_of_the_model(
     assert len(outputs) == 1 + (kind == "question_answering")
 
 
+def test_a_network_of_distilbert_takes_no_token_type_ids():
+    model = exports.make_model("classification", type_vocab_size=0)
+    kind = kinds.by_name("classification")
+    signature = networks.make_hugging_face(model, kind).input_signature
+    assert [x.name for x in signature] == ["input_ids", "attention_mask"]
+
+
 def test_rows_of_choices():
     model, batch, outputs = outputs_of("multiple_choice", "multiple_choice")
     expected = model({name: x[None] for name, x in batch.items()})["logits"]

@@ -54,6 +54,8 @@ def test_an_old_file_is_recognized_by_its_class(read):
     old = {k: v for k, v in SIZES.items() if k != "model_type"}
     assert read(old) == old
     read(old | {"architectures": ["BertModel"]})
+    distil = read(old | {"architectures": ["DistilBertModel"], "dim": 16})
+    assert (distil["hidden_size"], distil["type_vocab_size"]) == (16, 0)
     for other in (["RobertaModel"], "RobertaModel"):
         with pytest.raises(ValueError, match="has model_type 'RobertaModel'"):
             read(old | {"architectures": other})
@@ -142,6 +144,20 @@ def test_the_class_determines_task_and_parts(architecture, task, parts):
     for name in ([architecture], architecture):  # Or a string.
         found = parse(architectures=name)
         assert (found.task, found.parts) == (task, parts)
+
+
+def test_a_distilbert_has_its_own_keys_defaults_and_classes(read):
+    given = {"model_type": "distilbert", "dim": 24, "activation": "relu"}
+    given |= {"dropout": 0.3, "hidden_dropout_prob": 0.2, "type_vocab_size": 4}
+    found = config_json.parse(read(given), {}, "config.json")
+    sizes = found.config
+    assert (sizes.hidden_size, sizes.num_hidden_layers) == (24, 6)
+    assert (sizes.hidden_act, sizes.hidden_dropout_prob) == ("relu", 0.3)
+    assert sizes.is_distilbert and found.task == "pretraining"
+    assert "seq_classif_dropout and qa_dropout are not used" in found.notes[0]
+    with pytest.raises(ValueError, match="expected one of DistilBertForMasked"):
+        values = read(given | {"architectures": ["BertModel"]})
+        config_json.parse(values, {}, "config.json")
 
 
 @pytest.mark.parametrize(

@@ -230,6 +230,94 @@ def test_wrappers_inside_names_are_ignored_with_notes(folder, before, after):
     assert_same_bits(found.tensors, expected)
 
 
+# Names of transformers 5.24 -> shapes, for H = 8, I = 12 and one layer.
+_LAYER = "distilbert.transformer.layer.0."
+DISTILBERT = {
+    "distilbert.embeddings.word_embeddings.weight": (6, 8),
+    "distilbert.embeddings.position_embeddings.weight": (7, 8),
+    "distilbert.embeddings.LayerNorm.weight": (8,),
+    "distilbert.embeddings.LayerNorm.bias": (8,),
+    **{
+        f"{_LAYER}attention.{name}_lin.{part}": (8, 8)[: 1 + (part != "bias")]
+        for name in ("q", "k", "v", "out")
+        for part in ("weight", "bias")
+    },
+    f"{_LAYER}sa_layer_norm.weight": (8,),
+    f"{_LAYER}sa_layer_norm.bias": (8,),
+    f"{_LAYER}ffn.lin1.weight": (12, 8),
+    f"{_LAYER}ffn.lin1.bias": (12,),
+    f"{_LAYER}ffn.lin2.weight": (8, 12),
+    f"{_LAYER}ffn.lin2.bias": (8,),
+    f"{_LAYER}output_layer_norm.weight": (8,),
+    f"{_LAYER}output_layer_norm.bias": (8,),
+}
+_POOLER = {"pre_classifier.weight": (8, 8), "pre_classifier.bias": (8,)}
+DISTILBERT_HEADS = {
+    "DistilBertModel": {},
+    "DistilBertForMaskedLM": {
+        "vocab_transform.weight": (8, 8),
+        "vocab_transform.bias": (8,),
+        "vocab_layer_norm.weight": (8,),
+        "vocab_layer_norm.bias": (8,),
+        "vocab_projector.bias": (6,),
+    },
+    "DistilBertForSequenceClassification": _POOLER
+    | {"classifier.weight": (2, 8), "classifier.bias": (2,)},
+    "DistilBertForMultipleChoice": _POOLER
+    | {"classifier.weight": (1, 8), "classifier.bias": (1,)},
+    "DistilBertForTokenClassification": {
+        "classifier.weight": (2, 8),
+        "classifier.bias": (2,),
+    },
+    "DistilBertForQuestionAnswering": {
+        "qa_outputs.weight": (2, 8),
+        "qa_outputs.bias": (2,),
+    },
+}
+
+
+@pytest.mark.parametrize("architecture", DISTILBERT_HEADS)
+def test_a_distilbert_is_read_and_written_again(tmp_path, architecture):
+    values = {
+        "architectures": [architecture],
+        "model_type": "distilbert",
+        **{"vocab_size": 6, "dim": 8, "n_layers": 1, "n_heads": 2},
+        **{"hidden_dim": 12, "max_position_embeddings": 7},
+        **{"activation": "gelu", "dropout": 0.2, "attention_dropout": 0.3},
+        **{"seq_classif_dropout": 0.4, "sinusoidal_pos_embds": False},
+        "tie_weights_": True,
+    }
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "config.json").write_text(json.dumps(values))
+    (source / "vocab.txt").write_bytes(VOCABULARY)
+    rng = np.random.default_rng(0)
+    is_bare = architecture == "DistilBertModel"
+    tensors = {
+        name.removeprefix("distilbert." * is_bare): rng.random(shape, "f")
+        for name, shape in (DISTILBERT | DISTILBERT_HEADS[architecture]).items()
+    }
+    path = source / "model.safetensors"
+    safetensors_numpy.save_file(tensors, path, {"format": "pt"})
+    given = pretrained.read(str(source))
+    assert given.config.is_distilbert and not given.unused
+    assert not given.tokenizer_differences
+    folder = write(given, tmp_path / "again", "hugging_face")
+    found = safetensors_numpy.load_file(f"{folder}/model.safetensors")
+    assert_same_bits(found, tensors)
+    with open(f"{folder}/config.json") as file:
+        written = json.load(file)
+    assert written.items() >= values.items()
+    assert not {"hidden_size", "pooler_act", "layer_norm_eps"} & written.keys()
+    with open(f"{folder}/tokenizer_config.json") as file:
+        assert json.load(file)["tokenizer_class"] == "DistilBertTokenizer"
+    words = tensors[("distilbert." * (not is_bare)) + pretrained._WORDS]
+    tied = with_tensor("vocab_projector.weight", words.shape)
+    if "ForMaskedLM" in architecture:
+        change_tensors(folder, tied)
+        assert "vocab_projector.weight (6, 8) differs from" in refusal(folder)
+
+
 @pytest.mark.parametrize(
     ("task", "is_different"), [("classification", True), ("tagging", False)]
 )
