@@ -20,7 +20,7 @@ _MAX_TEXT = 300  # Characters of a text.
 _SHORT = 24  # Characters of a cell that is not broken.
 _SMALL = 5  # Classes with fewer rows than this are marked.
 
-PAGE = string.Template("""\
+_PAGE = string.Template("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -115,9 +115,13 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
             section(f"Lengths and data{of}", _data(run)),
             section(f"Settings{of}", settings(run)),
         ]
-    return PAGE.substitute(
-        title=html.escape(title), body="\n".join(filter(None, sections))
-    )
+    return document(title, *sections)
+
+
+def document(title: str, *sections: str) -> str:
+    """Returns a page of sections, without those that are empty."""
+    body = "\n".join(filter(None, sections))
+    return _PAGE.substitute(title=html.escape(title), body=body)
 
 
 def _not_comparable(runs: Sequence[RunData]) -> list[str]:
