@@ -94,12 +94,7 @@ _IGNORED_KEYS = frozenset(
 )
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
-_KEYS_OF_OURS = (
-    "is_causal",
-    "norm_first",
-    "classifier_pooling",
-    "pooler_act",
-)
+_KEYS_OF_OURS = ("is_causal", "norm_first", "classifier_pooling", "pooler_act")
 # How a head reads the tokens of a text, see `classifier_pooling`.
 CLASSIFIER_POOLING = ("cls", "max", "mean")
 _SIZES = (

@@ -554,11 +554,7 @@ class BertEncoder(ConfiguredModel):
         self.pooler.build((None, self.config.hidden_size))
 
     def call(
-        self,
-        inputs,
-        training=None,
-        dropout_key=None,
-        return_attention=False,
+        self, inputs, training=None, dropout_key=None, return_attention=False
     ):
         if training and dropout_key is None:
             dropout_key = self.draw_key(inputs)

@@ -318,10 +318,7 @@ class EncoderLayer(keras.layers.Layer):
             hidden = fused.norm(rows, *parameters, training)
             hidden = tf.reshape(hidden, shape)
         change = self.attention(
-            hidden,
-            input_mask,
-            return_attention=return_attention,
-            **kwargs,
+            hidden, input_mask, return_attention=return_attention, **kwargs
         )
         if return_attention:
             change, weights = change

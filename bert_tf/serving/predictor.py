@@ -112,8 +112,7 @@ class Predictor:
         if isinstance(model, str | os.PathLike):
             source = os.fspath(model)
             model, own = keras_models.load(
-                model,
-                accept_tokenizer_differences=accept_tokenizer_differences,
+                model, accept_tokenizer_differences=accept_tokenizer_differences
             )
             tokenizer = tokenizer or own
         metadata = keras_models.metadata_of(model)

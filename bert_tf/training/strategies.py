@@ -54,9 +54,7 @@ def local_devices() -> list[str]:
 
 
 def make_strategy(
-    name: str,
-    virtual_devices: int = 0,
-    tpu: str | None = None,
+    name: str, virtual_devices: int = 0, tpu: str | None = None
 ) -> tf.distribute.Strategy:
     """Returns a new strategy.
 
@@ -382,9 +380,7 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
 
 @contextlib.contextmanager
-def translate_worker_errors(
-    strategy: tf.distribute.Strategy,
-) -> Iterator[None]:
+def translate_worker_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Makes errors of lost workers Stopped; then a grace period for the others.
 
     A worker has its result of a collective operation before the others have

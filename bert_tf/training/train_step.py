@@ -329,8 +329,7 @@ class TrainStep:
             ]
             scaled = tf.add_n(shares) * loss_scale
         gradients = tape.gradient(
-            scaled,
-            [weight.value for weight in self.model.trainable_weights],
+            scaled, [weight.value for weight in self.model.trainable_weights]
         )
         is_read = [gradient is not None for gradient in gradients]
         # Of keras.layers.Embedding they are IndexedSlices, whose rows may

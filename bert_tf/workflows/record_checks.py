@@ -14,11 +14,7 @@ from bert_tf.training import run_folder
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
-from tfrecords.inspection import (
-    record_checks,
-    sample_statistics,
-    samples,
-)
+from tfrecords.inspection import record_checks, sample_statistics, samples
 from tfrecords.inspection.diagnostics import (
     ERROR,
     WARNING,

@@ -142,8 +142,7 @@ def load(
     dtype = POLICIES[precision or "float32"]
     try:
         given = Checkpoint.open(
-            path,
-            accept_tokenizer_differences=accept_tokenizer_differences,
+            path, accept_tokenizer_differences=accept_tokenizer_differences
         )
         tokenizer = given.tokenizer()
         with strategy.scope():
@@ -219,10 +218,7 @@ def _check_vocabulary(
 
 
 def _check_sizes(
-    teacher: BertConfig,
-    path: str,
-    student: BertConfig,
-    max_seq_length: int,
+    teacher: BertConfig, path: str, student: BertConfig, max_seq_length: int
 ) -> None:
     """Raises ValueError if the teacher cannot read the student's batches."""
     if teacher.is_causal != student.is_causal:

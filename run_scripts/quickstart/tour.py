@@ -114,8 +114,7 @@ def call_fresh(script: str, **arguments) -> None:
     """
     words = show(script, arguments)
     done = subprocess.run(
-        [sys.executable, "-m", script, *words],
-        env=stopping.child_environment(),
+        [sys.executable, "-m", script, *words], env=stopping.child_environment()
     )
     if done.returncode:
         raise ValueError(

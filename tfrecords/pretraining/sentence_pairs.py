@@ -60,9 +60,7 @@ class Pairs(NamedTuple):
 
 
 def rows(
-    cut: Callable[..., Iterator[Segments]],
-    *arguments,
-    rng: np.random.Generator,
+    cut: Callable[..., Iterator[Segments]], *arguments, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
     """Returns the segments of a document, with a seed for each pair.
 

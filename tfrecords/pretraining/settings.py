@@ -29,10 +29,7 @@ class Settings(Options):
         128, "Tokens in an example, [CLS], [SEP] and padding included."
     )
     random_seed: int = option(
-        12345,
-        "Random seed of all choices.",
-        at_least=0,
-        at_most=2**63 - 1,
+        12345, "Random seed of all choices.", at_least=0, at_most=2**63 - 1
     )
     dupe_factor: int | None = option(
         None,

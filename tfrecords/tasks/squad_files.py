@@ -24,10 +24,7 @@ _COLUMNS = (
     "Hugging Face's datasets writes SQuAD."
 )
 # Kinds of a question, and of the answers of a row, see `json_files.check`.
-_QUESTION = {
-    "question": str,
-    "answers?": [{"text": str, "answer_start?": int}],
-}
+_QUESTION = {"question": str, "answers?": [{"text": str, "answer_start?": int}]}
 _ANSWERS_OF_ROW = {"text": [str], "answer_start?": [int]}
 
 

@@ -281,10 +281,7 @@ def _drop_rarest(words: collections.Counter[str]) -> None:
 
 
 def learn_words(
-    words: Mapping[str, int],
-    vocab_size: int,
-    *,
-    max_characters: int = 1000,
+    words: Mapping[str, int], vocab_size: int, *, max_characters: int = 1000
 ) -> list[str]:
     """Learns a vocabulary from counted words.
 

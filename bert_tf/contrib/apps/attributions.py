@@ -179,9 +179,7 @@ class Explainer:
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets = self._encode(tf.constant([*texts.values()]))
         pieces, num_cut = _read_pieces(
-            offsets,
-            batch["input_type_ids"].numpy()[0],
-            source.tokenizer.vocab,
+            offsets, batch["input_type_ids"].numpy()[0], source.tokenizer.vocab
         )
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)

@@ -27,12 +27,7 @@ from bert_tf.contrib.search import prompts
 from bert_tf.serving import kinds, text_rows
 from tfrecords import libraries
 from tfrecords.io import json_files, part_files, stored_folders, streams
-from tfrecords.options import (
-    MAX_BATCH_SIZE,
-    REQUIRED,
-    option,
-    quoted,
-)
+from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, option, quoted
 from tfrecords.tables import table_files
 from tfrecords.text import text_files
 

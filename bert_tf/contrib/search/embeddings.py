@@ -168,8 +168,7 @@ class Embeddings(FineTuningTask):
     def build_model(self, config, dtype=None):
         """Returns a BertSentenceEncoder."""
         model = BertSentenceEncoder.of(
-            *(config, self.embedding, dtype),
-            scale=self.data.similarity_scale,
+            *(config, self.embedding, dtype), scale=self.data.similarity_scale
         )
         model.first_lengths = self.first_lengths
         return model

@@ -11,12 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import (
-    TEXT,
-    Kind,
-    columns_to_records,
-    plain,
-)
+from bert_tf.serving.answers.kind import TEXT, Kind, columns_to_records, plain
 from bert_tf.tasks import squad_answers
 from tfrecords.tasks import question_windows
 
@@ -147,8 +142,7 @@ class QuestionAnswering(Kind):
         length, settings = self.max_seq_length, self.windows
 
         @tf.function(
-            input_signature=[batches.STRINGS, batches.STRINGS],
-            autograph=False,
+            input_signature=[batches.STRINGS, batches.STRINGS], autograph=False
         )
         def answer(question, context):
             context = batches.check_rows(

@@ -138,9 +138,7 @@ def _not_checked(
 
 
 def _costs(
-    config: DoctorConfig,
-    bert_config: BertConfig,
-    records: records_lib.Records,
+    config: DoctorConfig, bert_config: BertConfig, records: records_lib.Records
 ) -> tuple[list[Diagnostic], list[str]]:
     """Returns diagnostics and lines on the memory and epochs of the run."""
     step = record_checks.step_of(config, bert_config, records)

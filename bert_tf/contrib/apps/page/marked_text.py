@@ -143,12 +143,7 @@ def attributed(explanation: attributions.Explanation, most: float) -> str:
     }
     for name, text in explanation.texts.items():
         spans = [
-            Span(
-                word.start,
-                word.end,
-                _shade(word.value, most),
-                title,
-            )
+            Span(word.start, word.end, _shade(word.value, most), title)
             for word, title in words.items()
             if word.name == name
         ]
