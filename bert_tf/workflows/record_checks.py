@@ -152,9 +152,8 @@ def check_sizes(
     if bert_config and length > bert_config.max_position_embeddings:
         text = (
             f"the examples have {length} tokens, but the model has "
-            "max_position_embeddings="
-            f"{bert_config.max_position_embeddings}. Make shorter examples, or "
-            "use another bert_config.json."
+            f"max_position_embeddings={bert_config.max_position_embeddings}. "
+            "Make shorter examples, or use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
     for made_with in (

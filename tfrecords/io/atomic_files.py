@@ -77,10 +77,9 @@ def atomic_folder(path: str) -> Iterator[str]:
     folder is removed. At every moment `path` is the old folder or the new one,
     even after a kill.
 
-    On file systems that cannot exchange two names atomically (some network
-    file systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if
-    the writer is killed then, the next writer or `remove_leftovers` restores
-    it.
+    On file systems that cannot exchange two names atomically (some network file
+    systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if the
+    writer is killed then, the next writer or `remove_leftovers` restores it.
 
     Args:
       path: path of the folder; an existing one is replaced. If it is a

@@ -57,10 +57,9 @@ class Settings(Options):
     )
     max_examples_per_row: int = option(
         1,
-        "Maximum number of short examples that share a row of "
-        "--max_seq_length instead of being padded; they do not affect each "
-        "other. 3 to 8 work well. A training batch then counts rows, and "
-        "holds more examples.",
+        "Maximum number of short examples that share a row of --max_seq_length "
+        "instead of being padded; they do not affect each other. 3 to 8 work "
+        "well. A training batch then counts rows, and holds more examples.",
     )
     masking_time: str = option(
         "static",

@@ -134,8 +134,7 @@ def _parts(folder: str) -> list[str]:
     if len(endings) != 1:
         raise ValueError(
             f"{folder} has {some(names) or 'no files'}, not the parts of one "
-            "table. Give such a folder, or a glob, such as "
-            f"{_pattern(folder)}."
+            f"table. Give such a folder, or a glob, such as {_pattern(folder)}."
         )
     return [os.path.join(folder, name) for name in names]
 

@@ -111,9 +111,8 @@ class SquadOptions(SquadData):
         None,
         "With --version_2_with_negative: a question has no answer if the null "
         "score exceeds the score of the best answer by more than this. "
-        "Default: with --do_eval, the value with the best F1 on dev; "
-        "otherwise the model's, tuned in the same way; otherwise 0, as in the "
-        "original.",
+        "Default: with --do_eval, the value with the best F1 on dev; otherwise "
+        "the model's, tuned in the same way; otherwise 0, as in the original.",
     )
 
 
@@ -148,8 +147,7 @@ def read_questions(
 
     Args:
       path: JSON in the layout of SQuAD, or a table; or several, as in
-        `read_entries`. A file that names no version may be of either
-        version.
+        `read_entries`. A file that names no version may be of either version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
       is_training: whether each question must have exactly one answer, at its

@@ -423,16 +423,14 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
         )
     if len(empty) == num_rows:
         raise ValueError(
-            f"{empty[0]}: text is missing, blank or null, as in all "
-            f"{num_rows} rows. Give a file with a text; --text_column "
-            "names its column."
+            f"{empty[0]}: text is missing, blank or null, as in all {num_rows} "
+            "rows. Give a file with a text; --text_column names its column."
         )
     if empty and config.empty_rows == "error":
         raise ValueError(
-            f"{empty[0]} has no text, so it has no vector; "
-            f"{len(empty)} of {num_rows} rows have none. --empty_rows=zero "
-            "writes zeros for such rows; --empty_rows=skip, with --id_column, "
-            "leaves them out."
+            f"{empty[0]} has no text, so it has no vector; {len(empty)} of "
+            f"{num_rows} rows have none. --empty_rows=zero writes zeros for "
+            "such rows; --empty_rows=skip, with --id_column, leaves them out."
         )
     if empty:
         logging.info(

@@ -119,9 +119,8 @@ def explained(
         f'<p style="{_NOTE}">{html.escape(output)}: '
         f"{_number(explanation.baseline, answer)} with [MASK] for every word, "
         f"{_amount(added, answer)} by the words, "
-        f"{_number(explanation.output, answer)} in all. The words' sum "
-        f"differs by {explanation.error:.1g} "
-        f"({explanation.steps} steps).</p>"
+        f"{_number(explanation.output, answer)} in all. The words' sum differs "
+        f"by {explanation.error:.1g} ({explanation.steps} steps).</p>"
     )
     if explanation.num_cut:
         count = explanation.num_cut

@@ -34,8 +34,7 @@ class RunData:
       name: name of its folder.
       results: content of eval_results.json.
       labels: class names, if the task has classes.
-      rows: split -> evaluated rows, see `wrong_rows`; of tasks that write
-        them.
+      rows: split -> evaluated rows, see `wrong_rows`; of tasks that write them.
       train_log, dev_logs: logged values of each step.
       settings: content of run.json, without the sizes of the model.
       model: sizes of the model.
