@@ -370,8 +370,8 @@ def _data(run) -> str:
     figure = ""
     if len(run.lengths):
         limit = run.manifests["train"].sizes["max_seq_length"]
-        title = "Lengths of the training rows"
-        figure = figures.histogram(run.lengths, limit, title)
+        words = "Lengths of the training rows", "tokens in a row"
+        figure = figures.histogram(run.lengths, limit, *words)
     note = ""
     if not rows:
         note = (
