@@ -114,11 +114,7 @@ def _multi_worker() -> tf.distribute.Strategy:
 
 
 def _connect_tpu(name: str | None):
-    """Returns the cluster resolver of an initialized TPU.
-
-    Raises:
-      ValueError: if there is no TPU of that name.
-    """
+    """Returns the cluster resolver of an initialized TPU."""
     if not name:
         raise ValueError(
             "--distribution_strategy=tpu needs --tpu: the name of a TPU, its "

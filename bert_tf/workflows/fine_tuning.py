@@ -570,11 +570,7 @@ def _make_predict(
 ) -> Callable[[str], SplitOutputs]:
     """Returns split -> outputs by name for all examples, in order.
 
-    Args:
-      run: the run.
-      model: its model, or a function with the same arguments.
-      batch_size: rows of a batch.
-      strategy: strategy of the run.
+    `model` is that of the run, or a function with the same arguments.
     """
     from bert_tf.training import evaluation
 

@@ -284,11 +284,7 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
 def _check_classes(
     model: keras.Model, student: BertConfig, task: Task, path: str
 ) -> None:
-    """Brings the classes of the teacher's head into the order of the task's.
-
-    Raises:
-      ValueError: if they are not the same classes.
-    """
+    """Brings the classes of the teacher's head into the order of the task's."""
     is_pretraining = _task_of(task) == _PRETRAINING
     if is_pretraining and model.config.vocab_size != student.vocab_size:
         raise ValueError(

@@ -116,12 +116,8 @@ def _temporary(
     """Yields a locked temporary file or folder, and what it is to replace.
 
     First, what killed writers of the path have left is removed. After an error
-    the temporary file or folder is removed.
-
-    Args:
-      path: path of the file or folder; a link is followed.
-      make: makes the temporary one.
-      is_named: whether errors name `path`.
+    the temporary file or folder is removed. Links are followed; errors name the
+    path if `is_named`.
     """
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
@@ -316,12 +312,7 @@ def _remove_dead(target: str) -> None:
 
 
 def _leftovers(folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yields temporary paths in a folder, and the paths that they were for.
-
-    Args:
-      folder: the folder, which need not exist.
-      name: pattern of the names that were written.
-    """
+    """Yields temporary paths in a folder, and the paths that they were for."""
     digits = f"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
     pattern = re.compile(rf"\.({name})\.{digits}\.(?:tmp|old)")
     for found in os.listdir(folder) if os.path.isdir(folder) else ():

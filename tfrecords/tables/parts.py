@@ -92,11 +92,7 @@ def _found(name: str) -> list[str]:
 
 
 def _named(folder: str) -> list[str]:
-    """Returns the files that a folder's own list names; [] without a list.
-
-    Raises:
-      ValueError: for a folder of a table with a log, or of several splits.
-    """
+    """Returns the files that a folder's own list names; [] without a list."""
     for sign, (what, fix) in _LOGGED.items():
         if not os.path.isdir(os.path.join(folder, sign)):
             continue

@@ -273,10 +273,6 @@ def _read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
 
     The question is an entry of `qas` in the layout of SQuAD. It is impossible
     if there are no answers, unless the row has `is_impossible`.
-
-    Raises:
-      ValueError: naming file and line, if a column is missing, or texts and
-        starts of answers are of another form.
     """
     is_parquet = table_files.format_of(path) == "parquet"
     input_format = "parquet" if is_parquet else "jsonl"

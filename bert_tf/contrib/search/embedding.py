@@ -342,11 +342,7 @@ def _make_part(
     embedder: Embedder,
     config: EmbeddingConfig,
 ) -> bytes:
-    """Returns the vectors of the rows of a part.
-
-    Raises:
-      ValueError: if a number is too large for float16.
-    """
+    """Returns the vectors of the rows of a part."""
     before = embedder.num_cut
     has_text = np.array([bool(text) for _, text, _ in rows])
     # A text of any kind tells the size of the vectors.
@@ -405,10 +401,6 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     """Returns the number of rows of each part, and a digest of them.
 
     What `empty_rows` makes of a row without text shows in the digests.
-
-    Raises:
-      ValueError: as in `read_parts`; or if no row has a text, or one has none
-        and `empty_rows` is "error".
     """
     num_rows, empty = 0, []
     sizes, digests = [], []

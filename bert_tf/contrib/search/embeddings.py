@@ -290,11 +290,7 @@ class Embeddings(FineTuningTask):
             self.numbers[split] = numbers.reshape(shape)
 
     def _read_judgements(self, records) -> None:
-        """Reads grades and documents, and compares their number with records.
-
-        Raises:
-          ValueError: if the records have another number of texts.
-        """
+        """Reads grades and documents; their number must be that of records."""
         judged = search_files.read_judgements(self.data.judgements_file)
         queries, _ = search_files.read_queries(self.data, judged)
         self.grades = [judged[name] for name in queries]

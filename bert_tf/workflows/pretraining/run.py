@@ -156,12 +156,7 @@ def _evaluate(
     source: Checkpoint,
     folder: run_folder.RunFolder,
 ) -> None:
-    """Evaluates a model that was trained before.
-
-    Raises:
-      ValueError: if its heads are newly initialized or were trained on pairs of
-        another kind, or model.json has no task.
-    """
+    """Evaluates a model that was trained before, on pairs of the same kind."""
     task, missing = source.task, source.missing()
     if task != "pretraining" or missing:
         raise ValueError(
@@ -235,14 +230,6 @@ def _fit_steps(
     """Returns the config with the steps that fit its `train_hours`.
 
     A run that has begun keeps its number of steps.
-
-    Args:
-      given: config with `train_hours`.
-      folder: folder of the run.
-      phases: data of the run, with enough steps to time.
-      bert_config: config of the model.
-      teacher: `teachers.Teacher` of the run, if any.
-      strategy: strategy of the run.
     """
     steps = None
     if folder.newest_step():
@@ -268,14 +255,7 @@ def _choose_config(
 ) -> BertConfig:
     """Returns the config of the model, for `objective`.
 
-    Args:
-      config: config of the run.
-      source: the initial model, if any.
-      vocabulary: the vocabulary, if known.
-      vocab_size: without a vocabulary, the size with which records were made.
-
-    Raises:
-      ValueError: if the model was trained with the other objective.
+    `vocab_size` is that of the records, where `vocabulary` is not known.
     """
     if vocabulary:
         vocab_size = len(vocabulary.entries())
@@ -346,15 +326,8 @@ def _check_folder(
 ) -> None:
     """Checks a run before it writes anything but its run.json.
 
-    Args:
-      config: config of the run.
-      settings: settings that identify the run.
-      folder: folder of the run.
-
-    Raises:
-      ValueError: if the warmup is longer than the run, the folder contains
-        another run, or further training would leave an old `best/`, the model
-        that other commands take from the folder.
+    Further training must not leave an old `best/`, the model that other
+    commands take from the folder.
     """
     optimizers.make_schedule(
         config, config.num_train_steps, config.num_warmup_steps

@@ -144,12 +144,7 @@ def _check_classes(results: Mapping, path: str) -> None:
 def _read_rows(
     run_dir: str, results: Mapping, split: str, labels: Sequence[str]
 ) -> list[dict]:
-    """Returns the evaluated rows of a dev split; [] if there are none.
-
-    Raises:
-      ValueError: naming file and line, if a row is damaged, or they are not the
-        rows of the scores of this run.
-    """
+    """Returns the evaluated rows of a dev split; [] if there are none."""
     path = os.path.join(run_dir, ROWS.format(split=split))
     if not os.path.lexists(path):
         return []
