@@ -29,10 +29,8 @@ _LINGER_SECONDS = 0.5
 def split_cpu(num_devices: int) -> None:
     """Splits the host's CPU into logical devices, to test replicas on it.
 
-    Must be called before TensorFlow creates its first tensor.
-
     Raises:
-      ValueError: if it is called too late.
+      ValueError: if TensorFlow has created a tensor before.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:
@@ -178,11 +176,8 @@ def _cause(error: Exception) -> str:
             "Google Cloud, which knows the names of TPUs, does not answer "
             f"({error.reason}); its machines can ask it"
         )
-    lines = [
-        line.strip()
-        for line in str(error).splitlines()
-        if line.strip() and not _NO_CAUSE.match(line)
-    ]
+    lines = filter(None, map(str.strip, str(error).splitlines()))
+    lines = [line for line in lines if not _NO_CAUSE.match(line)]
     return (lines or [type(error).__name__])[0].rstrip(".")
 
 
@@ -273,9 +268,7 @@ def distribute_batches(
 def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     """Returns the values of all processes, once each has called this.
 
-    Args:
-      strategy: strategy of the run.
-      value: value of this process, from 0 to 2^31 - 1.
+    `value` is that of this process, from 0 to 2^31 - 1.
     """
     if num_workers(strategy) == 1:
         return [value]
@@ -366,12 +359,11 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
     For functions that write files on the first call and only read them later.
     """
+    if not is_chief(strategy):
+        barrier(strategy)
+    result = function()
     if is_chief(strategy):
-        result = function()
         barrier(strategy)
-    else:
-        barrier(strategy)
-        result = function()
     return result
 
 

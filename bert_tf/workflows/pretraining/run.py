@@ -102,7 +102,7 @@ def _train_and_evaluate(
             strategy,
             precision=config.precision,
             accept_tokenizer_differences=config.accept_tokenizer_differences,
-            max_seq_length=_max_length(phases),
+            max_seq_length=max(x.sizes["max_seq_length"] for x in phases),
             vocabulary=vocabulary,
             vocabulary_sha256=sha256,
             rules=rules,
@@ -339,11 +339,6 @@ def _check_folder(
         )
 
 
-def _max_length(phases: Sequence[PretrainingData]) -> int:
-    """Returns the tokens in the longest examples."""
-    return max(phase.sizes["max_seq_length"] for phase in phases)
-
-
 def _train(
     config: PretrainingConfig,
     model: keras.Model,
@@ -360,7 +355,7 @@ def _train(
     metadata = {
         "task": task.name,
         **rules,
-        "max_seq_length": _max_length(phases),
+        "max_seq_length": max(x.sizes["max_seq_length"] for x in phases),
         **task.metadata(),
     }
     content = vocabulary and vocabulary.content

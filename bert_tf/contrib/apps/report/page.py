@@ -355,38 +355,27 @@ def _data(run) -> str:
     rows = []
     for split, manifest in run.manifests.items():
         counts, flags = manifest.statistics, manifest.flags
-        examples = sum(shard.num_examples for shard in manifest.shards)
-        cut = counts.get("truncated_rows", counts.get("truncated_texts"))
-        rows.append(
-            (
-                split,
-                examples,
-                "" if cut is None else cut,
-                flags.get("source", ""),
-                flags.get("source_sha256", ""),
-            )
-        )
+        cut = counts.get("truncated_rows", counts.get("truncated_texts", ""))
+        file = flags.get("source", ""), flags.get("source_sha256", "")
+        rows.append((split, manifest.num_examples, cut, *file))
     header = ("split", "rows", "cut", "file", "sha256")
     figure = ""
     if len(run.lengths):
         limit = run.manifests["train"].sizes["max_seq_length"]
         words = "Lengths of the training rows", "tokens in a row"
         figure = figures.histogram(run.lengths, limit, *words)
-    note = ""
     if not rows:
-        note = (
+        return (
             "<p class='soft'>The records of this run are not where it had "
             "them, so lengths and digests are unknown.</p>"
         )
-    return note + table(header, rows) + figure
+    return table(header, rows) + figure
 
 
 def settings(run) -> str:
     """Returns flags, versions, and digests."""
-    rows = []
-    if run.source:
-        rows += sorted(run.source.flags.items())
-    given = {name for name, _ in rows}
+    given = run.source.flags if run.source else {}
+    rows = sorted(given.items())
     rows += [
         (name, value)
         for name, value in run.settings.items()
