@@ -317,8 +317,6 @@ def _open_teacher(
         config,
         bert_config,
         strategy,
-        precision=config.precision,
-        accept_tokenizer_differences=config.accept_tokenizer_differences,
         max_seq_length=config.max_seq_length,
         vocabulary=vocabulary,
         rules=rules,

@@ -111,8 +111,6 @@ def load(
     student: BertConfig,
     strategy: tf.distribute.Strategy,
     *,
-    precision: str | None,
-    accept_tokenizer_differences: bool,
     max_seq_length: int,
     vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
@@ -124,11 +122,9 @@ def load(
 
     Args:
       task: task of the student, prepared.
-      config: the teacher, and what to learn from it.
+      config: the teacher, and what to learn from it; `precision` of the run.
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
-      precision: that of the run; None for float32.
-      accept_tokenizer_differences: as in `Checkpoint.open`.
       max_seq_length: tokens in the longest examples.
       vocabulary: vocabulary of the student, if known.
       rules: those of the student's tokenizer, see `vocab.rules_of`.
@@ -138,12 +134,10 @@ def load(
       ValueError: as in `Checkpoint.open`, or if task, labels, vocabulary or
         sizes of the teacher do not fit the student.
     """
-    path = config.teacher
-    dtype = POLICIES[precision or "float32"]
+    path, accepts = config.teacher, config.accept_tokenizer_differences
+    dtype = POLICIES[config.precision or "float32"]
     try:
-        given = Checkpoint.open(
-            path, accept_tokenizer_differences=accept_tokenizer_differences
-        )
+        given = Checkpoint.open(path, accept_tokenizer_differences=accepts)
         tokenizer = given.tokenizer()
         with strategy.scope():
             model = given.build(dtype=dtype)

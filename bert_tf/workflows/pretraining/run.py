@@ -100,8 +100,6 @@ def _train_and_evaluate(
             config,
             bert_config,
             strategy,
-            precision=config.precision,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
             max_seq_length=max(x.sizes["max_seq_length"] for x in phases),
             vocabulary=vocabulary,
             vocabulary_sha256=sha256,

@@ -40,11 +40,8 @@ def make(run_dir: str) -> str:
     results = {}
     if os.path.lexists(os.path.join(run_dir, run_models.RESULTS)):
         results = run_models.read_results(run_dir)
-    source = None
-    if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
-        source = run_history.read_flags(run_dir)
     run = types.SimpleNamespace(
-        source=source,
+        source=run_history.read_flags(run_dir),
         settings={n: x for n, x in settings.items() if n != "config"},
         model=settings.get("config") or {},
     )

@@ -91,9 +91,7 @@ def read(run_dir: str) -> RunData:
     results = trial_results.read_evaluation(run_dir)
     _check_classes(results, os.path.join(run_dir, run_models.RESULTS))
     settings = run_models.read_settings(run_dir)
-    source = None
-    if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
-        source = run_history.read_flags(run_dir)
+    source = run_history.read_flags(run_dir)
     manifests = _read_manifests(run_dir, source)
     splits = [x for x in results if x.startswith(("dev", "test"))]
     logs = {
