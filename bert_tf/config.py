@@ -98,13 +98,9 @@ _KEYS_OF_OURS = ("is_causal", "norm_first", "classifier_pooling", "pooler_act")
 # How a head reads the tokens of a text, see `classifier_pooling`.
 CLASSIFIER_POOLING = ("cls", "max", "mean")
 _SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
+    *("vocab_size", "hidden_size", "num_hidden_layers"),
+    *("num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
 )
 # Fields by which DistilBERT differs (Sanh et al. 2019, arXiv 1910.01108).
 DISTILBERT = {"type_vocab_size": 0, "pooler_act": "relu"}
@@ -240,16 +236,13 @@ class BertConfig:
             raise ValueError(
                 f"pooler_act={quoted(self.pooler_act)} should be tanh or relu."
             )
-        self._check_pooling()
-        self._check_num_weights()
-
-    def _check_pooling(self) -> None:
-        pooling, modes = self.classifier_pooling, CLASSIFIER_POOLING
-        if pooling and pooling not in modes:
+        if self.classifier_pooling not in ("", *CLASSIFIER_POOLING):
             raise ValueError(
-                f"classifier_pooling={quoted(pooling)} should be "
-                f"{', '.join(modes)}, or empty for BERT's pooler."
+                f"classifier_pooling={quoted(self.classifier_pooling)} should "
+                f"be {', '.join(CLASSIFIER_POOLING)}, or empty for BERT's "
+                "pooler."
             )
+        self._check_num_weights()
 
     def _check_form(self, name: str, form) -> None:
         json_files.check(getattr(self, name), form, "BERT config", name)
@@ -262,9 +255,8 @@ class BertConfig:
         width = self.hidden_size
         layer = 4 * width * width + 2 * width * self.intermediate_size
         rows = self.vocab_size + self.max_position_embeddings
-        num_weights = (
-            rows + self.type_vocab_size
-        ) * width + self.num_hidden_layers * layer
+        rows += self.type_vocab_size
+        num_weights = rows * width + self.num_hidden_layers * layer
         if num_weights > _MAX_WEIGHTS or self.num_hidden_layers > _MAX_LAYERS:
             raise ValueError(
                 f"A BERT of {self.num_hidden_layers} layers with "
