@@ -49,12 +49,7 @@ FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 # Products of a layer that can have adapters, see `model.lora`.
 LORA_TARGETS = (
-    "query",
-    "key",
-    "value",
-    "attention_output",
-    "intermediate",
-    "output",
+    *("query", "key", "value", "attention_output", "intermediate", "output"),
 )
 
 # Value of initializer_range that stands for a number.
@@ -70,27 +65,18 @@ DISTILLATION_LOSSES = (
 # How a text's vectors become one, see `model.sentence_embedding`. Names and
 # order are those of sentence-transformers, Pooling.POOLING_MODES.
 POOLING_MODES = (
-    "cls",
-    "max",
-    "mean",
-    "mean_sqrt_len_tokens",
-    "weightedmean",
-    "lasttoken",
+    *("cls", "max", "mean", "mean_sqrt_len_tokens"),
+    *("weightedmean", "lasttoken"),
 )
 
 # Keys of some released files that no BERT code uses; the first and the third
 # are the Model Garden's, legacy/bert/configs.py.
 _IGNORED_KEYS = frozenset(
-    {
-        "backward_compatible",
-        "directionality",
-        "embedding_size",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    }
+    (
+        *("backward_compatible", "directionality", "embedding_size"),
+        *("pooler_fc_size", "pooler_num_attention_heads"),
+        *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+    )
 )
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.

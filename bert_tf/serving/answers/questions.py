@@ -111,11 +111,8 @@ class QuestionAnswering(Kind):
     inputs = {TEXT: {"question": 1, "context": 1}}
     expected = "a pair (question, context), or a dict with these"
     options = (
-        "doc_stride",
-        "max_query_length",
-        "n_best_size",
-        "max_answer_length",
-        "version_2_with_negative",
+        *("doc_stride", "max_query_length", "n_best_size"),
+        *("max_answer_length", "version_2_with_negative"),
         "null_score_diff_threshold",
     )
     record_outputs = signature_outputs = (
