@@ -54,7 +54,7 @@ EXTRAS = {
     # Raw text -> vocabulary and records: splitting into sentences, and codes
     # of languages.
     "pretraining": ["sentencex>=1.0.11", "langcodes>=3.5"],
-    # show_records --histograms, and the page of the quickstart.
+    # Exercises.
     "plots": ["matplotlib>=3.9.2"],
     # export_savedmodel --format=litert, onnx, openvino and hugging_face_onnx.
     # tf2onnx and LiteRT are made for one version of TensorFlow's graphs.

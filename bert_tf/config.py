@@ -49,12 +49,7 @@ FROZEN_WEIGHTS = "TF_ONEDNN_ASSUME_FROZEN_WEIGHTS"
 
 # Products of a layer that can have adapters, see `model.lora`.
 LORA_TARGETS = (
-    "query",
-    "key",
-    "value",
-    "attention_output",
-    "intermediate",
-    "output",
+    *("query", "key", "value", "attention_output", "intermediate", "output"),
 )
 
 # Value of initializer_range that stands for a number.
@@ -70,46 +65,28 @@ DISTILLATION_LOSSES = (
 # How a text's vectors become one, see `model.sentence_embedding`. Names and
 # order are those of sentence-transformers, Pooling.POOLING_MODES.
 POOLING_MODES = (
-    "cls",
-    "max",
-    "mean",
-    "mean_sqrt_len_tokens",
-    "weightedmean",
-    "lasttoken",
+    *("cls", "max", "mean", "mean_sqrt_len_tokens"),
+    *("weightedmean", "lasttoken"),
 )
 
 # Keys of some released files that no BERT code uses; the first and the third
 # are the Model Garden's, legacy/bert/configs.py.
 _IGNORED_KEYS = frozenset(
-    {
-        "backward_compatible",
-        "directionality",
-        "embedding_size",
-        "pooler_fc_size",
-        "pooler_num_attention_heads",
-        "pooler_num_fc_layers",
-        "pooler_size_per_head",
-        "pooler_type",
-    }
+    (
+        *("backward_compatible", "directionality", "embedding_size"),
+        *("pooler_fc_size", "pooler_num_attention_heads"),
+        *("pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"),
+    )
 )
 # Keys that only bert_tf knows. They are written only when set: other BERT code
 # would ignore them and treat the weights as those of an ordinary BERT.
-_KEYS_OF_OURS = (
-    "is_causal",
-    "norm_first",
-    "classifier_pooling",
-    "pooler_act",
-)
+_KEYS_OF_OURS = ("is_causal", "norm_first", "classifier_pooling", "pooler_act")
 # How a head reads the tokens of a text, see `classifier_pooling`.
 CLASSIFIER_POOLING = ("cls", "max", "mean")
 _SIZES = (
-    "vocab_size",
-    "hidden_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "intermediate_size",
-    "max_position_embeddings",
-    "type_vocab_size",
+    *("vocab_size", "hidden_size", "num_hidden_layers"),
+    *("num_attention_heads", "intermediate_size"),
+    *("max_position_embeddings", "type_vocab_size"),
 )
 # Fields by which DistilBERT differs (Sanh et al. 2019, arXiv 1910.01108).
 DISTILBERT = {"type_vocab_size": 0, "pooler_act": "relu"}
@@ -245,16 +222,13 @@ class BertConfig:
             raise ValueError(
                 f"pooler_act={quoted(self.pooler_act)} should be tanh or relu."
             )
-        self._check_pooling()
-        self._check_num_weights()
-
-    def _check_pooling(self) -> None:
-        pooling, modes = self.classifier_pooling, CLASSIFIER_POOLING
-        if pooling and pooling not in modes:
+        if self.classifier_pooling not in ("", *CLASSIFIER_POOLING):
             raise ValueError(
-                f"classifier_pooling={quoted(pooling)} should be "
-                f"{', '.join(modes)}, or empty for BERT's pooler."
+                f"classifier_pooling={quoted(self.classifier_pooling)} should "
+                f"be {', '.join(CLASSIFIER_POOLING)}, or empty for BERT's "
+                "pooler."
             )
+        self._check_num_weights()
 
     def _check_form(self, name: str, form) -> None:
         json_files.check(getattr(self, name), form, "BERT config", name)
@@ -267,9 +241,8 @@ class BertConfig:
         width = self.hidden_size
         layer = 4 * width * width + 2 * width * self.intermediate_size
         rows = self.vocab_size + self.max_position_embeddings
-        num_weights = (
-            rows + self.type_vocab_size
-        ) * width + self.num_hidden_layers * layer
+        rows += self.type_vocab_size
+        num_weights = rows * width + self.num_hidden_layers * layer
         if num_weights > _MAX_WEIGHTS or self.num_hidden_layers > _MAX_LAYERS:
             raise ValueError(
                 f"A BERT of {self.num_hidden_layers} layers with "

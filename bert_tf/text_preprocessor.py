@@ -49,9 +49,8 @@ class TextPreprocessor(keras.layers.Layer):
       int32.
 
     Raises:
-      ValueError: if the vocabulary is missing or malformed, if S leaves no
-        room for a token of each text, or if an input is not a vector of
-        strings.
+      ValueError: if the vocabulary is missing or malformed, if S leaves no room
+        for a token of each text, or if an input is not a vector of strings.
 
     Example:
       >>> preprocess = bert_tf.TextPreprocessor(

@@ -3,7 +3,7 @@
     python docs/figures.py [rooms packed_row ...]
     python docs/figures.py --quickstart_dir=runs/quickstart learning_curves
 
-The second command first draws the pages of a quickstart run (page.png, its
+The second command first draws the pages of a quickstart run (page.html, its
 report, bert-explore), and thins its logs to figures/data/quickstart.csv. It
 needs the extras explore and browser, and Chromium: two minutes. Coordinates are
 pixels; a figure is 700 pixels wide. The same code and version of matplotlib
@@ -371,7 +371,7 @@ TITLES = (
 
 def thin_logs(quickstart_dir):
     """Thins the logs of a quickstart run to `DATA`."""
-    from run_scripts.quickstart import page
+    from bert_tf.workflows import run_history
 
     def run(*command):
         return subprocess.check_output(command, text=True, cwd=ROOT).strip()
@@ -382,8 +382,10 @@ def thin_logs(quickstart_dir):
     lines = [text, "curve,step,value"]
     for _, curve, *_ in CURVES:
         run, part, name = curve.split("/")
-        steps = page.read_steps(os.path.join(quickstart_dir, run), part)
-        points = np.array([(step["step"], step[name]) for step in steps])
+        log = run_history.read_log(os.path.join(quickstart_dir, run), part)
+        points = np.array(
+            [(step, values[name]) for step, values in log.items()]
+        )
         parts = min(len(points), MOST_POINTS)
         for group in np.array_split(points, parts):  # Means of steps.
             step, value = group.mean(axis=0)
@@ -391,16 +393,15 @@ def thin_logs(quickstart_dir):
     DATA.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def draw_page(quickstart_dir):
-    """Draws the page of a quickstart run again, with the code of today."""
+def write_page(quickstart_dir):
+    """Writes the page of a quickstart run again, with the code of today."""
     from run_scripts.quickstart import page, task
 
     folder = pathlib.Path(quickstart_dir)
     settings = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     flags = settings["glue_dir"], settings["task_name"]
-    page.draw(quickstart_dir, summary, task.find(quickstart_dir, *flags))
-    pictures.save_small((folder / "page.png").read_bytes(), "quickstart.png")
+    page.write(quickstart_dir, summary, task.find(quickstart_dir, *flags))
 
 
 def read_curves():
@@ -463,7 +464,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.quickstart_dir:
         thin_logs(arguments.quickstart_dir)
-        draw_page(arguments.quickstart_dir)
+        write_page(arguments.quickstart_dir)
         pictures.photograph(arguments.quickstart_dir)
     for name in arguments.names or FIGURES:
         print(draw(name))

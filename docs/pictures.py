@@ -27,7 +27,8 @@ _REPORT = "bert_tf/contrib/apps/report"
 SOURCES = {
     "explore.png": [f"{_PAGE}/{x}.py" for x in ("explorer", "views")]
     + [f"{_PAGE}/marked_text.py"],
-    "quickstart.png": ["run_scripts/quickstart/page.py"],
+    "quickstart.png": ["run_scripts/quickstart/page.py"]
+    + [f"{_REPORT}/{x}.py" for x in ("figures", "page")],
     "report.png": [f"{_REPORT}/{x}.py" for x in ("figures", "page", "verdict")],
 } | {
     f"{name}.svg": ["docs/figures.py"]
@@ -89,7 +90,7 @@ def check() -> None:
 
 
 def photograph(quickstart_dir: str) -> None:
-    """Draws report.png and explore.png; needs Chromium, Selenium, Gradio."""
+    """Draws the pages; needs Chromium, Selenium, Gradio."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
@@ -119,6 +120,9 @@ def photograph(quickstart_dir: str) -> None:
             driver.set_window_size(900, height)
             time.sleep(1)
             save_small(driver.get_screenshot_as_png(), name)
+
+        driver.get((folder / "runs" / "quickstart" / "page.html").as_uri())
+        save("quickstart.png", 1400)
 
         run = "runs/quickstart/fine_tuned"
         flags = f"--run_dirs={run}", "--output_file=report.html"

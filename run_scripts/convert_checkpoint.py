@@ -28,11 +28,7 @@ import dataclasses
 
 from absl import flags
 
-from bert_tf.checkpoint.options import (
-    ACTIVATIONS,
-    FORMATS,
-    CheckpointOptions,
-)
+from bert_tf.checkpoint.options import ACTIVATIONS, FORMATS, CheckpointOptions
 from run_scripts.flags import common_flags
 from tfrecords.options import REQUIRED, check_path, option
 
@@ -56,8 +52,7 @@ class ConvertConfig(CheckpointOptions):
         False, "Replace an existing model in --output_dir."
     )
     allow_nan_weights: bool = option(
-        False,
-        "Convert weights that are NaN or infinite too, to inspect them.",
+        False, "Convert weights that are NaN or infinite too, to inspect them."
     )
     license: str | None = option(
         None,

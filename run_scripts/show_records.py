@@ -1,11 +1,11 @@
 r"""Records, a vocabulary -> examples as text, histograms.
 
     python -m run_scripts.show_records --records=records/train \
-      --vocab_file=vocab.txt --num_records=3 --png=records.png
+      --vocab_file=vocab.txt --num_records=3 --page=records.html
 
 Prints the pieces of a word joined (their ## kept), segments A and B on separate
 lines, masked tokens as {original -> shown}, and labels by name; in color on a
-terminal, unless NO_COLOR is set. --png plots histograms of lengths, masked
+terminal, unless NO_COLOR is set. --page draws histograms of lengths, masked
 tokens and [UNK] over a sample.
 """
 
@@ -16,7 +16,7 @@ FLAGS = common_flags.make_flags(record_text.ShowOptions)
 
 
 def main(argv: list[str]) -> None:
-    """Prints examples; with --png, also draws histograms."""
+    """Prints examples; with --page, also draws histograms."""
     common_flags.parse(FLAGS, argv, __doc__)
     record_text.show(common_flags.config(record_text.ShowOptions, FLAGS))
 

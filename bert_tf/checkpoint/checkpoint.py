@@ -283,9 +283,7 @@ class Checkpoint(Contents):
             return None
         path = self.path()
         tokenizer = BertTokenizer(
-            self.vocabulary_file(),
-            kept_tokens=kept_tokens,
-            **self.rules(),
+            self.vocabulary_file(), kept_tokens=kept_tokens, **self.rules()
         )
         check_vocabulary(tokenizer, self, path)
         return tokenizer

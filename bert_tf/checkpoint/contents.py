@@ -48,14 +48,8 @@ WITH_LABELS = ("classification", "multi_label", "tagging")
 # Tasks whose head reads one vector of a text.
 OF_TEXTS = ("classification", "multi_label", "regression", "multiple_choice")
 # Keys of model.json that have a field of their own in Contents.
-OWN_FIELDS = (
-    "task",
-    "labels",
-    "do_lower_case",
-    INFERRED_CASE,
-    "source",
-    SENTENCE_EMBEDDING,
-)
+OWN_FIELDS = ("task", "labels", "do_lower_case", "source")
+OWN_FIELDS += (INFERRED_CASE, SENTENCE_EMBEDDING)
 
 
 class Detail(str):

@@ -57,9 +57,8 @@ def load(
       task: "pretraining", "classification", "multi_label", "regression",
         "spans", "tagging" or "multiple_choice". A model of another task, or
         with other labels, gets a newly initialized head. Default: its own.
-      labels: class names, for classification, multi_label and tagging, in
-        the order of their ids. Without `task` they rename the model's own
-        classes.
+      labels: class names, for classification, multi_label and tagging, in the
+        order of their ids. Without `task` they rename the model's own classes.
       dtype: Keras dtype policy. Default: that of the model's training if
         known, otherwise Keras's global policy.
       accept_tokenizer_differences: whether to load a checkpoint whose own

@@ -135,9 +135,8 @@ def find_newest(path: str) -> str:
         faults.append(f"{path} has no other checkpoint.")
         raise checksums.DamagedError("\n".join(faults))
     raise ValueError(
-        f"{path} contains no model: expected {WEIGHTS} in it, in "
-        f"its {BEST}/ or in its checkpoints/{STEP_PREFIX}*. Give the "
-        "output_dir of a run."
+        f"{path} contains no model: expected {WEIGHTS} in it, in its {BEST}/ "
+        f"or in its checkpoints/{STEP_PREFIX}*. Give the output_dir of a run."
     )
 
 

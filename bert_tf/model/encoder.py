@@ -478,13 +478,12 @@ class BertEncoder(ConfiguredModel):
       remat: whether activations are recomputed, see `enable_remat`.
 
     Call arguments:
-      inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`,
-        each [B, S] int32; the last may be omitted if all are 0. Packed rows,
-        of up to E examples each, also have `schema.PACKED_INPUTS`:
-        `example_numbers` and `position_ids`, [B, S] int32, and
-        `cls_positions`, [B, E] int32. `word_vectors`, [B, S, H] float,
-        replace the word embeddings of the ids, for gradients with respect to
-        them. Other entries are ignored.
+      inputs: dict of `input_word_ids`, `input_mask` and `input_type_ids`, each
+        [B, S] int32; the last may be omitted if all are 0. Packed rows, of up
+        to E examples each, also have `schema.PACKED_INPUTS`: `example_numbers`
+        and `position_ids`, [B, S] int32, and `cls_positions`, [B, E] int32.
+        `word_vectors`, [B, S, H] float, replace the word embeddings of the ids,
+        for gradients with respect to them. Other entries are ignored.
       training: whether to apply dropout.
       dropout_key: [3] int64, see `dropout.make_key`. Without it, as in
         Keras's `fit`, a Keras seed generator makes one for each call.
@@ -554,11 +553,7 @@ class BertEncoder(ConfiguredModel):
         self.pooler.build((None, self.config.hidden_size))
 
     def call(
-        self,
-        inputs,
-        training=None,
-        dropout_key=None,
-        return_attention=False,
+        self, inputs, training=None, dropout_key=None, return_attention=False
     ):
         if training and dropout_key is None:
             dropout_key = self.draw_key(inputs)

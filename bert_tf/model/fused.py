@@ -335,8 +335,7 @@ def attend(qkv, input_mask, keep=None, rate=0.0, training=False) -> tf.Tensor:
     Args:
       qkv: [B, S, 3, A, D] float: query, key, value.
       input_mask: [B, S] or [B, S, S], see `attention_weights`.
-      keep: [B, A, S, S] bool, dropout mask of the weights; None for no
-        dropout.
+      keep: [B, A, S, S] bool, dropout mask of the weights; None for no dropout.
       rate: dropout rate of `keep`.
       training: whether to apply `keep`, and to use the custom gradient.
 

@@ -318,10 +318,7 @@ class EncoderLayer(keras.layers.Layer):
             hidden = fused.norm(rows, *parameters, training)
             hidden = tf.reshape(hidden, shape)
         change = self.attention(
-            hidden,
-            input_mask,
-            return_attention=return_attention,
-            **kwargs,
+            hidden, input_mask, return_attention=return_attention, **kwargs
         )
         if return_attention:
             change, weights = change
@@ -348,14 +345,8 @@ class EncoderLayer(keras.layers.Layer):
     def _add(self, change, rows, shape, drop, norm, training, dropout_key):
         """Returns rows + dropout(change), normalized unless `norm_first`.
 
-        Args:
-          change: [B S, H] float, output of a sublayer.
-          rows: [B S, H] float, input of the sublayer.
-          shape: [B, S, H], shape of the dropout mask.
-          drop: dropout of the sublayer.
-          norm: LayerNorm of the sublayer.
-          training: whether to apply dropout.
-          dropout_key: [3] int64.
+        `change` and `rows` are output and input of a sublayer, [B S, H];
+        `shape` is that of the dropout mask, [B, S, H].
         """
         keep = drop.keep_mask(shape, training, dropout_key)
         if self.norm_first:

@@ -8,11 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.model import encoder
-from bert_tf.model.sentence_embedding import (
-    Dense,
-    Normalize,
-    SentenceEmbedding,
-)
+from bert_tf.model.sentence_embedding import Dense, Normalize, SentenceEmbedding
 from tfrecords import schema
 
 # First texts have dropout masks of rows after those of all others.

@@ -5,12 +5,7 @@ from collections.abc import Mapping
 import keras
 from absl import logging
 
-from bert_tf.checkpoint import (
-    contents,
-    model_card,
-    model_folders,
-    run_models,
-)
+from bert_tf.checkpoint import contents, model_card, model_folders, run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.options import OURS
 from bert_tf.config import inference_policy

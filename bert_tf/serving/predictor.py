@@ -112,8 +112,7 @@ class Predictor:
         if isinstance(model, str | os.PathLike):
             source = os.fspath(model)
             model, own = keras_models.load(
-                model,
-                accept_tokenizer_differences=accept_tokenizer_differences,
+                model, accept_tokenizer_differences=accept_tokenizer_differences
             )
             tokenizer = tokenizer or own
         metadata = keras_models.metadata_of(model)
@@ -256,11 +255,7 @@ def _options(
 def _choose(
     options: kinds.AnswerOptions, metadata: Mapping[str, Any], model
 ) -> type[Kind]:
-    """Returns the kind of answers; of models without a head, vectors.
-
-    Raises:
-      ValueError: as in `kinds.choose`, or if the kind has no answers in Python.
-    """
+    """Returns the kind of answers; of models without a head, vectors."""
     if options.kind != "auto":
         kind = kinds.by_name(options.kind)
         if kind.weights and not kind.has_answers:

@@ -24,9 +24,8 @@ from tfrecords.tasks import glue_tables, swag_examples, swag_files
 class Swag(Classification):
     """Choice of one of C endings of a sentence.
 
-    The paper fine-tunes with a learning rate of 2e-5 and batches of 16
-    (section 4.4). These are the defaults of run_swag, but not of
-    FineTuningConfig.
+    The paper fine-tunes with a learning rate of 2e-5 and batches of 16 (section
+    4.4). These are the defaults of run_swag, but not of FineTuningConfig.
 
     Args:
       data: files and options; None if `make_records` is not used.

@@ -199,12 +199,7 @@ class RunCheckpoints:
         return 0
 
     def _restore(self, step: int) -> None:
-        """Restores model, optimizer and extra variables from a checkpoint.
-
-        Raises:
-          DamagedError: if the checkpoint is damaged.
-          ValueError: if the checkpoint's model has a different size.
-        """
+        """Restores model, optimizer and extra variables from a checkpoint."""
         folder = self.path(step)
         state = checksums.read_state(folder)
         if state.get("step") != step:

@@ -56,10 +56,7 @@ class TrainingConfig(Options):
         100, "Optimizer steps between progress lines.", at_least=1
     )
     learning_rate: float = option(
-        5e-5,
-        "Peak learning rate.",
-        at_least=0.0,
-        decides="always",
+        5e-5, "Peak learning rate.", at_least=0.0, decides="always"
     )
     learning_rate_schedule: str = option(
         "linear",
@@ -219,10 +216,7 @@ class OptimizerOptions(TrainingConfig):
     """Training settings with rate and optimizers of pre-training."""
 
     learning_rate: float = option(
-        1e-4,
-        "Peak learning rate.",
-        at_least=0.0,
-        decides="always",
+        1e-4, "Peak learning rate.", at_least=0.0, decides="always"
     )
     optimizer: str = option(
         TrainingConfig.optimizer,

@@ -50,9 +50,7 @@ def make_evaluation_step(
 
 
 def evaluate(
-    evaluation_step,
-    make_batches: MakeBatches,
-    strategy: tf.distribute.Strategy,
+    evaluation_step, make_batches: MakeBatches, strategy: tf.distribute.Strategy
 ) -> dict[str, float]:
     """Returns the mean losses and accuracies over all batches.
 
@@ -97,9 +95,7 @@ def make_prediction_step(model: keras.Model, strategy: tf.distribute.Strategy):
 
 
 def predict(
-    prediction_step,
-    make_batches: MakeBatches,
-    strategy: tf.distribute.Strategy,
+    prediction_step, make_batches: MakeBatches, strategy: tf.distribute.Strategy
 ) -> dict[str, np.ndarray]:
     """Returns all outputs for all examples, in the order of the records.
 

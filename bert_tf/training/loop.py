@@ -445,9 +445,7 @@ def open_strategy(
     if do_train:
         run_checks.check_preemption(config)
     strategy = strategies.make_strategy(
-        config.distribution_strategy,
-        config.virtual_devices,
-        config.tpu,
+        config.distribution_strategy, config.virtual_devices, config.tpu
     )
     if do_train:
         run_checks.check_batch(

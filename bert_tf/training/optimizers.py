@@ -622,9 +622,8 @@ def make_optimizer(
     """Returns a new optimizer; must be called in the strategy's scope.
 
     Args:
-      config: reads `optimizer`, `adam_beta_2`, `corrects_bias` and
-        `ema_decay`; for Muon also `learning_rate`, `muon_learning_rate` and
-        `precision`.
+      config: reads `optimizer`, `adam_beta_2`, `corrects_bias` and `ema_decay`;
+        for Muon also `learning_rate`, `muon_learning_rate` and `precision`.
       variables: weights to train.
       learning_rate: step -> scalar float32.
     """

@@ -29,10 +29,8 @@ _LINGER_SECONDS = 0.5
 def split_cpu(num_devices: int) -> None:
     """Splits the host's CPU into logical devices, to test replicas on it.
 
-    Must be called before TensorFlow creates its first tensor.
-
     Raises:
-      ValueError: if it is called too late.
+      ValueError: if TensorFlow has created a tensor before.
     """
     cpu = tf.config.list_physical_devices("CPU")[0]
     try:
@@ -54,9 +52,7 @@ def local_devices() -> list[str]:
 
 
 def make_strategy(
-    name: str,
-    virtual_devices: int = 0,
-    tpu: str | None = None,
+    name: str, virtual_devices: int = 0, tpu: str | None = None
 ) -> tf.distribute.Strategy:
     """Returns a new strategy.
 
@@ -116,11 +112,7 @@ def _multi_worker() -> tf.distribute.Strategy:
 
 
 def _connect_tpu(name: str | None):
-    """Returns the cluster resolver of an initialized TPU.
-
-    Raises:
-      ValueError: if there is no TPU of that name.
-    """
+    """Returns the cluster resolver of an initialized TPU."""
     if not name:
         raise ValueError(
             "--distribution_strategy=tpu needs --tpu: the name of a TPU, its "
@@ -184,11 +176,8 @@ def _cause(error: Exception) -> str:
             "Google Cloud, which knows the names of TPUs, does not answer "
             f"({error.reason}); its machines can ask it"
         )
-    lines = [
-        line.strip()
-        for line in str(error).splitlines()
-        if line.strip() and not _NO_CAUSE.match(line)
-    ]
+    lines = filter(None, map(str.strip, str(error).splitlines()))
+    lines = [line for line in lines if not _NO_CAUSE.match(line)]
     return (lines or [type(error).__name__])[0].rstrip(".")
 
 
@@ -279,9 +268,7 @@ def distribute_batches(
 def all_gather(strategy: tf.distribute.Strategy, value: int) -> list[int]:
     """Returns the values of all processes, once each has called this.
 
-    Args:
-      strategy: strategy of the run.
-      value: value of this process, from 0 to 2^31 - 1.
+    `value` is that of this process, from 0 to 2^31 - 1.
     """
     if num_workers(strategy) == 1:
         return [value]
@@ -372,19 +359,16 @@ def chief_first(strategy: tf.distribute.Strategy, function: Callable):
 
     For functions that write files on the first call and only read them later.
     """
+    if not is_chief(strategy):
+        barrier(strategy)
+    result = function()
     if is_chief(strategy):
-        result = function()
         barrier(strategy)
-    else:
-        barrier(strategy)
-        result = function()
     return result
 
 
 @contextlib.contextmanager
-def translate_worker_errors(
-    strategy: tf.distribute.Strategy,
-) -> Iterator[None]:
+def translate_worker_errors(strategy: tf.distribute.Strategy) -> Iterator[None]:
     """Makes errors of lost workers Stopped; then a grace period for the others.
 
     A worker has its result of a collective operation before the others have

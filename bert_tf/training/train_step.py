@@ -115,8 +115,7 @@ class TrainStep:
     Call arguments:
       batches: a global batch, for one update; or an iterator over batches of
         one static shape, for several.
-      num_steps: number of updates; a call ends early if a process asks to
-        stop.
+      num_steps: number of updates; a call ends early if a process asks to stop.
 
     Returns:
       Name -> [n] float32 for the global batch, with n the updates made: the
@@ -329,8 +328,7 @@ class TrainStep:
             ]
             scaled = tf.add_n(shares) * loss_scale
         gradients = tape.gradient(
-            scaled,
-            [weight.value for weight in self.model.trainable_weights],
+            scaled, [weight.value for weight in self.model.trainable_weights]
         )
         is_read = [gradient is not None for gradient in gradients]
         # Of keras.layers.Embedding they are IndexedSlices, whose rows may

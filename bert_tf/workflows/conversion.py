@@ -5,12 +5,7 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from bert_tf.checkpoint import (
-    contents,
-    detection,
-    model_card,
-    run_models,
-)
+from bert_tf.checkpoint import contents, detection, model_card, run_models
 from bert_tf.checkpoint import convert as convert_lib
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.options import OURS

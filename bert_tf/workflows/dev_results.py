@@ -191,11 +191,7 @@ def write(
     Returns:
       The content of the file.
     """
-    content = {
-        "task_name": task_name,
-        "step": step,
-        "best_metric": best_metric,
-    }
+    content = {"task_name": task_name, "step": step, "best_metric": best_metric}
     content |= results
     content |= {run_models.BASELINE: baseline} | _by_name(details)
     content |= _undefined(results)

@@ -317,8 +317,6 @@ def _open_teacher(
         config,
         bert_config,
         strategy,
-        precision=config.precision,
-        accept_tokenizer_differences=config.accept_tokenizer_differences,
         max_seq_length=config.max_seq_length,
         vocabulary=vocabulary,
         rules=rules,
@@ -570,11 +568,7 @@ def _make_predict(
 ) -> Callable[[str], SplitOutputs]:
     """Returns split -> outputs by name for all examples, in order.
 
-    Args:
-      run: the run.
-      model: its model, or a function with the same arguments.
-      batch_size: rows of a batch.
-      strategy: strategy of the run.
+    `model` is that of the run, or a function with the same arguments.
     """
     from bert_tf.training import evaluation
 

@@ -133,12 +133,7 @@ def choose_vocabulary(
 
 
 def _check_vocabulary(given: vocab.Vocabulary, own: vocab.Vocabulary) -> None:
-    """Raises ValueError unless only [unused] entries of a model are replaced.
-
-    Args:
-      given: vocabulary to use.
-      own: that of the model.
-    """
+    """Raises ValueError unless only [unused] entries of the model's differ."""
     # Entries, since a converted vocabulary always ends with a newline.
     old, new = own.entries(), given.entries()
     replaced, others = vocab.list_changes(old, new)

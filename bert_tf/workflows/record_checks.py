@@ -14,11 +14,7 @@ from bert_tf.training import run_folder
 from bert_tf.training.config import TrainingConfig
 from bert_tf.workflows import estimates
 from tfrecords import schema as schema_lib
-from tfrecords.inspection import (
-    record_checks,
-    sample_statistics,
-    samples,
-)
+from tfrecords.inspection import record_checks, sample_statistics, samples
 from tfrecords.inspection.diagnostics import (
     ERROR,
     WARNING,
@@ -156,9 +152,8 @@ def check_sizes(
     if bert_config and length > bert_config.max_position_embeddings:
         text = (
             f"the examples have {length} tokens, but the model has "
-            "max_position_embeddings="
-            f"{bert_config.max_position_embeddings}. Make shorter examples, or "
-            "use another bert_config.json."
+            f"max_position_embeddings={bert_config.max_position_embeddings}. "
+            "Make shorter examples, or use another bert_config.json."
         )
         diagnostics.append(Diagnostic(ERROR, "lengths", text))
     for made_with in (

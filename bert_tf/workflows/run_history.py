@@ -94,21 +94,18 @@ def flag_line(name: str, value) -> str:
     return f"--{name}={value}"
 
 
-def read_flags(run_dir: str) -> Source:
-    """Returns script, versions and flags of a run.
+def read_flags(run_dir: str) -> Source | None:
+    """Returns script, versions and flags of a run; None without run.flags.
 
     Raises:
-      ValueError: if there is no run.flags, or it has no valid script.
+      ValueError: if it has no valid script.
     """
     path = os.path.join(run_dir, FLAGS_FILE)
+    if not os.path.lexists(path):
+        return None
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.removesuffix("\n") for line in file]
-    except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(
-            f"{run_dir} has no {FLAGS_FILE}. Give the output folder of "
-            "a training run."
-        ) from None
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path} is not UTF-8 ({error}). Correct it, or copy it again."

@@ -111,8 +111,6 @@ def load(
     student: BertConfig,
     strategy: tf.distribute.Strategy,
     *,
-    precision: str | None,
-    accept_tokenizer_differences: bool,
     max_seq_length: int,
     vocabulary: vocab.Vocabulary | None,
     rules: Mapping[str, bool],
@@ -124,11 +122,9 @@ def load(
 
     Args:
       task: task of the student, prepared.
-      config: the teacher, and what to learn from it.
+      config: the teacher, and what to learn from it; `precision` of the run.
       student: config of the student.
       strategy: strategy of the run; each replica has a copy of the teacher.
-      precision: that of the run; None for float32.
-      accept_tokenizer_differences: as in `Checkpoint.open`.
       max_seq_length: tokens in the longest examples.
       vocabulary: vocabulary of the student, if known.
       rules: those of the student's tokenizer, see `vocab.rules_of`.
@@ -138,13 +134,10 @@ def load(
       ValueError: as in `Checkpoint.open`, or if task, labels, vocabulary or
         sizes of the teacher do not fit the student.
     """
-    path = config.teacher
-    dtype = POLICIES[precision or "float32"]
+    path, accepts = config.teacher, config.accept_tokenizer_differences
+    dtype = POLICIES[config.precision or "float32"]
     try:
-        given = Checkpoint.open(
-            path,
-            accept_tokenizer_differences=accept_tokenizer_differences,
-        )
+        given = Checkpoint.open(path, accept_tokenizer_differences=accepts)
         tokenizer = given.tokenizer()
         with strategy.scope():
             model = given.build(dtype=dtype)
@@ -219,10 +212,7 @@ def _check_vocabulary(
 
 
 def _check_sizes(
-    teacher: BertConfig,
-    path: str,
-    student: BertConfig,
-    max_seq_length: int,
+    teacher: BertConfig, path: str, student: BertConfig, max_seq_length: int
 ) -> None:
     """Raises ValueError if the teacher cannot read the student's batches."""
     if teacher.is_causal != student.is_causal:
@@ -288,11 +278,7 @@ def _check_task(model: keras.Model, task: Task, path: str) -> None:
 def _check_classes(
     model: keras.Model, student: BertConfig, task: Task, path: str
 ) -> None:
-    """Brings the classes of the teacher's head into the order of the task's.
-
-    Raises:
-      ValueError: if they are not the same classes.
-    """
+    """Brings the classes of the teacher's head into the order of the task's."""
     is_pretraining = _task_of(task) == _PRETRAINING
     if is_pretraining and model.config.vocab_size != student.vocab_size:
         raise ValueError(

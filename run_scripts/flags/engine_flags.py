@@ -52,9 +52,7 @@ def split(argv: list[str]) -> tuple[list[str], list[str]]:
 
 
 def engine(
-    flag_values: flags.FlagValues,
-    beam_flags: list[str],
-    output: records.Output,
+    flag_values: flags.FlagValues, beam_flags: list[str], output: records.Output
 ) -> progress.Engine:
     """Returns the engine that the flags select, not yet started.
 

@@ -84,7 +84,7 @@ HEADINGS = {
     "Output": (
         *("output_dir", "output_file", "output_format", "export_dir"),
         *("dtype", "run_file"),
-        *("overwrite", "records_dir", "num_shards", "png"),
+        *("overwrite", "records_dir", "num_shards", "page"),
         *("save_checkpoints_steps", "save_checkpoints_minutes"),
         *("keep_checkpoint_max", "log_every_steps", "license"),
     ),

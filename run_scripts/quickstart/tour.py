@@ -114,8 +114,7 @@ def call_fresh(script: str, **arguments) -> None:
     """
     words = show(script, arguments)
     done = subprocess.run(
-        [sys.executable, "-m", script, *words],
-        env=stopping.child_environment(),
+        [sys.executable, "-m", script, *words], env=stopping.child_environment()
     )
     if done.returncode:
         raise ValueError(
@@ -319,16 +318,15 @@ def summarise(
 
 
 def main(argv: list[str]) -> None:
-    """Runs every stage, then writes summary.json and page.png."""
+    """Runs every stage, then writes summary.json and page.html."""
     common_flags.parse(FLAGS, argv, __doc__)
     config = common_flags.config(TourConfig, FLAGS)
     from bert_tf.training import reporting, run_folder
+    from run_scripts.quickstart import page
 
     # Fails now, not after minutes of pre-training.
-    with libraries.extra("plots,pretraining", "The quickstart"):
+    with libraries.extra("pretraining", "The quickstart"):
         import sentencex  # noqa: F401
-
-        from run_scripts.quickstart import page
 
     task = config.choose_task()  # Fails now, not after hours of pre-training.
     if config.corpus:
@@ -345,14 +343,14 @@ def main(argv: list[str]) -> None:
     )
     summary = summarise(config, seconds, served)
     json_files.write(config.path("summary.json"), summary)
-    page.draw(config.output_dir, summary, task)
+    page.write(config.output_dir, summary, task)
     print(json.dumps(summary, indent=2))
     logging.info(
         "pre-trained %s  from scratch %s  in %s; look at %s",
         page.shown(summary["pretrained_accuracy"]),
         page.shown(summary["from_scratch_accuracy"]),
         reporting.format_seconds(summary["seconds"]["total"]),
-        config.path("page.png"),
+        config.path("page.html"),
     )
 
 

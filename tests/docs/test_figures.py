@@ -101,14 +101,14 @@ def test_curves_are_means_of_logged_steps(tmp_path, monkeypatch):
         run, part, name = curve.split("/")
         path = tmp_path / run / "logs" / part / "steps.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
-        names = [c.split("/")[2] for _, c, *_ in figures.CURVES]
+        names = sorted({c.split("/")[2] for _, c, *_ in figures.CURVES})
         lines = [
             "{"
-            + ", ".join(f'"{n}": {step / 4}' for n in ["step", *names])
+            + ", ".join(f'"{n}": {step // 4}' for n in ["step", *names])
             + "}"
             for step in (4, 8, 12, 16)
         ]
-        path.write_text("\n".join(lines))
+        path.write_text("\n".join([*lines, ""]))
     # Of git and lscpu.
     output = "Model name: A processor\n"
     monkeypatch.setattr(subprocess, "check_output", lambda *_, **__: output)

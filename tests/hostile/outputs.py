@@ -72,7 +72,7 @@ CASES = [
     Case("make_vocab", "--output_file=text", "Is a directory: 'text'"),
     Case(
         "show_records",
-        "--png=records/train/train-00000-of-00001.tfrecord",
+        "--page=records/train/train-00000-of-00001.tfrecord",
         _SAME,
     ),
     *(

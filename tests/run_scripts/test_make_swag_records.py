@@ -35,7 +35,7 @@ def folder(tmp_path_factory, tiny_vocab_file):
 def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
     words = [
         *(f"--records={folder}", f"--vocab_file={tiny_vocab_file}"),
-        *("--num_records=1", f"--png={tmp_path / 'page.png'}"),
+        *("--num_records=1", f"--page={tmp_path / 'page.html'}"),
     ]
     show_records.main(["show_records", *words])
     lines = capsys.readouterr().out.splitlines()
@@ -47,7 +47,7 @@ def test_each_choice_is_shown(folder, tiny_vocab_file, tmp_path, capsys):
         lines[5] == '  A [CLS] he s##a##i##d , " waits for the boat . " [SEP]'
     )
     assert lines[9] == "  B the captain read##s the letter . [SEP]"
-    assert (tmp_path / "page.png").stat().st_size > 1000
+    assert (tmp_path / "page.html").read_text().count("<svg") == 2
 
 
 def test_an_export_packs_endings_as_the_records_do(folder, tiny_vocab_file):

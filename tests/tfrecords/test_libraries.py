@@ -99,7 +99,7 @@ def test_every_named_extra_exists():
             text = path.read_text("utf-8")
             for part in text.split('libraries.extra("')[1:]:
                 named.update(part.partition('"')[0].split(","))
-    assert {"pretraining", "plots", "parquet", "explore"} <= named
+    assert {"pretraining", "parquet", "explore"} <= named
     provided = importlib.metadata.metadata("bert_tf").get_all("Provides-Extra")
     assert named <= set(provided)
 

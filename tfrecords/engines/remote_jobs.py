@@ -28,11 +28,10 @@ class Marker(NamedTuple):
         """Raises ValueError on a machine that does not see the file."""
         if not storage.exists(self.path):
             raise ValueError(
-                f"{socket.gethostname()} does not see {self.path!r}, which "
-                f"the driver on {self.driver} wrote. All machines need input "
-                "files, vocabulary and --output_dir under the same paths: "
-                "put them on a shared file system, then run the same command "
-                "again."
+                f"{socket.gethostname()} does not see {self.path!r}, which the "
+                f"driver on {self.driver} wrote. All machines need input "
+                "files, vocabulary and --output_dir under the same paths: put "
+                "them on a shared file system, then run the same command again."
             )
 
 

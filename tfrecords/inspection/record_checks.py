@@ -131,8 +131,7 @@ def check_case(
             "the records have cased text (do_lower_case false), but the "
             f"vocabulary is uncased: {capitals} of its {size} entries have "
             f"capitals. So words with capitals are [UNK]{seen}. Make the "
-            "records again with do_lower_case true, or with a cased "
-            "vocabulary."
+            "records again with do_lower_case true, or with a cased vocabulary."
         )
         return [Diagnostic(severity, "case", text)]
     lower = made_with

@@ -77,10 +77,9 @@ def atomic_folder(path: str) -> Iterator[str]:
     folder is removed. At every moment `path` is the old folder or the new one,
     even after a kill.
 
-    On file systems that cannot exchange two names atomically (some network
-    file systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if
-    the writer is killed then, the next writer or `remove_leftovers` restores
-    it.
+    On file systems that cannot exchange two names atomically (some network file
+    systems), the old folder is briefly `.<name>.<16 hex digits>.old`; if the
+    writer is killed then, the next writer or `remove_leftovers` restores it.
 
     Args:
       path: path of the folder; an existing one is replaced. If it is a
@@ -117,12 +116,8 @@ def _temporary(
     """Yields a locked temporary file or folder, and what it is to replace.
 
     First, what killed writers of the path have left is removed. After an error
-    the temporary file or folder is removed.
-
-    Args:
-      path: path of the file or folder; a link is followed.
-      make: makes the temporary one.
-      is_named: whether errors name `path`.
+    the temporary file or folder is removed. Links are followed; errors name the
+    path if `is_named`.
     """
     target = os.path.realpath(path)
     aside = _sibling(target, "tmp")
@@ -317,12 +312,7 @@ def _remove_dead(target: str) -> None:
 
 
 def _leftovers(folder: str, name: str) -> Iterator[tuple[str, str]]:
-    """Yields temporary paths in a folder, and the paths that they were for.
-
-    Args:
-      folder: the folder, which need not exist.
-      name: pattern of the names that were written.
-    """
+    """Yields temporary paths in a folder, and the paths that they were for."""
     digits = f"[0-9a-f]{{{2 * _TOKEN_BYTES}}}"
     pattern = re.compile(rf"\.({name})\.{digits}\.(?:tmp|old)")
     for found in os.listdir(folder) if os.path.isdir(folder) else ():

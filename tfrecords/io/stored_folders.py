@@ -65,11 +65,7 @@ def _copy_path(folder: str, address: str) -> str:
 
 
 def _inside(folder: str, name: str) -> str:
-    """Returns the path of `name` in a local folder.
-
-    Raises:
-      ValueError: if it would be outside, as objects of a store may be named.
-    """
+    """Returns the path of an object in a local folder, never one outside."""
     parts = name.split("/")
     if {"", ".", ".."} & set(parts):
         raise ValueError(

@@ -73,10 +73,7 @@ class _Job(NamedTuple):
 
 
 def tokenize(
-    corpus: Corpus,
-    paths: Sequence[str],
-    work: str,
-    workers: progress.Engine,
+    corpus: Corpus, paths: Sequence[str], work: str, workers: progress.Engine
 ) -> list[str]:
     """Writes the token files of each input file, unless they exist.
 

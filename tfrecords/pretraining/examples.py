@@ -83,9 +83,7 @@ def pack(
     last = a_end if is_single else a_end + 1 + pairs.b_end - pairs.b_begin
     is_b = positions > a_end[:, None]  # Also True at padding; cleared below.
     source = positions + np.where(
-        is_b,
-        (pairs.b_begin - a_end - 1)[:, None],
-        (pairs.a_begin - 1)[:, None],
+        is_b, (pairs.b_begin - a_end - 1)[:, None], (pairs.a_begin - 1)[:, None]
     )  # [N, S]
     ids = tokens.take(source, mode="clip").astype(np.int32)
     ids[:, 0] = vocabulary.cls_id

@@ -50,8 +50,7 @@ class Output(Options):
     """Output folder and number of shards."""
 
     output_dir: str = option(
-        REQUIRED,
-        "Output folder; train/ and held_out/ are created in it.",
+        REQUIRED, "Output folder; train/ and held_out/ are created in it."
     )
     num_shards: int | None = option(
         None,

@@ -60,9 +60,7 @@ class Pairs(NamedTuple):
 
 
 def rows(
-    cut: Callable[..., Iterator[Segments]],
-    *arguments,
-    rng: np.random.Generator,
+    cut: Callable[..., Iterator[Segments]], *arguments, rng: np.random.Generator
 ) -> list[tuple[int, ...]]:
     """Returns the segments of a document, with a seed for each pair.
 
@@ -77,7 +75,7 @@ def rows(
 
 
 def pair(
-    sentence_bounds: Sequence[int],
+    bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
     max_num_tokens: int,
@@ -90,7 +88,7 @@ def pair(
     order of random numbers. Devlin et al. 2018, section 3.1 and appendix A.2.
 
     Args:
-      sentence_bounds: index of the first token of each sentence, over all
+      bounds: index of the first token of each sentence, over all
         documents, and the number of tokens. A list is faster than an array.
       document_bounds: index of the first sentence of each document, and the
         number of sentences.
@@ -102,7 +100,6 @@ def pair(
     Yields:
       Each pair, before random numbers are drawn for the next one.
     """
-    bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
     start, last = document_bounds[number], document_bounds[number + 1]
     while start < last:
@@ -144,7 +141,7 @@ def _random_segment(bounds, document_bounds, number, wanted, rng):
 
 
 def sentence_order_pairs(
-    sentence_bounds: Sequence[int],
+    bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
     max_num_tokens: int,
@@ -159,7 +156,6 @@ def sentence_order_pairs(
 
     Arguments are those of `pair`. The label is 1 if the two are swapped.
     """
-    bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
     start, last = document_bounds[number], document_bounds[number + 1]
     while start < last:
@@ -179,7 +175,7 @@ def sentence_order_pairs(
 
 
 def full_sentences(
-    sentence_bounds: Sequence[int],
+    bounds: Sequence[int],
     document_bounds: Sequence[int],
     number: int,
     max_num_tokens: int,
@@ -194,7 +190,6 @@ def full_sentences(
 
     Arguments are those of `pair`. B is empty and the label is 0.
     """
-    bounds = sentence_bounds
     target = _target(max_num_tokens, short_seq_prob, rng)
     first, last = document_bounds[number], document_bounds[number + 1]
     begin = bounds[first]

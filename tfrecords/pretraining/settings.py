@@ -29,10 +29,7 @@ class Settings(Options):
         128, "Tokens in an example, [CLS], [SEP] and padding included."
     )
     random_seed: int = option(
-        12345,
-        "Random seed of all choices.",
-        at_least=0,
-        at_most=2**63 - 1,
+        12345, "Random seed of all choices.", at_least=0, at_most=2**63 - 1
     )
     dupe_factor: int | None = option(
         None,
@@ -60,10 +57,9 @@ class Settings(Options):
     )
     max_examples_per_row: int = option(
         1,
-        "Maximum number of short examples that share a row of "
-        "--max_seq_length instead of being padded; they do not affect each "
-        "other. 3 to 8 work well. A training batch then counts rows, and "
-        "holds more examples.",
+        "Maximum number of short examples that share a row of --max_seq_length "
+        "instead of being padded; they do not affect each other. 3 to 8 work "
+        "well. A training batch then counts rows, and holds more examples.",
     )
     masking_time: str = option(
         "static",

@@ -11,11 +11,7 @@ import tensorflow as tf
 
 from tfrecords import schema as schema_lib
 from tfrecords.io import records as records_lib
-from tfrecords.reading import (
-    batch_features,
-    batch_order,
-    static_lengths,
-)
+from tfrecords.reading import batch_features, batch_order, static_lengths
 
 # Records of a batch named in messages.
 _NAMED = 3

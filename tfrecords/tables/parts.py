@@ -92,11 +92,7 @@ def _found(name: str) -> list[str]:
 
 
 def _named(folder: str) -> list[str]:
-    """Returns the files that a folder's own list names; [] without a list.
-
-    Raises:
-      ValueError: for a folder of a table with a log, or of several splits.
-    """
+    """Returns the files that a folder's own list names; [] without a list."""
     for sign, (what, fix) in _LOGGED.items():
         if not os.path.isdir(os.path.join(folder, sign)):
             continue
@@ -134,8 +130,7 @@ def _parts(folder: str) -> list[str]:
     if len(endings) != 1:
         raise ValueError(
             f"{folder} has {some(names) or 'no files'}, not the parts of one "
-            "table. Give such a folder, or a glob, such as "
-            f"{_pattern(folder)}."
+            f"table. Give such a folder, or a glob, such as {_pattern(folder)}."
         )
     return [os.path.join(folder, name) for name in names]
 

@@ -11,11 +11,11 @@ from absl import logging
 
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 from tfrecords.tables import parts
-from tfrecords.text.vocab import VocabularyOptions
+from tfrecords.text.vocab import TokenOptions, VocabularyOptions
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordsConfig(VocabularyOptions):
+class RecordsConfig(VocabularyOptions, TokenOptions):
     """Settings of a script that only writes the records of a task."""
 
     output_dir: str = option(

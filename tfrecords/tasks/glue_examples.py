@@ -36,11 +36,7 @@ class Split:
 
 
 def find_splits(
-    task: glue_tables.GlueTask,
-    data_dir: str,
-    *,
-    dev_share: float,
-    seed: int,
+    task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
 ) -> list[Split]:
     """Returns the splits whose files exist.
 
@@ -185,12 +181,7 @@ def make_records(
       ValueError: as in `glue_rows.read_rows` and `split_records.make`.
     """
     encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
-    splits = find_splits(
-        task,
-        data_dir,
-        dev_share=dev_share,
-        seed=seed,
-    )
+    splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
     if task.group_column:
         _check_groups(task, splits)
     return split_records.make(

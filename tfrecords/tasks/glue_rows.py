@@ -214,14 +214,8 @@ def _label_cell(
       {"choices": ["joy"]}      ["joy"], as Label Studio writes it
       [["joy", "love"]]         ["joy", "love"], the answers of one annotator
 
-    Args:
-      value: from `table_files.read`.
-      where: file, line and column, for messages.
-      labels: of the task; a text that is one of them is no list.
-      multi_label: whether a row may have several.
-
-    Raises:
-      ValueError: if it is neither, or a list as a program prints it.
+    A text that is one of the `labels` is no list. Lists as a program prints
+    them are refused.
     """
     is_text = isinstance(value, str)
     if is_text and glue_tables.spelled(value) not in labels:
@@ -503,9 +497,6 @@ def _split_several(
       labels anger, grief, joy     [0, 1, 1]          ["grief", "joy"]  True
                                    ["joy", "grief"]   ["joy", "grief"]  False
                                    [2, 1]             ["2", "1"]        False
-
-    Raises:
-      ValueError: if a text is a printed list, or an id is repeated.
     """
     where = f"{where}: {task.label_column!r}"
     is_whole = isinstance(cell, str) and cell in task.label_ids

@@ -622,11 +622,7 @@ def _check_columns(row, path, word_column, tag_column, tag_index) -> None:
 
 
 def _are_numbered(groups, path: str, word_column: int | None) -> bool:
-    """Returns whether the first column is 1, 2, 3 and so on in most sentences.
-
-    Raises:
-      ValueError: if these numbers would be the words.
-    """
+    """Returns whether the first column is 1, 2, 3 ... in most sentences."""
     longer = [group for group in groups if len(group) > 1]
     numbered = list(filter(_is_numbered, longer))
     if 2 * len(numbered) <= len(longer):

@@ -194,10 +194,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
         name=split,
         schema_name="spans" if is_training else "encoder_inputs",
         sizes={"max_seq_length": settings.max_seq_length},
-        flags={
-            "task_name": "SQuAD",
-            **parts.source(path),
-        }
+        flags={"task_name": "SQuAD", **parts.source(path)}
         | settings.flags(is_training),
         count=count,
         examples=examples,

@@ -24,10 +24,7 @@ _COLUMNS = (
     "Hugging Face's datasets writes SQuAD."
 )
 # Kinds of a question, and of the answers of a row, see `json_files.check`.
-_QUESTION = {
-    "question": str,
-    "answers?": [{"text": str, "answer_start?": int}],
-}
+_QUESTION = {"question": str, "answers?": [{"text": str, "answer_start?": int}]}
 _ANSWERS_OF_ROW = {"text": [str], "answer_start?": [int]}
 
 
@@ -114,9 +111,8 @@ class SquadOptions(SquadData):
         None,
         "With --version_2_with_negative: a question has no answer if the null "
         "score exceeds the score of the best answer by more than this. "
-        "Default: with --do_eval, the value with the best F1 on dev; "
-        "otherwise the model's, tuned in the same way; otherwise 0, as in the "
-        "original.",
+        "Default: with --do_eval, the value with the best F1 on dev; otherwise "
+        "the model's, tuned in the same way; otherwise 0, as in the original.",
     )
 
 
@@ -151,8 +147,7 @@ def read_questions(
 
     Args:
       path: JSON in the layout of SQuAD, or a table; or several, as in
-        `read_entries`. A file that names no version may be of either
-        version.
+        `read_entries`. A file that names no version may be of either version.
       version_2_with_negative: whether it is version 2.0, in which questions
         may have no answer.
       is_training: whether each question must have exactly one answer, at its
@@ -278,10 +273,6 @@ def _read_rows(path: str) -> Iterator[tuple[str, dict, str]]:
 
     The question is an entry of `qas` in the layout of SQuAD. It is impossible
     if there are no answers, unless the row has `is_impossible`.
-
-    Raises:
-      ValueError: naming file and line, if a column is missing, or texts and
-        starts of answers are of another form.
     """
     is_parquet = table_files.format_of(path) == "parquet"
     input_format = "parquet" if is_parquet else "jsonl"

@@ -79,11 +79,7 @@ def _to_make(split, path, encode, max_seq_length) -> split_records.Split:
         name=split,
         schema_name="multiple_choice" if is_labelled else "choice_inputs",
         sizes=sizes,
-        flags={
-            "task_name": "SWAG",
-            **parts.source(path),
-        }
-        | sizes,
+        flags={"task_name": "SWAG", **parts.source(path)} | sizes,
         count=lambda: sum(1 for _ in read()),
         examples=examples,
     )

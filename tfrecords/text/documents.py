@@ -28,12 +28,7 @@ from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import text_files
 
 INPUT_FORMATS = (
-    "auto",
-    "sentences",
-    "text",
-    "wikiextractor",
-    "jsonl",
-    "parquet",
+    *("auto", "sentences", "text", "wikiextractor", "jsonl", "parquet"),
 )
 
 # Lines from which "auto" detects the format.

@@ -83,18 +83,18 @@ class RuleOptions(Options):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenOptions(RuleOptions):
-    """The same, and the rule of special tokens."""
+    """The same, and the rule of special tokens, for records without a model."""
 
     split_special_tokens: bool | None = option(
         None,
         "Split [SEP] and the like in a text, as any text. If false, they are "
         "kept, and so are entries of your own in this form, such as [DRUG]. "
-        "Default: the model's setting if there is one, otherwise true.",
+        "Default: true.",
     )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class VocabularyOptions(TokenOptions):
+class VocabularyOptions(RuleOptions):
     """Settings for converting text to token ids."""
 
     vocab_file: str | None = option(

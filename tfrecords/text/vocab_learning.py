@@ -257,10 +257,9 @@ def warn_of_accents(words: Mapping[str, int], num_sentences: int) -> None:
     )
     logging.warning(
         "accents are stripped, from %.1f %% of the words of %d sentences%s: "
-        "%s. Give --nostrip_accents to keep accents "
-        "in lower case, --do_lower_case=false to keep case as well, or "
-        "--do_lower_case if this is meant; and the same to "
-        "make_pretraining_records",
+        "%s. Give --nostrip_accents to keep accents in lower case, "
+        "--do_lower_case=false to keep case as well, or --do_lower_case if "
+        "this is meant; and the same to make_pretraining_records",
         *(100 * share, num_sentences, became),
         "; ".join(shown),
     )
@@ -281,10 +280,7 @@ def _drop_rarest(words: collections.Counter[str]) -> None:
 
 
 def learn_words(
-    words: Mapping[str, int],
-    vocab_size: int,
-    *,
-    max_characters: int = 1000,
+    words: Mapping[str, int], vocab_size: int, *, max_characters: int = 1000
 ) -> list[str]:
     """Learns a vocabulary from counted words.
 

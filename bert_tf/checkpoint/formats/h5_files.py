@@ -56,17 +56,10 @@ def _faults_named(path: str) -> Iterator[None]:
 def _datasets(
     group: h5py.Group, visited: set[int], name: str = ""
 ) -> Iterator[tuple[str, h5py.Dataset]]:
-    """Yields the path and dataset of every weight.
+    """Yields the path and dataset of every weight below a group.
 
-    Args:
-      group: where to begin.
-      visited: addresses of the objects seen before. An object may be in its
-        own subgroup, or have a path for each of many links.
-      name: path of the group.
-
-    Raises:
-      ValueError: if there is a soft or external link, data in another file,
-        or an object with two paths. Other files are never read.
+    `visited` has the addresses of objects seen before: one may be in its own
+    subgroup, or have many links. Links and data in other files are refused.
     """
     for key in group:
         path = f"{name}/{key}" if name else key
@@ -90,11 +83,9 @@ def _datasets(
 def _stored(
     path: str, dataset: h5py.Dataset, file_bytes: int
 ) -> tensor_files.StoredTensor:
-    """Returns a dataset, which is read when it is asked for.
+    """Returns a dataset of numbers, which is read when it is asked for.
 
-    Raises:
-      ValueError: if it is not of numbers, or claims more bytes than the file
-        has. HDF5 would allocate them, and fill them with zeros.
+    HDF5 would allocate more bytes than the file has, and fill them with zeros.
     """
     # V: bfloat16, which HDF5 does not know.
     if dataset.shape is None or dataset.dtype.kind not in "fiubV":

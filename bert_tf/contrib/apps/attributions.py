@@ -179,9 +179,7 @@ class Explainer:
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets = self._encode(tf.constant([*texts.values()]))
         pieces, num_cut = _read_pieces(
-            offsets,
-            batch["input_type_ids"].numpy()[0],
-            source.tokenizer.vocab,
+            offsets, batch["input_type_ids"].numpy()[0], source.tokenizer.vocab
         )
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
@@ -267,13 +265,7 @@ def _in_float32(model: keras.Model, task: str) -> keras.Model:
 
 
 def _encode(tokenizer, max_seq_length: int, texts: tf.Tensor):
-    """Returns a batch of one pair, and ids, starts, ends of all its pieces.
-
-    Args:
-      tokenizer: a BertTokenizer.
-      max_seq_length: S.
-      texts: [2] string; the second is "" for a single text.
-    """
+    """Returns a batch of one pair [2], and ids, starts, ends of its pieces."""
     offsets = tokenizer.tokenize_with_offsets(texts)
     ids = offsets[0]
     batch = batches.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
@@ -297,10 +289,8 @@ def _read_pieces(
 ) -> tuple[list[_Piece], int]:
     """Returns the pieces that the model reads, and how many were cut.
 
-    Args:
-      offsets: ids, starts and ends of the pieces of both texts, each [2, (n)].
-      type_ids: [S], 1 for the second text.
-      vocabulary: tokens in the order of their ids.
+    `offsets` are ids, starts and ends of the pieces of both texts, each
+    [2, (n)]; `type_ids` [S] is 1 for the second text.
     """
     columns = [ragged.to_list() for ragged in offsets]
     # Each text is followed by [SEP], the first one also preceded by [CLS].

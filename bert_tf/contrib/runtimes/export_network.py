@@ -184,11 +184,7 @@ def _marks(name: str) -> dict[str, str]:
 
 
 def _read_texts(config: RuntimeConfig, kind: type[Kind], settings: Mapping):
-    """Returns the texts for calibration and those for the report.
-
-    Raises:
-      ValueError: as in `rows.read`, or if a label is unknown.
-    """
+    """Returns the texts for calibration and those for the report."""
     calibration = []
     if config.calibration_file:
         calibration = rows.read(
@@ -277,11 +273,7 @@ def _encode(texts, target: str, kind, settings) -> list[dict[str, np.ndarray]]:
 
 
 def _report(source, target, settings, work, config, texts) -> None:
-    """Writes report.json.
-
-    Raises:
-      RuntimeError: as in `_check_difference`.
-    """
+    """Writes report.json; raises RuntimeError as in `_check_difference`."""
     folder = os.path.join(work, "report")
     os.makedirs(folder)
     found = report.make(

@@ -10,14 +10,7 @@ import tensorflow as tf
 # on SST-2 (LayerNorm and the sums most) and save no time worth it. Products
 # with weights and the embeddings remain.
 _FLOAT_OPS = (
-    "ADD",
-    "BATCH_MATMUL",
-    "MEAN",
-    "MUL",
-    "RSQRT",
-    "SOFTMAX",
-    "SUB",
-    "TANH",
+    *("ADD", "BATCH_MATMUL", "MEAN", "MUL", "RSQRT", "SOFTMAX", "SUB", "TANH"),
 )
 
 

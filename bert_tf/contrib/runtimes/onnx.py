@@ -86,11 +86,7 @@ def _fuse(graph, nodes):
 
     LayerNorm becomes ONNX's own operation. GELU has a division by sqrt(2), or
     in its tanh form a power, where TensorFlow has products. What is not found
-    stays as it is.
-
-    Args:
-      graph: tf2onnx's Graph of TensorFlow's operations.
-      nodes: its nodes; they are returned.
+    in the `nodes` of tf2onnx's `graph` stays as it is.
     """
 
     def consumer(node):

@@ -39,8 +39,7 @@ if __name__ == "__main__":
     # Ctrl-C, also in the middle of an import. Not if the caller ignores it.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(
-            signal.SIGINT,
-            lambda *_: (os.write(2, b"stopped\n"), os._exit(130)),
+            signal.SIGINT, lambda *_: (os.write(2, b"stopped\n"), os._exit(130))
         )
 try:
     import numpy as np

@@ -27,12 +27,7 @@ from bert_tf.contrib.search import prompts
 from bert_tf.serving import kinds, text_rows
 from tfrecords import libraries
 from tfrecords.io import json_files, part_files, stored_folders, streams
-from tfrecords.options import (
-    MAX_BATCH_SIZE,
-    REQUIRED,
-    option,
-    quoted,
-)
+from tfrecords.options import MAX_BATCH_SIZE, REQUIRED, option, quoted
 from tfrecords.tables import table_files
 from tfrecords.text import text_files
 
@@ -347,11 +342,7 @@ def _make_part(
     embedder: Embedder,
     config: EmbeddingConfig,
 ) -> bytes:
-    """Returns the vectors of the rows of a part.
-
-    Raises:
-      ValueError: if a number is too large for float16.
-    """
+    """Returns the vectors of the rows of a part."""
     before = embedder.num_cut
     has_text = np.array([bool(text) for _, text, _ in rows])
     # A text of any kind tells the size of the vectors.
@@ -410,10 +401,6 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
     """Returns the number of rows of each part, and a digest of them.
 
     What `empty_rows` makes of a row without text shows in the digests.
-
-    Raises:
-      ValueError: as in `read_parts`; or if no row has a text, or one has none
-        and `empty_rows` is "error".
     """
     num_rows, empty = 0, []
     sizes, digests = [], []
@@ -428,16 +415,14 @@ def _check_rows(config: EmbeddingConfig) -> tuple[list[int], list[str]]:
         )
     if len(empty) == num_rows:
         raise ValueError(
-            f"{empty[0]}: text is missing, blank or null, as in all "
-            f"{num_rows} rows. Give a file with a text; --text_column "
-            "names its column."
+            f"{empty[0]}: text is missing, blank or null, as in all {num_rows} "
+            "rows. Give a file with a text; --text_column names its column."
         )
     if empty and config.empty_rows == "error":
         raise ValueError(
-            f"{empty[0]} has no text, so it has no vector; "
-            f"{len(empty)} of {num_rows} rows have none. --empty_rows=zero "
-            "writes zeros for such rows; --empty_rows=skip, with --id_column, "
-            "leaves them out."
+            f"{empty[0]} has no text, so it has no vector; {len(empty)} of "
+            f"{num_rows} rows have none. --empty_rows=zero writes zeros for "
+            "such rows; --empty_rows=skip, with --id_column, leaves them out."
         )
     if empty:
         logging.info(

@@ -168,8 +168,7 @@ class Embeddings(FineTuningTask):
     def build_model(self, config, dtype=None):
         """Returns a BertSentenceEncoder."""
         model = BertSentenceEncoder.of(
-            *(config, self.embedding, dtype),
-            scale=self.data.similarity_scale,
+            *(config, self.embedding, dtype), scale=self.data.similarity_scale
         )
         model.first_lengths = self.first_lengths
         return model
@@ -291,11 +290,7 @@ class Embeddings(FineTuningTask):
             self.numbers[split] = numbers.reshape(shape)
 
     def _read_judgements(self, records) -> None:
-        """Reads grades and documents, and compares their number with records.
-
-        Raises:
-          ValueError: if the records have another number of texts.
-        """
+        """Reads grades and documents; their number must be that of records."""
         judged = search_files.read_judgements(self.data.judgements_file)
         queries, _ = search_files.read_queries(self.data, judged)
         self.grades = [judged[name] for name in queries]

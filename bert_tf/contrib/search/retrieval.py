@@ -182,12 +182,7 @@ def _rank(
 ) -> ranking.Ranking:
     """Returns the best documents, and shows progress.
 
-    Args:
-      config: of the corpus.
-      name: of what ranks, for progress lines.
-      num_queries: Q.
-      num_documents: number of documents with a text.
-      compare: C texts, in the order of the corpus -> [Q, C].
+    `compare` takes C texts, in the order of the corpus, and returns [Q, C].
     """
     found = ranking.Ranking(num_queries)
     most = min(DOCUMENTS_AT_ONCE, max(1, SCORES_AT_ONCE // num_queries))
@@ -219,9 +214,6 @@ def _rank_by_words(
 
     Documents without a word of the query, of score 0, are left out, as in
     Lucene.
-
-    Raises:
-      ValueError: if it cannot rank the corpus, as without any word.
     """
     try:
         if name == "bm25":

@@ -204,11 +204,7 @@ def _read_queries(config: SearchConfig) -> Iterator[dict]:
 def _read_vectors(
     config: SearchConfig, made: Mapping, num_queries: int, size: int
 ) -> Iterator[tuple[int, np.ndarray, Callable[[int], dict]]]:
-    """Yields number of the first row, vectors [C, E], and a row -> its names.
-
-    Raises:
-      ValueError: if the file is damaged, or not that of its metadata.
-    """
+    """Yields number of the first row, vectors [C, E], a row -> its names."""
     path, first = config.vectors_file, 0
     most = min(
         retrieval.DOCUMENTS_AT_ONCE,
@@ -259,11 +255,7 @@ def _read_table(path: str, most: int) -> Iterator[tuple]:
 def _read_texts(
     config: SearchConfig, made: Mapping, found: ranking.Ranking
 ) -> dict[int, str]:
-    """Returns number of a row -> its text, of the rows that were found.
-
-    Raises:
-      ValueError: if the corpus is not the one that the vectors are of.
-    """
+    """Returns number of a row -> its text, of the rows that were found."""
     rows = {name: made["rows"].get(name) for name in embedding.ROW_OPTIONS}
     if columns := rows["text_column"]:
         rows["text_column"] = tuple(columns)

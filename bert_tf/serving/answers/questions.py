@@ -11,12 +11,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from bert_tf.serving import batches
-from bert_tf.serving.answers.kind import (
-    TEXT,
-    Kind,
-    columns_to_records,
-    plain,
-)
+from bert_tf.serving.answers.kind import TEXT, Kind, columns_to_records, plain
 from bert_tf.tasks import squad_answers
 from tfrecords.tasks import question_windows
 
@@ -116,11 +111,8 @@ class QuestionAnswering(Kind):
     inputs = {TEXT: {"question": 1, "context": 1}}
     expected = "a pair (question, context), or a dict with these"
     options = (
-        "doc_stride",
-        "max_query_length",
-        "n_best_size",
-        "max_answer_length",
-        "version_2_with_negative",
+        *("doc_stride", "max_query_length", "n_best_size"),
+        *("max_answer_length", "version_2_with_negative"),
         "null_score_diff_threshold",
     )
     record_outputs = signature_outputs = (
@@ -147,8 +139,7 @@ class QuestionAnswering(Kind):
         length, settings = self.max_seq_length, self.windows
 
         @tf.function(
-            input_signature=[batches.STRINGS, batches.STRINGS],
-            autograph=False,
+            input_signature=[batches.STRINGS, batches.STRINGS], autograph=False
         )
         def answer(question, context):
             context = batches.check_rows(

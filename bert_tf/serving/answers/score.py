@@ -31,8 +31,7 @@ class Regression(ExplainedKind):
 
     Its signature `text` returns `score` [N] float32, with the activation of a
     CrossEncoder's folder, and clipped to the range of the labels if the model
-    has one. `regress` is TensorFlow Serving's Regress
-    API: `outputs` [N].
+    has one. `regress` is TensorFlow Serving's Regress API: `outputs` [N].
     """
 
     name = task = "regression"

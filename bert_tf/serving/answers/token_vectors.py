@@ -13,12 +13,7 @@ from bert_tf.serving.answers.kind import columns_to_records
 from bert_tf.serving.word_kind import WordKind
 
 # JSON key -> output of the signature `text`, for a word.
-_WORD = {
-    "word": "words",
-    "start": "starts",
-    "end": "ends",
-    "vector": "vectors",
-}
+_WORD = {"word": "words", "start": "starts", "end": "ends", "vector": "vectors"}
 
 
 class Word(NamedTuple):

@@ -23,12 +23,7 @@ from absl import logging
 
 from bert_tf.checkpoint.options import CheckpointOptions
 from tfrecords.io import part_files, streams
-from tfrecords.options import (
-    MAX_BATCH_SIZE,
-    MAX_SEQ_LENGTH,
-    REQUIRED,
-    option,
-)
+from tfrecords.options import MAX_BATCH_SIZE, MAX_SEQ_LENGTH, REQUIRED, option
 from tfrecords.text.vocab import VocabularyOptions
 
 # Lines in a part; a killed run loses at most one part.

@@ -3,11 +3,7 @@
 import dataclasses
 
 from bert_tf.training.config import OptimizerOptions
-from bert_tf.workflows.configs import (
-    ModelSource,
-    RecordOptions,
-    TeacherOptions,
-)
+from bert_tf.workflows.configs import ModelSource, RecordOptions, TeacherOptions
 from tfrecords.options import MAX_SEQ_LENGTH, option
 
 

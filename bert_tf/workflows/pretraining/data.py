@@ -219,12 +219,7 @@ def _steps(
 def _ramp(
     config: PretrainingConfig, parts: list[PretrainingData]
 ) -> list[PretrainingData]:
-    """Returns the parts of a run whose batches grow; none reads data again.
-
-    Raises:
-      ValueError: if `batch_size_ramp` is malformed, or there are several
-        folders.
-    """
+    """Returns the parts of a run whose batches grow; none reads data again."""
     flag = f"--batch_size_ramp={','.join(config.batch_size_ramp)}"
     if len(parts) > 1 or config.phases:
         raise ValueError(

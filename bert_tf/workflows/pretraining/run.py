@@ -100,9 +100,7 @@ def _train_and_evaluate(
             config,
             bert_config,
             strategy,
-            precision=config.precision,
-            accept_tokenizer_differences=config.accept_tokenizer_differences,
-            max_seq_length=_max_length(phases),
+            max_seq_length=max(x.sizes["max_seq_length"] for x in phases),
             vocabulary=vocabulary,
             vocabulary_sha256=sha256,
             rules=rules,
@@ -156,12 +154,7 @@ def _evaluate(
     source: Checkpoint,
     folder: run_folder.RunFolder,
 ) -> None:
-    """Evaluates a model that was trained before.
-
-    Raises:
-      ValueError: if its heads are newly initialized or were trained on pairs of
-        another kind, or model.json has no task.
-    """
+    """Evaluates a model that was trained before, on pairs of the same kind."""
     task, missing = source.task, source.missing()
     if task != "pretraining" or missing:
         raise ValueError(
@@ -235,14 +228,6 @@ def _fit_steps(
     """Returns the config with the steps that fit its `train_hours`.
 
     A run that has begun keeps its number of steps.
-
-    Args:
-      given: config with `train_hours`.
-      folder: folder of the run.
-      phases: data of the run, with enough steps to time.
-      bert_config: config of the model.
-      teacher: `teachers.Teacher` of the run, if any.
-      strategy: strategy of the run.
     """
     steps = None
     if folder.newest_step():
@@ -268,14 +253,7 @@ def _choose_config(
 ) -> BertConfig:
     """Returns the config of the model, for `objective`.
 
-    Args:
-      config: config of the run.
-      source: the initial model, if any.
-      vocabulary: the vocabulary, if known.
-      vocab_size: without a vocabulary, the size with which records were made.
-
-    Raises:
-      ValueError: if the model was trained with the other objective.
+    `vocab_size` is that of the records, where `vocabulary` is not known.
     """
     if vocabulary:
         vocab_size = len(vocabulary.entries())
@@ -346,15 +324,8 @@ def _check_folder(
 ) -> None:
     """Checks a run before it writes anything but its run.json.
 
-    Args:
-      config: config of the run.
-      settings: settings that identify the run.
-      folder: folder of the run.
-
-    Raises:
-      ValueError: if the warmup is longer than the run, the folder contains
-        another run, or further training would leave an old `best/`, the model
-        that other commands take from the folder.
+    Further training must not leave an old `best/`, the model that other
+    commands take from the folder.
     """
     optimizers.make_schedule(
         config, config.num_train_steps, config.num_warmup_steps
@@ -364,11 +335,6 @@ def _check_folder(
         dev_results.check_updated(
             folder, config.num_train_steps, "--early_stopping_evaluations"
         )
-
-
-def _max_length(phases: Sequence[PretrainingData]) -> int:
-    """Returns the tokens in the longest examples."""
-    return max(phase.sizes["max_seq_length"] for phase in phases)
 
 
 def _train(
@@ -387,7 +353,7 @@ def _train(
     metadata = {
         "task": task.name,
         **rules,
-        "max_seq_length": _max_length(phases),
+        "max_seq_length": max(x.sizes["max_seq_length"] for x in phases),
         **task.metadata(),
     }
     content = vocabulary and vocabulary.content

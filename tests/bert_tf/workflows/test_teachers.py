@@ -42,8 +42,6 @@ def load(path, task=None, student=None, max_seq_length=16, **changes):
         config_of(path, **changes),
         student or student_of(),
         strategies.make_strategy("one_device"),
-        precision=None,
-        accept_tokenizer_differences=False,
         max_seq_length=max_seq_length,
         vocabulary=vocab.Vocabulary.open(vocab_file),
         rules={"do_lower_case": lower},

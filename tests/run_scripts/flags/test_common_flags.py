@@ -100,15 +100,11 @@ def test_the_counterpart_of_an_original_flag_is_named(values, word, message):
     "word, instead",
     [
         ("--ranking_loss=binary", "There is a command for it: run_ranking."),
-        ("--few_shot", "There is a command for it: run_few_shot."),
-        ("--nofew_shot", "There is a command for it: run_few_shot."),
         ("--optimizer=lamb", "run_pretraining has it; fine-tuning uses AdamW"),
-        ("--text_a_column=review", "Use --text_column=NAME"),
-        ("--noclip_before_reduce", "The sum of the gradients is clipped."),
+        ("--weight_decay_rate=0", "Weights decay with a rate of 0.01."),
     ],
 )
-def test_what_to_use_instead_of_a_removed_flag_is_named(values, word, instead):
-    flags.DEFINE_string("text_column", None, "", flag_values=values)
+def test_what_to_use_instead_of_a_flag_is_named(values, word, instead):
     message = f"Unknown command line flag .* {instead}"
     with pytest.raises(flags.Error, match=message):
         parse(values, word)
@@ -131,14 +127,6 @@ def test_each_flag_that_is_named_is_one_of_a_script():
     for name in generated_pages.scripts():
         found |= set(generated_pages.script(name).FLAGS)
     assert unknown_flags.NAMES_ELSEWHERE.keys() <= found
-
-
-def test_a_flag_that_a_command_lacks_is_not_recommended(values):
-    flags.DEFINE_string("text_a_columns", None, "", flag_values=values)
-    with pytest.raises(flags.Error) as raised:
-        parse(values, "--text_a_column=review")
-    assert "--text_column" not in str(raised.value)
-    assert "text_a_columns" in str(raised.value)  # The guess of absl.
 
 
 def test_notes_and_the_retracing_warning_of_tensorflow_are_filtered(

@@ -96,15 +96,15 @@ def test_every_stage_runs_and_a_rerun_skips_them(few_sources, tmp_path, caplog):
         *("corpus", "vocabulary", "records", "pretraining", "fine_tuning"),
         *("from_scratch", "export", "prediction", "total"),
     }
-    page = (tmp_path / "page.png").read_bytes()
-    assert page.startswith(b"\x89PNG") and len(page) > 20_000
+    page = (tmp_path / "page.html").read_text()
+    assert page.count("<svg") == 3
 
     def times():
         found = [p for p in tmp_path.rglob("*") if p.is_file()]
         return {
             p: p.stat().st_mtime_ns
             for p in found
-            if p.name not in ("summary.json", "page.png")
+            if p.name not in ("summary.json", "page.html")
         }
 
     before = times()
@@ -164,46 +164,35 @@ def test_wrong_input_is_refused_before_the_first_stage(glue_dir, tmp_path):
 @pytest.mark.parametrize(
     "task, split", [("CoLA", "dev"), ("MNLI", "dev_matched")]
 )
-def test_the_curves_of_fine_tuning_are_those_of_the_first_dev_set(
-    tmp_path, monkeypatch, task, split
+def test_the_page_has_curves_of_the_first_dev_set_and_says_undefined(
+    tmp_path, task, split
 ):
     logs = tmp_path / "fine_tuned" / "logs" / split
     logs.mkdir(parents=True)
-    (logs / "steps.jsonl").write_text('{"step": 7, "accuracy": 0.5}\n')
-    drawn = []
-    monkeypatch.setattr(
-        quickstart_page,
-        "_curve",
-        lambda _, lines, *__, **___: drawn.extend(lines),
+    (logs / "steps.jsonl").write_text(
+        '{"step": 1, "accuracy": null}\n{"step": 7, "accuracy": 0.5}\n'
     )
-    figure, axes = quickstart_page.pyplot.subplots()
-    quickstart_page._fine_tuning_panel(
-        axes,
-        str(tmp_path),
-        "accuracy",
-        quickstart_task.dev_split(glue_tables.find(task)),
-        task,
-    )
-    title = axes.get_title()
-    quickstart_page.pyplot.close(figure)
-    assert title == f"{task}: dev accuracy"
-    assert drawn == [{"step": 7, "accuracy": 0.5}]
-
-
-def test_undefined_scores_are_left_out_of_the_curve_and_named():
-    figure, axes = quickstart_page.pyplot.subplots()
-    lines = [{"step": 1, "spearman": None}, {"step": 2, "spearman": 0.5}]
-    quickstart_page._curve(axes, lines, "spearman")
-    ((x, y),) = [line.get_data() for line in axes.lines]
-    quickstart_page.pyplot.close(figure)
-    assert (list(x), list(y)) == ([2.0], [0.5])
-    rows = quickstart_page._summary_rows(
-        {"margin": None, "metric": "spearman", "seconds": {"total": 2.0}}
-    )
-    assert rows == [
-        ("gain of pre-training", "undefined"),
-        ("total, seconds", "2"),
+    candidates = [
+        {"token": x, "probability": 1 / n} for n, x in enumerate("abcde", 2)
     ]
+    answer = {"text": "<a> [MASK]", "masks": [candidates]}
+    (tmp_path / "filled.jsonl").write_text(json.dumps(answer) + "\n")
+    scores = dict.fromkeys(("pretrained", "from_scratch", "served"), 0.25)
+    scores |= {"masked_lm": 0.3, "unigram": 0.1}
+    summary = {f"{name}_accuracy": x for name, x in scores.items()}
+    summary |= {"margin": None, "metric": "accuracy", "seconds": {"total": 2.5}}
+    quickstart_page.write(str(tmp_path), summary, glue_tables.find(task))
+    page = (tmp_path / "page.html").read_text()
+    assert f"{task}: dev accuracy by step" in page
+    assert page.count("<circle") == page.count("<svg") == 1
+    assert "pre-training adds undefined to the accuracy" in page
+    for name, value in (
+        ("gain of pre-training", "undefined"),
+        ("total, seconds", "2.5"),
+    ):
+        assert f">{name}</td><td class=n>{value}</td>" in page
+    guesses = "a 0.50; b 0.33; c 0.25; d 0.20"
+    assert f"&lt;a&gt; [MASK]</td><td>{guesses}</td>" in page
 
 
 def test_commands_can_be_pasted_into_a_shell(capsys):
@@ -217,7 +206,3 @@ def test_commands_can_be_pasted_into_a_shell(capsys):
 def test_a_stage_that_fails_in_its_own_process_is_named():
     with pytest.raises(ValueError, match="run_scripts.none failed, see above"):
         tour.call_fresh("run_scripts.none")
-
-
-def test_a_run_without_logs_has_no_curve(tmp_path):
-    assert quickstart_page.read_steps(str(tmp_path), "train") == []

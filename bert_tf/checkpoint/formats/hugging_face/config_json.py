@@ -277,11 +277,7 @@ def _labels(
 def _task_of(
     architecture: str, values: dict, tensors: Mapping, path: str
 ) -> tuple[str, tuple[str, ...], list[str]]:
-    """Returns the task, its labels, and notes on differences in our model.
-
-    Raises:
-      ValueError: if we have no such task.
-    """
+    """Returns the task, its labels, and notes on differences in our model."""
     task, _ = ARCHITECTURES[architecture]
     if task not in contents.WITH_LABELS:
         return task, (), []

@@ -153,9 +153,7 @@ def _as_named(row: renaming.Rename, names: Collection[str]) -> renaming.Rename:
     return row._replace(theirs=theirs)
 
 
-def _tensors(
-    folder: str,
-) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
+def _tensors(folder: str) -> tuple[dict[str, np.ndarray], list[str], list[str]]:
     """Returns tensors in float32; notes on a prefix; these and on dtypes."""
     tensors, notes = _unwrapped(weight_files.read(folder), folder)
     tensors, changes = weight_files.with_float32(tensors)

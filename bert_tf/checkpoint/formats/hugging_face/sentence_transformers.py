@@ -197,8 +197,7 @@ def read(path: str) -> Modules:
     return Modules(
         folder,
         SentenceEmbedding(
-            _read_pooling(modules[1][1]),
-            tuple(step for step in steps if step),
+            _read_pooling(modules[1][1]), tuple(step for step in steps if step)
         ),
         *settings,
         texts,

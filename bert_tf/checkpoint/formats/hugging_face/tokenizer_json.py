@@ -9,13 +9,7 @@ from collections.abc import Mapping
 
 import tokenizers
 from absl import logging
-from tokenizers import (
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
 from tfrecords.io import atomic_files
 from tfrecords.text import vocab

@@ -2,10 +2,9 @@
 
 Like transformers, `read` uses the first of these that exists:
 `model.safetensors`, its shards, `pytorch_model.bin`, its shards, `tf_model.h5`,
-its shards.
-A .bin is a pickle; it is opened only with torch's restricted reader, so none of
-its code is run. Tensors of the TF classes of transformers 4, in .h5 or
-.safetensors, get the names and shapes of the PyTorch classes.
+its shards. A .bin is a pickle; it is opened only with torch's restricted
+reader, so none of its code is run. Tensors of the TF classes of transformers 4,
+in .h5 or .safetensors, get the names and shapes of the PyTorch classes.
 """
 
 import fnmatch

@@ -103,11 +103,7 @@ def _choose_config(
     records: records_lib.Records | None,
     vocabulary: vocab.Vocabulary | None,
 ) -> BertConfig | None:
-    """Returns the config of the model, from flags or the checkpoint.
-
-    Raises:
-      ValueError: if the file is not a config, or the name is unknown.
-    """
+    """Returns the config of the model, from flags or the checkpoint."""
     size = None
     if config.bert_config_name:  # Its vocabulary size is that of the run.
         made_with = records and records.manifest and records.manifest.vocabulary
@@ -138,9 +134,7 @@ def _not_checked(
 
 
 def _costs(
-    config: DoctorConfig,
-    bert_config: BertConfig,
-    records: records_lib.Records,
+    config: DoctorConfig, bert_config: BertConfig, records: records_lib.Records
 ) -> tuple[list[Diagnostic], list[str]]:
     """Returns diagnostics and lines on the memory and epochs of the run."""
     step = record_checks.step_of(config, bert_config, records)

@@ -135,11 +135,9 @@ def make_page(found, source: str):
     title = f"{name} - bert-explore"
     with gradio.Blocks(title=title, analytics_enabled=False) as page:
         gradio.HTML(
-            f"<h2>{html.escape(name)}</h2>"
-            f"<p>{type(found.model).__name__}, {html.escape(source)}: "
-            f"{config.num_hidden_layers} layers, "
-            f"hidden size {config.hidden_size}, "
-            f"{config.num_attention_heads} heads</p>"
+            f"<h2>{html.escape(name)}</h2><p>{type(found.model).__name__}, "
+            f"{html.escape(source)}: {config.num_hidden_layers} layers, hidden "
+            f"size {config.hidden_size}, {config.num_attention_heads} heads</p>"
         )
         if found.warning:
             gradio.HTML(marked_text.warn(found.warning), elem_id="untrained")

@@ -119,9 +119,8 @@ def explained(
         f'<p style="{_NOTE}">{html.escape(output)}: '
         f"{_number(explanation.baseline, answer)} with [MASK] for every word, "
         f"{_amount(added, answer)} by the words, "
-        f"{_number(explanation.output, answer)} in all. The words' sum "
-        f"differs by {explanation.error:.1g} "
-        f"({explanation.steps} steps).</p>"
+        f"{_number(explanation.output, answer)} in all. The words' sum differs "
+        f"by {explanation.error:.1g} ({explanation.steps} steps).</p>"
     )
     if explanation.num_cut:
         count = explanation.num_cut
@@ -143,12 +142,7 @@ def attributed(explanation: attributions.Explanation, most: float) -> str:
     }
     for name, text in explanation.texts.items():
         spans = [
-            Span(
-                word.start,
-                word.end,
-                _shade(word.value, most),
-                title,
-            )
+            Span(word.start, word.end, _shade(word.value, most), title)
             for word, title in words.items()
             if word.name == name
         ]

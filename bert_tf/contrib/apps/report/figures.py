@@ -117,27 +117,28 @@ def matrix(counts: Sequence[Sequence[int]], labels: Sequence[str]) -> str:
     return _svg(width, height, "Confusion matrix", parts)
 
 
-def histogram(values: np.ndarray, limit: int, title: str) -> str:
-    """Returns the distribution of lengths, up to `limit` tokens."""
+def histogram(
+    values: np.ndarray, last: int, title: str, words: str, first: int = 1
+) -> str:
+    """Returns the distribution of integers from `first` to `last`."""
     counts, edges = np.histogram(
-        values, bins=min(32, limit), range=(0.5, limit + 0.5)
+        values, min(32, last - first + 1), (first - 0.5, last + 0.5)
     )
     width, height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
     step, most = width / len(counts), max(1, counts.max())
+    heights = np.maximum(height * counts / most, counts > 0)  # Few are seen.
     parts = [
         f'<rect x="{_LEFT + step * i:.1f}" width="{max(1.0, step - 1):.1f}" '
-        f'y="{_TOP + height * (1 - n / most):.1f}" '
-        f'height="{height * n / most:.1f}" style="fill:var(--c0)"><title>'
-        f"{math.ceil(low)} to {math.floor(high)} tokens: {n}</title></rect>"
-        for i, (n, low, high) in enumerate(
-            zip(counts, edges[:-1], edges[1:], strict=True)
-        )
+        f'y="{_TOP + height - heights[i]:.1f}" height="{heights[i]:.1f}" '
+        f'style="fill:var(--c0)"><title>{math.ceil(edges[i])} to '
+        f"{math.floor(edges[i + 1])}: {n}</title></rect>"
+        for i, n in enumerate(counts)
     ]
     parts += [
         _text(_LEFT - 6, _TOP + 10, str(most), "end"),
-        _text(_LEFT, _HEIGHT - _BOTTOM + 16, "1"),
-        _text(_LEFT + width, _HEIGHT - _BOTTOM + 16, str(limit), "end"),
-        _text(_LEFT + width / 2, _HEIGHT - 4, "tokens in a row"),
+        _text(_LEFT, _HEIGHT - _BOTTOM + 16, str(first)),
+        _text(_LEFT + width, _HEIGHT - _BOTTOM + 16, str(last), "end"),
+        _text(_LEFT + width / 2, _HEIGHT - 4, words),
     ]
     return _svg(_WIDTH, _HEIGHT, title, parts)
 

@@ -20,7 +20,7 @@ _MAX_TEXT = 300  # Characters of a text.
 _SHORT = 24  # Characters of a cell that is not broken.
 _SMALL = 5  # Classes with fewer rows than this are marked.
 
-PAGE = string.Template("""\
+_PAGE = string.Template("""\
 <!DOCTYPE html>
 <html lang="en">
 <head>
@@ -115,9 +115,13 @@ def make(runs: Sequence[RunData], advice: Sequence[str] = ()) -> str:
             section(f"Lengths and data{of}", _data(run)),
             section(f"Settings{of}", settings(run)),
         ]
-    return PAGE.substitute(
-        title=html.escape(title), body="\n".join(filter(None, sections))
-    )
+    return document(title, *sections)
+
+
+def document(title: str, *sections: str) -> str:
+    """Returns a page of sections, without those that are empty."""
+    body = "\n".join(filter(None, sections))
+    return _PAGE.substitute(title=html.escape(title), body=body)
 
 
 def _not_comparable(runs: Sequence[RunData]) -> list[str]:
@@ -351,38 +355,27 @@ def _data(run) -> str:
     rows = []
     for split, manifest in run.manifests.items():
         counts, flags = manifest.statistics, manifest.flags
-        examples = sum(shard.num_examples for shard in manifest.shards)
-        cut = counts.get("truncated_rows", counts.get("truncated_texts"))
-        rows.append(
-            (
-                split,
-                examples,
-                "" if cut is None else cut,
-                flags.get("source", ""),
-                flags.get("source_sha256", ""),
-            )
-        )
+        cut = counts.get("truncated_rows", counts.get("truncated_texts", ""))
+        file = flags.get("source", ""), flags.get("source_sha256", "")
+        rows.append((split, manifest.num_examples, cut, *file))
     header = ("split", "rows", "cut", "file", "sha256")
     figure = ""
     if len(run.lengths):
         limit = run.manifests["train"].sizes["max_seq_length"]
-        title = "Lengths of the training rows"
-        figure = figures.histogram(run.lengths, limit, title)
-    note = ""
+        words = "Lengths of the training rows", "tokens in a row"
+        figure = figures.histogram(run.lengths, limit, *words)
     if not rows:
-        note = (
+        return (
             "<p class='soft'>The records of this run are not where it had "
             "them, so lengths and digests are unknown.</p>"
         )
-    return note + table(header, rows) + figure
+    return table(header, rows) + figure
 
 
 def settings(run) -> str:
     """Returns flags, versions, and digests."""
-    rows = []
-    if run.source:
-        rows += sorted(run.source.flags.items())
-    given = {name for name, _ in rows}
+    given = run.source.flags if run.source else {}
+    rows = sorted(given.items())
     rows += [
         (name, value)
         for name, value in run.settings.items()

@@ -40,25 +40,18 @@ def make(run_dir: str) -> str:
     results = {}
     if os.path.lexists(os.path.join(run_dir, run_models.RESULTS)):
         results = run_models.read_results(run_dir)
-    logs = {x: run_history.read_log(run_dir, x) for x in ("train", "eval")}
-    source = None
-    if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
-        source = run_history.read_flags(run_dir)
     run = types.SimpleNamespace(
-        source=source,
+        source=run_history.read_flags(run_dir),
         settings={n: x for n, x in settings.items() if n != "config"},
         model=settings.get("config") or {},
     )
     name = os.path.basename(os.path.abspath(run_dir))
-    sections = [
+    return page.document(
+        f"pre-training, run {name}",
         page.section("Verdict", *page.paragraphs(verdict(results))),
-        page.section("Curves", *_curves(logs)),
+        page.section("Curves", *curves(run_dir)),
         page.section("The same masks, after more steps", _masks(run_dir, run)),
         page.section("Settings", page.settings(run)),
-    ]
-    title = html.escape(f"pre-training, run {name}")
-    return page.PAGE.substitute(
-        title=title, body="\n".join(filter(None, sections))
     )
 
 
@@ -97,20 +90,23 @@ def verdict(results: Mapping) -> list[str]:
     ]
 
 
-def _curves(logs: Mapping[str, Mapping]) -> list[str]:
+def curves(run_dir: str) -> list[str]:
     """Returns the curves of losses and accuracies, with the baseline."""
-    of_losses, of_tokens = {}, {}
+    losses, accuracies = {}, {}
     for split, shown in (("train", "train"), ("eval", "held out")):
-        for names, curves in ((_LOSSES, of_losses), (_ACCURACIES, of_tokens)):
+        log = run_history.read_log(run_dir, split)
+        for names, found in ((_LOSSES, losses), (_ACCURACIES, accuracies)):
             for name in names:
                 words = f"{shown} {reporting.metric_words(name)}"
-                curves[words] = page.points(logs[split], name)
-    baseline = page.points(logs["eval"], "unigram_accuracy")
-    of_tokens["always the most frequent token"] = baseline
-    plots = [(of_losses, "Losses by step"), (of_tokens, "Accuracies by step")]
+                found[words] = page.points(log, name)
+    baseline = page.points(log, "unigram_accuracy")
+    accuracies["always the most frequent token"] = baseline
     return [
-        figures.lines({n: x for n, x in curves.items() if x}, title)
-        for curves, title in plots
+        figures.lines({n: x for n, x in found.items() if x}, title)
+        for found, title in (
+            (losses, "Losses by step"),
+            (accuracies, "Accuracies by step"),
+        )
     ]
 
 

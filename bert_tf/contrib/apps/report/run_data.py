@@ -34,8 +34,7 @@ class RunData:
       name: name of its folder.
       results: content of eval_results.json.
       labels: class names, if the task has classes.
-      rows: split -> evaluated rows, see `wrong_rows`; of tasks that write
-        them.
+      rows: split -> evaluated rows, see `wrong_rows`; of tasks that write them.
       train_log, dev_logs: logged values of each step.
       settings: content of run.json, without the sizes of the model.
       model: sizes of the model.
@@ -92,9 +91,7 @@ def read(run_dir: str) -> RunData:
     results = trial_results.read_evaluation(run_dir)
     _check_classes(results, os.path.join(run_dir, run_models.RESULTS))
     settings = run_models.read_settings(run_dir)
-    source = None
-    if os.path.lexists(os.path.join(run_dir, run_history.FLAGS_FILE)):
-        source = run_history.read_flags(run_dir)
+    source = run_history.read_flags(run_dir)
     manifests = _read_manifests(run_dir, source)
     splits = [x for x in results if x.startswith(("dev", "test"))]
     logs = {
@@ -145,12 +142,7 @@ def _check_classes(results: Mapping, path: str) -> None:
 def _read_rows(
     run_dir: str, results: Mapping, split: str, labels: Sequence[str]
 ) -> list[dict]:
-    """Returns the evaluated rows of a dev split; [] if there are none.
-
-    Raises:
-      ValueError: naming file and line, if a row is damaged, or they are not the
-        rows of the scores of this run.
-    """
+    """Returns the evaluated rows of a dev split; [] if there are none."""
     path = os.path.join(run_dir, ROWS.format(split=split))
     if not os.path.lexists(path):
         return []

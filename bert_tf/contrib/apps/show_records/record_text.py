@@ -15,8 +15,8 @@ from absl import logging
 
 from tfrecords import schema
 from tfrecords.inspection import samples
+from tfrecords.io import atomic_files, streams
 from tfrecords.io import records as records_lib
-from tfrecords.io import streams
 from tfrecords.options import REQUIRED, Options, option
 from tfrecords.text import vocab
 
@@ -59,8 +59,8 @@ class ShowOptions(Options):
         reads=True,
     )
     num_records: int = option(5, "Number of records to show.", at_least=0)
-    png: str | None = option(
-        None, "PNG file to write the histograms to.", writes="file"
+    page: str | None = option(
+        None, "HTML file to write the histograms to.", writes="file"
     )
 
 
@@ -210,16 +210,16 @@ def describe_tags(
 
 
 def show(options: ShowOptions) -> None:
-    """Prints examples, in color on a terminal, and draws `options.png`, if set.
+    """Prints examples, in color on a terminal; writes `options.page`, if set.
 
     Raises:
       ValueError: if records or vocabulary cannot be read.
     """
     records = records_lib.Records.open(options.records)
-    if options.png:
+    if options.page:
         inputs = [("records", path) for path in records.paths]
         streams.check_output(
-            "png", options.png, [*inputs, ("vocab_file", options.vocab_file)]
+            "page", options.page, [*inputs, ("vocab_file", options.vocab_file)]
         )
     entries = vocab.read(options.vocab_file) if options.vocab_file else None
     # NO_COLOR: see no-color.org.
@@ -228,7 +228,7 @@ def show(options: ShowOptions) -> None:
         for line in _record_lines(records, index, entries, has_color):
             print(line)
         print()
-    if options.png:
+    if options.page:
         _draw(records, entries, options)
 
 
@@ -322,5 +322,6 @@ def _draw(records, entries, options) -> None:
         f"{options.records}: {num_examples:,} examples from {len(records):,} "
         "records"
     )
-    histograms.draw(batch, unk_id, title, options.png)
-    logging.info("%s  examples %d", options.png, num_examples)
+    with atomic_files.atomic_file(options.page) as file:
+        file.write(histograms.make(batch, unk_id, title))
+    logging.info("%s  examples %d", options.page, num_examples)

@@ -66,11 +66,7 @@ class Objects(NamedTuple):
 
 
 def _graph(content: bytes, prefix: str):
-    """Returns a TrackableObjectGraph.
-
-    Raises:
-      ValueError: if it is damaged, or refers to objects that it lacks.
-    """
+    """Returns a TrackableObjectGraph, if it is intact."""
     try:
         graph = trackable_object_graph_pb2.TrackableObjectGraph.FromString(
             content

@@ -65,13 +65,7 @@ def _checked(
     split: glue_examples.Split,
     has_lists: bool,
 ) -> Iterator[glue_rows.Row]:
-    """Yields the rows.
-
-    Raises:
-      ValueError: if a text is empty; or if train has no ranking to learn: all
-        or none are relevant; or, in lists, no query has a relevant passage and
-        one of a lower grade.
-    """
+    """Yields the rows, in train those of which a ranking can be learned."""
     is_train = split.name == "train"
     groups, grades = [], []  # Of train: other rows are not kept.
     for row in rows:

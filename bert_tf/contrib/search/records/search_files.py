@@ -135,12 +135,7 @@ def read_corpus(options: SearchOptions) -> Iterator[tuple[str, str]]:
 def _read_texts(
     options: SearchOptions, path: str, columns: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yields id and text, perhaps "", of each row of a table.
-
-    Raises:
-      ValueError: naming file and line, if a column is missing, or an id is
-        empty or there twice.
-    """
+    """Yields id, there once, and text, perhaps "", of each row of a table."""
     wanted = [options.id_column, *columns]
     fix = (
         "Name the columns with --id_column, --corpus_columns and "
