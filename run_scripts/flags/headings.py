@@ -73,7 +73,7 @@ HEADINGS = {
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
-        *("best_metric", "threshold"),
+        *("best_metric", "score", "threshold"),
         *("early_stopping_evaluations", "batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k", "prompt"),
         *("prompt_name", "query_prompt", "corpus_prompt", "similarity"),
