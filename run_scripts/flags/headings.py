@@ -44,6 +44,7 @@ HEADINGS = {
     ),
     "Masking and pairs": (
         *("masked_lm_prob", "max_predictions_per_seq", "masking"),
+        "is_split_into_words",
         *("masking_time", "do_whole_word_mask", "max_ngram", "mask_mix"),
         *("pairs", "short_seq_prob", "dupe_factor", "max_examples_per_row"),
         *("random_seed", "compat"),
