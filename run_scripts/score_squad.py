@@ -7,8 +7,12 @@ r"""SQuAD file, predictions -> the official scores, as JSON.
       --data_file=squad/dev-v2.0.json --predictions_file=predictions.json \
       --na_prob_file=null_odds.json --output_file=scores.json
 
+    python -m run_scripts.score_squad --score=cmrc \
+      --data_file=cmrc2018_dev.json --predictions_file=predictions.json
+
 Computes the scores of evaluate-v1.1.py and evaluate-v2.0.py, in percent, under
-the same names. predictions.json maps the id of each question to the text of its
+the same names; with --score, texts are compared as in CMRC 2018 (and DRCD) or
+KorQuAD 1.0. predictions.json maps the id of each question to the text of its
 answer, or "" for no answer; null_odds.json maps it to a number that is higher
 the less likely an answer is.
 """
@@ -20,12 +24,13 @@ from absl import logging
 from bert_tf.tasks import squad_scores
 from run_scripts.flags import common_flags
 from tfrecords.io import json_files, streams
-from tfrecords.options import REQUIRED, Options, option
+from tfrecords.options import REQUIRED, option
 from tfrecords.tables import parts
+from tfrecords.tasks import squad_files
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ScoreConfig(Options):
+class ScoreConfig(squad_files.ScoreOptions):
     """Predictions to score, and how to score them."""
 
     data_file: str = option(
@@ -65,6 +70,7 @@ def main(argv: list[str]) -> None:
         answers,
         json_files.read(config.predictions_file),
         config.na_prob_file and json_files.read(config.na_prob_file),
+        rules=config.score,
     )
     json_files.write(config.output_file, scores)
     logging.info("%s  questions %d", config.output_file, len(answers))

@@ -133,6 +133,11 @@ class Squad(FineTuningTask):
             self.files, output_dir, tokenizer, settings
         )
 
+    def decisive_settings(self):
+        """Returns the rules of scores, which choose the best model."""
+        rules = self.data.score
+        return {} if rules == "squad" else {"score": rules}
+
     def open_splits(self, splits):
         """Reads the questions, and the annotators' answers to them.
 
@@ -150,13 +155,16 @@ class Squad(FineTuningTask):
     def score(self, split, outputs):
         """Returns the official scores; see the function `score`."""
         self._answered[split] = answered = self._answer[split](outputs)
-        is_version_2 = self.data.version_2_with_negative
+        threshold = self.data.null_score_diff_threshold
         if split != "dev":
-            answers, threshold = self.annotated[split], self._threshold()
-            return score(answers, answered, threshold, is_version_2)
-        given = self.data.null_score_diff_threshold
-        scores = score(self.annotated["dev"], answered, given, is_version_2)
-        self.tuned_threshold = scores.get(_THRESHOLD)
+            threshold = self._threshold()
+        scores = score(
+            *(self.annotated[split], answered, threshold),
+            self.data.version_2_with_negative,
+            self.data.score,
+        )
+        if split == "dev":
+            self.tuned_threshold = scores.get(_THRESHOLD)
         return scores
 
     def _version(self) -> str:
@@ -171,7 +179,9 @@ class Squad(FineTuningTask):
     def resampled(self, split, outputs):
         """Returns the F1 of any questions, in percent, after `score`."""
         found = decide(self._answered[split], self._threshold())
-        score_one = functools.partial(squad_scores.score, self._version())
+        score_one = functools.partial(
+            squad_scores.score, self._version(), rules=self.data.score
+        )
         scores = [
             score_one({name: texts}, {name: found[name]})["f1"]
             for name, texts in self.annotated[split].items()
@@ -181,9 +191,9 @@ class Squad(FineTuningTask):
 
     def majority_baseline(self):
         """Returns the scores of a constant answer."""
-        is_version_2 = self.data.version_2_with_negative
+        settings = self.data.version_2_with_negative, self.data.score
         return {
-            split: majority_baseline(answers, is_version_2)
+            split: majority_baseline(answers, *settings)
             for split, answers in self.annotated.items()
         }
 
@@ -327,27 +337,34 @@ def score(
     answered: Answered,
     threshold: float | None,
     is_version_2: bool,
+    rules: str = "squad",
 ) -> dict[str, float]:
     """Returns the official scores, in percent, of the answers to be written.
 
     In version 2.0, also `null_score_diff_threshold`: `threshold`, or the one
-    with the best F1 if it is None.
+    with the best F1 if it is None. `rules` are those of `squad_scores.score`.
     """
     if not is_version_2:
-        return squad_scores.score("1.1", answers, answered.best)
+        return squad_scores.score("1.1", answers, answered.best, rules=rules)
     if threshold is None:
-        threshold = tune_threshold(answers, answered)
-    scores = squad_scores.score("2.0", answers, decide(answered, threshold))
+        threshold = tune_threshold(answers, answered, rules)
+    found = decide(answered, threshold)
+    scores = squad_scores.score("2.0", answers, found, rules=rules)
     return scores | {_THRESHOLD: threshold}
 
 
-def tune_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
+def tune_threshold(
+    answers: squad_scores.Answers, answered: Answered, rules: str = "squad"
+) -> float:
     """Returns the threshold of null odds that gives the best F1.
 
     It is midway between the odds of two questions, so that rounding errors,
     which differ between batches and devices, do not change answers.
     """
-    best = squad_scores.score("2.0", answers, answered.best, answered.null_odds)
+    score_all = functools.partial(
+        squad_scores.score, "2.0", answers, rules=rules
+    )
+    best = score_all(answered.best, answered.null_odds)
     odds = np.unique(list(answered.null_odds.values()))  # Sorted.
     # With threshold bounds[i], the questions with odds[:i] are answered.
     middles = (odds[:-1] + odds[1:]) / 2
@@ -356,14 +373,12 @@ def tune_threshold(answers: squad_scores.Answers, answered: Answered) -> float:
     # If answering none is best, the official script returns 0.
     return max(
         (float(bounds[index]), float(bounds[0])),
-        key=lambda bound: squad_scores.score(
-            "2.0", answers, decide(answered, bound)
-        )["f1"],
+        key=lambda bound: score_all(decide(answered, bound))["f1"],
     )
 
 
 def majority_baseline(
-    answers: squad_scores.Answers, is_version_2: bool
+    answers: squad_scores.Answers, is_version_2: bool, rules: str = "squad"
 ) -> dict[str, float]:
     """Returns the scores of one constant answer.
 
@@ -376,7 +391,8 @@ def majority_baseline(
             text for texts in answers.values() for text in set(texts)
         )
         ((text, _),) = counts.most_common(1)
-    return squad_scores.score(version, answers, dict.fromkeys(answers, text))
+    constant = dict.fromkeys(answers, text)
+    return squad_scores.score(version, answers, constant, rules=rules)
 
 
 def write(answered: Answered, threshold: float, folder: str) -> None:

@@ -5,13 +5,18 @@ and evaluate-v2.0.py (Rajpurkar et al. 2016 and 2018), in percent. The scripts
 differ in more than names: F1 of two answers that are empty after normalization
 is 0 in 1.1 and 1 in 2.0; a question without a prediction counts as wrong in 1.1
 and is an error in 2.0.
+
+How two texts are compared is a choice of its own, see `RULES`: as in SQuAD, in
+CMRC 2018 (Cui et al. 2019) or in KorQuAD 1.0 (Lim et al. 2019).
 """
 
 import collections
+import difflib
 import itertools
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from absl import logging
 
@@ -19,14 +24,38 @@ from tfrecords.io import json_files
 from tfrecords.options import quoted, some
 from tfrecords.tasks import squad_files
 
-# First digit of a file's version -> version of the script that scores it.
+# First digit of a file's version, as in v2.0 and KorQuAD_v1.0_dev -> version of
+# the script that scores it.
 _VERSIONS = {"1": "1.1", "2": "2.0"}
+_VERSION = re.compile(r"(?:^|_)v?(\d)", re.IGNORECASE)
 # Kind of what is read of a file, see `json_files.check`.
 _QUESTION = {"answers": [{"text": str}]}
 # Maximum number of ids in a message.
 _MAX_NAMED = 5
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+# evaluate-v1.0.py of KorQuAD: normalize_answer, remove_.
+_KOREAN = _NO_PUNCTUATION | str.maketrans(
+    dict.fromkeys("'\"《》<>〈〉()‘’", " ")
+)
+# cmrc2018_evaluate.py: sp_char, without the two characters of its "……", which
+# it compares with one.
+_CHINESE = str.maketrans(
+    "", "", "-:_*^/\\~`+=，。：？！“”；’《》·、「」（）－～『』"
+)
+_CHINESE_CHARACTER = re.compile("([\u4e00-\u9fa5])")
+# Between Chinese characters, words are those of NLTK's word_tokenize: marks are
+# words, endings are split off, a comma stays before a digit. A period is a word
+# at the end and, in place of NLTK's trained list of abbreviations, after three
+# letters.
+_MARKS = r";@#$%&?!()\[\]{}<>\"“‘„«»\u2012-\u2015"
+_ENDING = rf"(?:'(?:s|m|d|ll|re|ve)?|n't)(?=[\s,{_MARKS}]|$)"
+_PERIOD = r"\.[)\]}>\"'»\s]*$|(?<=[^\W\d_]{3})\.[)\]}>\"'»]*[\s(\[]"
+_WORD = re.compile(
+    rf"\.\.+|[{_MARKS}]|{_ENDING}|(?<!\w)'(?=\w)"
+    rf"|(?:(?!{_ENDING}|{_PERIOD}|\.\.)[^\s,{_MARKS}]|,(?=\d))+|[.,]"
+)
+_OPENING = re.compile(r"(?:^|(?<=[\s(\[{<]))\"+")
 
 # Question id -> texts of its answers, empty if it has no answer.
 Answers = Mapping[str, Sequence[str]]
@@ -77,7 +106,8 @@ def read_answers(
 
 
 def _choose_version(path: str, stated: object, wanted: str | None) -> str:
-    known = _VERSIONS.get(str(stated).strip().lower().removeprefix("v")[:1])
+    number = _VERSION.search(str(stated).strip())
+    known = number and _VERSIONS.get(number[1])
     if known is None and not wanted:
         raise ValueError(
             f"{path}: the SQuAD version is {quoted(stated)}; it should be "
@@ -102,10 +132,61 @@ def normalize(text: str) -> str:
     return " ".join(_ARTICLES.sub(" ", text).split())
 
 
-def f1(predicted: Sequence[str], expected: Sequence[str]) -> float:
-    """Returns the F1 of two bags of words, in [0, 1]; 0 if either is empty."""
+def normalize_korean(text: str) -> str:
+    """Returns a text without case and punctuation; quotes become spaces."""
+    return " ".join(text.lower().translate(_KOREAN).split())
+
+
+def normalize_chinese(text: str) -> str:
+    """Returns a text in lower case, without most punctuation."""
+    return text.lower().strip().translate(_CHINESE)
+
+
+def split_chinese(text: str) -> list[str]:
+    """Returns Chinese characters and words: "在iPhone 6s上" is 在 iphone 6s 上.
+
+    cmrc2018_evaluate.py: mixed_segmentation, of a normalized text.
+    """
+    parts = _CHINESE_CHARACTER.split(text)
+    for i, run in enumerate(parts[::2]):
+        run = _OPENING.sub(lambda quotes: "“" * len(quotes[0]), run)
+        parts[2 * i] = _WORD.findall(run)
+    return list(itertools.chain.from_iterable(parts))
+
+
+def _same_in_bags(predicted: Sequence[str], expected: Sequence[str]) -> int:
     common = collections.Counter(predicted) & collections.Counter(expected)
-    num_same = sum(common.values())
+    return sum(common.values())
+
+
+def _longest_common_run(
+    predicted: Sequence[str], expected: Sequence[str]
+) -> int:
+    matcher = difflib.SequenceMatcher(None, predicted, expected, autojunk=False)
+    return matcher.find_longest_match().size
+
+
+class Rules(NamedTuple):
+    """How a prediction is compared with an answer."""
+
+    normalize: Callable[[str], str]  # Equal results are an exact match.
+    split: Callable[[str], Sequence[str]]  # A normalized text, for F1.
+    num_same: Callable[[Sequence[str], Sequence[str]], int]
+
+
+RULES = {
+    "squad": Rules(normalize, str.split, _same_in_bags),
+    "cmrc": Rules(normalize_chinese, split_chinese, _longest_common_run),
+    "korquad": Rules(
+        normalize_korean, lambda text: text.replace(" ", ""), _same_in_bags
+    ),
+}
+
+
+def f1(
+    predicted: Sequence[str], expected: Sequence[str], num_same: int
+) -> float:
+    """Returns the F1 in [0, 1] of two sequences with `num_same` in common."""
     if not num_same:
         return 0.0
     precision = num_same / len(predicted)
@@ -119,6 +200,7 @@ def score(
     predictions: Mapping[str, str],
     na_probs: Mapping[str, float] | None = None,
     na_prob_thresh: float = 1.0,
+    rules: str = "squad",
 ) -> dict[str, float]:
     """Returns the scores of predictions; F1 and exact match are in percent.
 
@@ -131,6 +213,7 @@ def score(
         thresholds depend on the order of this mapping, as in the original.
       na_prob_thresh: questions whose number in `na_probs` exceeds it are
         predicted to have no answer.
+      rules: how texts are compared, a key of `RULES`.
 
     Returns:
       For 1.1, `exact_match` and `f1`. For 2.0, `exact`, `f1` and `total`; the
@@ -150,14 +233,14 @@ def score(
                 "Probabilities of no answer are for SQuAD 2.0; all questions "
                 "of 1.1 have an answer. Omit them."
             )
-        exact, f1_scores = _raw_scores(answers, predictions, version)
+        exact, f1_scores = _raw_scores(answers, predictions, version, rules)
         return {
             "exact_match": 100.0 * sum(exact.values()) / len(answers),
             "f1": 100.0 * sum(f1_scores.values()) / len(answers),
         }
     if na_probs is not None:
         _check_na_probs(answers, na_probs)
-    return _scores_of_2(answers, predictions, na_probs, na_prob_thresh)
+    return _scores_of_2(answers, predictions, na_probs, na_prob_thresh, rules)
 
 
 def _named(names: Sequence[str]) -> str:
@@ -214,8 +297,9 @@ def _check_na_probs(answers, na_probs) -> None:
             )
 
 
-def _raw_scores(answers, predictions, version):
+def _raw_scores(answers, predictions, version, rules):
     """Returns exact match and F1 by question id, each for the best answer."""
+    normalize, split, num_same = RULES[rules]
     exact, f1_scores = {}, {}
     for name, texts in answers.items():
         if name not in predictions:
@@ -231,14 +315,18 @@ def _raw_scores(answers, predictions, version):
             # `expected` is [""] or has no empty text.
             f1_scores[name] = exact[name]
         else:
+            words = split(predicted)
             f1_scores[name] = max(
-                f1(predicted.split(), text.split()) for text in expected
+                f1(words, others, num_same(words, others))
+                for others in map(split, expected)
             )
     return exact, f1_scores
 
 
-def _scores_of_2(answers, predictions, na_probs, thresh) -> dict[str, float]:
-    exact, f1_scores = _raw_scores(answers, predictions, "2.0")
+def _scores_of_2(
+    answers, predictions, na_probs, thresh, rules
+) -> dict[str, float]:
+    exact, f1_scores = _raw_scores(answers, predictions, "2.0", rules)
     raw = {"exact": exact, "f1": f1_scores}
     final = raw
     if na_probs is not None:

@@ -45,6 +45,7 @@ HEADINGS = {
     ),
     "Masking and pairs": (
         *("masked_lm_prob", "max_predictions_per_seq", "masking"),
+        "is_split_into_words",
         *("masking_time", "do_whole_word_mask", "max_ngram", "mask_mix"),
         *("pairs", "short_seq_prob", "dupe_factor", "max_examples_per_row"),
         *("random_seed", "compat"),
@@ -74,7 +75,7 @@ HEADINGS = {
     ),
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
-        *("best_metric", "threshold", "calibrate", "uncalibrated"),
+        *("best_metric", "threshold", "calibrate", "uncalibrated", "score"),
         *("early_stopping_evaluations", "batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k", "prompt"),
         *("prompt_name", "query_prompt", "corpus_prompt", "similarity"),

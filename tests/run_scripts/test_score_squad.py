@@ -56,6 +56,12 @@ def test_scores_are_printed_under_the_official_names(score, capsys):
     }
 
 
+def test_texts_are_compared_by_the_given_rules(score, capsys):
+    score({"q": "MILL mlo"}, "--score=korquad")
+    # Six of the seven characters of each are in both.
+    assert json.loads(capsys.readouterr().out)["f1"] == pytest.approx(600 / 7)
+
+
 def test_no_file_of_several_is_replaced(score, tmp_path):
     (tmp_path / "more.json").write_text(json.dumps(DATA))
     files = [f"{tmp_path}/data.json,{tmp_path}/more.json"]

@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from absl import logging
 
 from tfrecords import libraries
@@ -32,6 +33,12 @@ class Corpus(documents_lib.TextOptions, vocab_lib.TokenOptions):
     do_lower_case: bool = option(
         True, "Lower-case text and strip accents; false for cased vocabularies."
     )
+    is_split_into_words: bool = option(
+        False,
+        "Words of the text are already separated by spaces, as jieba and LTP "
+        "write Chinese. --masking=words or spans then masks all tokens of such "
+        "a word or none; otherwise each Chinese character is a word.",
+    )
     # Kinds of duplicates to drop, a subset of `duplicates.KINDS`.
     drop_duplicates: tuple[str, ...] = ()
 
@@ -50,6 +57,11 @@ class Corpus(documents_lib.TextOptions, vocab_lib.TokenOptions):
             **self.rules,
             **self.reading(),
             "drop_duplicates": sorted(set(self.drop_duplicates)),
+            **(
+                {"is_split_into_words": True}
+                if self.is_split_into_words
+                else {}
+            ),
             "libraries": libraries.of_records(
                 *(["sentencex"] if self.input_format != "sentences" else ())
             ),
@@ -139,7 +151,9 @@ def _tokenize_part(job: _Job) -> None:
     if corpus.drop_duplicates:
         documents, again = itertools.tee(documents)
         fingerprints = map(duplicates.fingerprint, again)
-    function, vocab_size = load_tokenizer(corpus.vocab_file, **corpus.rules)
+    function, vocab_size = load_tokenizer(
+        corpus.vocab_file, corpus.is_split_into_words, **corpus.rules
+    )
     token_files.write(
         job.token_file,
         (document.sentences for document in documents),
@@ -169,12 +183,14 @@ def _count_empty_file(path, parts) -> None:
 
 @functools.lru_cache(maxsize=1)
 def load_tokenizer(
-    vocab_file: str, **rules: bool
+    vocab_file: str, is_split_into_words: bool = False, **rules: bool
 ) -> tuple[token_files.Tokenize, int]:
     """Returns a function that tokenizes sentences, and its vocabulary size.
 
     The function maps N strings to their T token ids, concatenated, and the
-    number of tokens of each, [N]. It is created once per process.
+    number of tokens of each, [N]. It is created once per process. With
+    `is_split_into_words`, the vocabulary size is added to the ids of tokens
+    that continue a word, see `masking.Vocabulary`.
     """
     import tensorflow as tf
 
@@ -188,9 +204,21 @@ def load_tokenizer(
     )
 
     def function(sentences):
-        ids = graph(tf.constant(sentences))
+        ids = graph(tf.constant(sentences, tf.string))
         return ids.flat_values.numpy(), ids.row_lengths().numpy()
 
+    def tokenize_words(sentences):
+        words = [sentence.split() for sentence in sentences]
+        ids, lengths = function(list(itertools.chain(*words)))
+        begins = np.cumsum(lengths) - lengths
+        continues = np.ones(len(ids), np.int64)
+        continues[begins[lengths > 0]] = 0
+        splits = np.cumsum([0, *map(len, words)])
+        ends = np.append(0, np.cumsum(lengths))[splits]
+        return ids + tokenizer.vocab_size * continues, np.diff(ends)
+
+    if is_split_into_words:
+        return tokenize_words, tokenizer.vocab_size
     return function, tokenizer.vocab_size
 
 

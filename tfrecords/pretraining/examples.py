@@ -149,7 +149,9 @@ def count_lost(
     changes -= np.bincount(ends, minlength=len(tokens) + 1)
     return {
         "unused_tokens": int((np.cumsum(changes[:-1]) == 0).sum()),
-        "unknown_tokens": int((tokens == vocabulary.unk_id).sum()),
+        "unknown_tokens": int(
+            (tokens % vocabulary.size == vocabulary.unk_id).sum()
+        ),
     }
 
 

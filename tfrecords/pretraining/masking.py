@@ -99,13 +99,18 @@ def too_few_slots(
 
 
 class Vocabulary(NamedTuple):
-    """Properties of a vocabulary that masking and packing need."""
+    """Properties of a vocabulary that masking and packing need.
+
+    Ids from `size` to 2 `size` are those of tokens that continue a word of text
+    that is split into words; `mask` subtracts `size` from them.
+    """
 
     size: int
     cls_id: int
     sep_id: int
     mask_id: int
-    is_continuation: np.ndarray  # [size] bool: the entry begins with ##.
+    # [2 size] bool: the entry begins with ##, or the id is `size` or more.
+    is_continuation: np.ndarray
     unk_id: int = -1
 
     @classmethod
@@ -117,7 +122,9 @@ class Vocabulary(NamedTuple):
             cls_id=ids["[CLS]"],
             sep_id=ids["[SEP]"],
             mask_id=ids["[MASK]"],
-            is_continuation=np.array([e.startswith("##") for e in entries]),
+            is_continuation=np.array(
+                [e.startswith("##") for e in entries] + [True] * len(entries)
+            ),
             unk_id=ids.get("[UNK]", -1),
         )
 
@@ -158,7 +165,8 @@ def mask(
       weights         1.0 1.0 0.0
 
     Args:
-      input_word_ids: [N, S] integer, with [CLS], [SEP] and padding.
+      input_word_ids: [N, S] integer, with [CLS], [SEP] and padding; tokens
+        that continue a word may have ids of `size` or more.
       num_tokens: [N] integer, including [CLS] and [SEP], without padding.
       seeds: [N] uint64, seed of all random numbers of a row.
       vocabulary: defines special tokens and ## pieces.
@@ -182,6 +190,8 @@ def mask(
     is_candidate = np.arange(num_positions) < num_tokens[:, None]
     is_candidate &= input_word_ids != vocabulary.cls_id
     is_candidate &= input_word_ids != vocabulary.sep_id
+    continues = vocabulary.is_continuation[input_word_ids]
+    input_word_ids = input_word_ids % vocabulary.size
 
     num_bits = num_positions + 2 * num_slots
     bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
@@ -190,7 +200,6 @@ def mask(
     if rules.unit == "tokens":
         positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
-        continues = vocabulary.is_continuation[input_word_ids]
         if rules.unit == "words":
             # As in the original, a ## piece joins the word before it even
             # across a [SEP]. A truncated row may begin with one.

@@ -113,6 +113,8 @@ def make(
     )
     if fault:
         logging.warning("%s", fault)
+    if corpus.is_split_into_words:
+        _check_words(settings, output.compat)
     names = [TRAIN, HELD_OUT] if output.held_out_prob else [TRAIN]
     if output.compat:
         # Imported here, as few runs need it.
@@ -166,6 +168,19 @@ def make(
         )
     storage.remove_folder(folders[-1])
     return manifests
+
+
+def _check_words(settings: settings_lib.Settings, compat: str | None) -> None:
+    """Raises ValueError if the words of the text would not be used."""
+    is_static = settings.masking_time == "static"
+    if settings.unit == "tokens" or not is_static or compat:
+        raise ValueError(
+            "--is_split_into_words is for --masking=words or spans with "
+            "--masking_time=static, since only then are words known, and not "
+            f"for --compat; here masking={settings.unit}, "
+            f"masking_time={settings.masking_time}, compat={compat}. Change "
+            "these, or omit it."
+        )
 
 
 def _make_all_shards(

@@ -80,7 +80,7 @@ def cut_long_sentences(
       max_tokens: tokens of the longest sentence that is not cut.
       part_tokens: maximum tokens of a part. Parts end where a word ends; a
         word that is longer than a part is cut too.
-      is_continuation: [vocabulary size] bool, entries that begin with ##.
+      is_continuation: [2 vocabulary size] bool, see `masking.Vocabulary`.
 
     Returns:
       The documents, and the numbers of sentences cut and of their tokens.
@@ -120,8 +120,8 @@ class Fingerprint(NamedTuple):
 
 
 def token_dtype(vocab_size: int) -> np.dtype:
-    """Returns the smallest dtype on disk that holds every id."""
-    return np.dtype("<u2" if vocab_size <= 1 << 16 else "<i4")
+    """Returns the smallest dtype on disk of ids below 2 `vocab_size`."""
+    return np.dtype("<u2" if vocab_size <= 1 << 15 else "<i4")
 
 
 def _groups(documents) -> Iterator[list[tuple]]:
@@ -153,7 +153,7 @@ def write(
       path: path of the token file, to which suffixes are added.
       documents: the sentences of each document.
       tokenize: sentences -> ids and lengths.
-      vocab_size: all ids are below it.
+      vocab_size: all ids are below twice this, see `masking.Vocabulary`.
       fingerprints: fingerprint of each document, to write as well; None to
         write none.
     """

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from tfrecords.io import json_files
 from tfrecords.io.inputs import file_kinds
-from tfrecords.options import option, quoted, some
+from tfrecords.options import Options, option, quoted, some
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import data_files
 from tfrecords.text import text_files
@@ -91,7 +91,20 @@ class SquadData(data_files.LabelledFiles):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SquadOptions(SquadData):
+class ScoreOptions(Options):
+    """How predictions are compared with answers."""
+
+    score: str = option(
+        "squad",
+        "Rules of exact match and F1. squad: English words. cmrc: Chinese "
+        "characters and the longest run in common, as in CMRC 2018 and DRCD. "
+        "korquad: characters, as in KorQuAD 1.0.",
+        choices=("squad", "cmrc", "korquad"),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadOptions(SquadData, ScoreOptions):
     """Question files to read, and settings of windows and answers."""
 
     n_best_size: int | None = option(

@@ -60,6 +60,24 @@ def test_other_options_give_other_token_files(text, tmp_path, tiny_vocab_file):
     assert text.describe([]) == same.describe([])
 
 
+def test_tokens_that_continue_a_given_word_have_ids_of_their_own(tmp_path):
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"天气好4", "##5"]
+    path = tmp_path / "vocab.txt"
+    path.write_text("\n".join(entries), "utf-8")
+    given, expected = (
+        corpus.load_tokenizer(str(path), is_split, do_lower_case=True)[0]
+        for is_split in (True, False)
+    )
+    sentences = ["天气 \ufffd 好", "\u200b", "气好天 45", "\x00 天"]
+    ids, lengths = given(sentences)
+    # 天 气|好    气 好 天|4 ##5    天
+    assert (ids // len(entries)).tolist() == [0, 1, 0, 0, 1, 1, 0, 1, 0]
+    for found, wanted in zip(
+        (ids % len(entries), lengths), expected(sentences), strict=True
+    ):
+        assert found.tolist() == wanted.tolist()
+
+
 def test_a_file_that_grows_while_it_is_read_raises(text, tmp_path, monkeypatch):
     real = token_files.write
 

@@ -8,6 +8,7 @@ import numbered_records
 import numpy as np
 import pytest
 
+from tfrecords import schema
 from tfrecords.engines import processes
 from tfrecords.io import records, storage
 from tfrecords.pretraining import corpus
@@ -115,6 +116,60 @@ def test_text_without_full_stops_is_used(
     assert found["example_tokens"] > 3 * found["tokens"]
     assert "unused_tokens 0." in caplog.text
     assert "in no example" not in caplog.text
+
+
+@pytest.mark.parametrize("masking", ["words", "spans"])
+def test_given_words_are_masked_as_a_whole(masking, tmp_path):
+    """Words of two characters, a first and a second one."""
+    firsts, seconds = "天地玄黄宇宙", "洪荒日月盈昃"
+    entries = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *firsts, *seconds]
+    (tmp_path / "vocab.txt").write_text("\n".join(entries), "utf-8")
+    rng = np.random.default_rng(0)
+    pairs = ["".join(x) for x in zip(firsts, seconds, strict=True)]
+    lines = [" ".join(rng.choice(pairs, 9)) for _ in range(40)]
+    (tmp_path / "a.txt").write_text("\n".join([*lines, "", *lines]), "utf-8")
+    text = corpus.Corpus(
+        input_file=f"{tmp_path}/a.txt",
+        input_format="sentences",
+        vocab_file=f"{tmp_path}/vocab.txt",
+        is_split_into_words=True,
+    )
+    settings = dataclasses.replace(
+        SETTINGS, masking=masking, max_predictions_per_seq=6
+    )
+    output = pretraining_records.Output(output_dir=str(tmp_path / "out"))
+    manifests = pretraining_records.make(text, settings, output)
+    assert manifests["train"].flags["is_split_into_words"]
+    shards = tmp_path.glob("out/train/*.tfrecord")
+    found = records.Records([*map(str, shards)])
+    rows = found.get(np.arange(len(found)))
+    rows = schema.parse(rows, schema.PRETRAINING, settings.sizes)
+    ids, positions, before, weights = (
+        rows[name].numpy()
+        for name in ("input_word_ids", "masked_lm_positions")
+        + ("masked_lm_ids", "masked_lm_weights")
+    )
+    assert ids.max() < len(entries)
+    at = np.nonzero(weights)[0], positions[weights > 0]
+    ids[at] = before[weights > 0]
+    is_masked = np.zeros(ids.shape, bool)
+    is_masked[at] = True
+    # In each word; a segment may begin with the second half of one.
+    is_word = (ids[:, :-1] >= 5) & (ids[:, 1:] >= 11)
+    assert is_word.sum() > 1000 and is_masked.sum() > 300
+    assert (is_masked[:, :-1] == is_masked[:, 1:])[is_word].all()
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"masking": "words", "masking_time": "dynamic"}]
+)
+def test_given_words_that_masks_cannot_use_are_refused(text, tmp_path, changes):
+    text = dataclasses.replace(text, is_split_into_words=True)
+    settings = dataclasses.replace(SETTINGS, **changes)
+    output = pretraining_records.Output(output_dir=str(tmp_path / "out"))
+    with pytest.raises(ValueError, match="is_split_into_words is for --mask"):
+        pretraining_records.make(text, settings, output)
+    assert not os.path.exists(output.output_dir)
 
 
 def test_lost_text_is_counted_and_warned_of(text, tmp_path, caplog):
