@@ -74,7 +74,8 @@ HEADINGS = {
     "Evaluation and prediction": (
         *("do_eval", "do_predict", "eval_batch_size", "max_eval_steps"),
         *("best_metric", "threshold"),
-        *("early_stopping_evaluations", "batch_size", "kind", "signature"),
+        *("eval_steps", "early_stopping_evaluations"),
+        *("batch_size", "kind", "signature"),
         *("outputs", "explain", "layers", "pooling", "top_k", "prompt"),
         *("prompt_name", "query_prompt", "corpus_prompt", "similarity"),
         *("baselines", "within_word_masking"),
