@@ -114,9 +114,8 @@ def train(
       eval_steps: updates between evaluations; None for one at each regular
         checkpoint. The last step is always evaluated.
       before_save: called before each checkpoint and evaluation, by all workers.
-      on_checkpoint: called with the step to evaluate, after its checkpoint if
-        it has one, by all workers, to evaluate and keep the best model. If the
-        run stops at that step, the resumed run calls it instead.
+      on_checkpoint: called by all workers with a step to evaluate, after its
+        checkpoint if it has one. If the run stops there, the resumed run does.
 
     Returns:
       The sha256 of the final weights: of their averages, with `ema_decay`.

@@ -97,16 +97,9 @@ def save_best(
 def check_improves(
     folder: run_folder.RunFolder, strategy, step: int, count: int, interval: int
 ) -> None:
-    """Raises EarlyStopped if `best/` is older than the last evaluations.
+    """Raises EarlyStopped if the last `count` evaluations were not better.
 
-    It follows from steps, so that a resumed run ends at the same one.
-
-    Args:
-      folder: folder of the run.
-      strategy: its strategy.
-      step: the step that was evaluated.
-      count: --early_stopping_evaluations.
-      interval: steps between evaluations.
+    `interval` steps are between two. A run that resumes ends at the same step.
     """
     last = count * interval
     if strategies.of_chief(
