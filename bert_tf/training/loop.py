@@ -387,13 +387,12 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
 
 def _is_evaluated(strategy, config: TrainingConfig, step: int) -> bool:
     """Returns whether an earlier process of the run evaluated its last step."""
-    path = os.path.join(config.output_dir, run_folder.EVALUATED[0])
+    folder, mark = config.output_dir, {"step": step}
+    path = os.path.join(folder, run_folder.EVALUATED[0])
 
     def is_done() -> bool:
         try:
-            return os.path.exists(path) and json_files.read(path) == {
-                "step": step
-            }
+            return os.path.exists(path) and json_files.read(path) == mark
         except ValueError as error:
             logging.warning("%s Step %d is evaluated again.", error, step)
             return False

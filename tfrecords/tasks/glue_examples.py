@@ -110,7 +110,8 @@ def held_out_splits(
 
         strata, groups = read()
         rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
-        _log_held_out(path, len(rows), len(strata), str(share), seed)
+        name = "fold, folds" if isinstance(share, list) else "--dev_share"
+        _log_held_out(path, len(rows), len(strata), f"{name}={share}", seed)
         return frozenset(rows.tolist())
 
     return [
@@ -121,7 +122,7 @@ def held_out_splits(
 
 @functools.cache  # Once, though records and report both choose the rows.
 def _log_held_out(*values) -> None:
-    text = "%s: %d of %d rows are held out as dev (--dev_share=%s, seed %d)"
+    text = "%s: %d of %d rows are held out as dev (%s, seed %d)"
     logging.info(text, *values)
 
 
