@@ -89,6 +89,7 @@ def train(
     vocabulary: bytes | None,
     num_warmup_steps: int,
     save_checkpoints_steps: int | None = None,
+    eval_steps: int | None = None,
     before_save: Callable[[], None] = lambda: None,
     on_checkpoint: Callable[[int], None] | None = None,
 ) -> str:
@@ -110,10 +111,11 @@ def train(
       num_warmup_steps: updates until the peak of the learning rate.
       save_checkpoints_steps: updates between regular checkpoints; None for
         the value in `config`. The last step also has a regular checkpoint.
-      before_save: called before each checkpoint, by all workers.
-      on_checkpoint: called with the step after each regular checkpoint, by all
-        workers, to evaluate and keep the best model. If the run stops at that
-        checkpoint, the resumed run calls it instead.
+      eval_steps: updates between evaluations; None for one at each regular
+        checkpoint. The last step is always evaluated.
+      before_save: called before each checkpoint and evaluation, by all workers.
+      on_checkpoint: called by all workers with a step to evaluate, after its
+        checkpoint if it has one. If the run stops there, the resumed run does.
 
     Returns:
       The sha256 of the final weights: of their averages, with `ema_decay`.
@@ -122,8 +124,9 @@ def train(
       ValueError: if a setting is out of range, or TensorFlow is set to assume
         that weights stay the same.
       FloatingPointError: if a loss or gradient is not finite.
-      stopping.Stopped: after saving a checkpoint, on a signal or at
-        `stop_at_step`; or if another worker process is lost.
+      stopping.Stopped: after saving a checkpoint, on a signal, at
+        `stop_at_step`, or as `on_checkpoint` raises EarlyStopped; or if another
+        worker process is lost.
     """
     num_train_steps = sum(phase.num_steps for phase in phases)
     end_step = min(num_train_steps, config.stop_at_step or num_train_steps)
@@ -131,22 +134,24 @@ def train(
     schedule = optimizers.make_schedule(
         config, num_train_steps, num_warmup_steps
     )
-    run_checks.check_calls(strategy, config, save_steps)
+    eval_steps = eval_steps or save_steps
+    run_checks.check_calls(strategy, config, save_steps, eval_steps)
 
-    def is_regular(step: int) -> bool:
-        return step % save_steps == 0 or step == num_train_steps
+    def is_regular(step: int, interval: int = save_steps) -> bool:
+        return step % interval == 0 or step == num_train_steps
 
     with stopping.after_step(config.preemption_server) as request:
         training_step, saved, start_step = _resume(
             task, model, config, strategy, schedule, metadata, vocabulary
         )
-        flags = [settings, config.steps_per_loop, save_steps]
+        flags = [settings, config.steps_per_loop, save_steps, eval_steps]
         flags += [on_checkpoint is not None, config.eval_batch_size]
         run_checks.check_start(strategy, start_step, end_step, flags)
         report = _make_report(config, phases, saved, start_step)
-        if start_step and is_regular(start_step):
+        if start_step and is_regular(start_step, eval_steps):
             # A run that stopped at this step may have skipped the evaluation.
-            _evaluate_once(training_step, on_checkpoint, start_step)
+            if not _is_evaluated(strategy, config, start_step):
+                _evaluate(training_step, saved, on_checkpoint, start_step)
         requests = _Requests(config, strategy, training_step, request)
         step = start_step
         for phase, end, batches in read_batches(
@@ -158,15 +163,20 @@ def train(
             requests.update(values)
             report.add(step, values, *_sizes(strategy, phase, batches, count))
             stops = requests.to_stop
-            saves = requests.to_save or step == end_step or is_regular(step)
-            if stops or saves:
+            saves = stops or requests.to_save or step == end_step
+            saves = saves or is_regular(step)
+            evaluates = is_regular(step, eval_steps) and not stops
+            if saves or evaluates:
                 with report.paused():
                     report.flush()  # Raises before saving if a loss is NaN.
                     before_save()
-                    saved.save(step, is_regular)
-                    if is_regular(step) and not stops:
-                        _evaluate_once(training_step, on_checkpoint, step)
+                    # A best model is known to be this run's by a checkpoint.
+                    if saves or not saved.last_step:
+                        saved.save(step, is_regular)
+                    if evaluates:
+                        _evaluate(training_step, saved, on_checkpoint, step)
                     _publish(strategy)
+            if saves:
                 requests.note_save()
                 # A signal may have arrived in the meantime.
                 stops = requests.to_stop
@@ -176,14 +186,16 @@ def train(
                     "resumes from here"
                 )
 
-    if end_step < num_train_steps:
-        message = f"after step {end_step}, because of --stop_at_step"
-        raise stopping.Stopped(f"{message}; omit the flag to resume", 0)
-    return _finish(training_step, num_train_steps)
+    return _finish(training_step, end_step, num_train_steps)
 
 
-def _finish(training_step: train_step.TrainStep, step: int) -> str:
+def _finish(
+    training_step: train_step.TrainStep, step: int, num_train_steps: int
+) -> str:
     """Gives the model its averages; logs and returns the sha256 of them."""
+    if step < num_train_steps:
+        message = f"after step {step}, because of --stop_at_step"
+        raise stopping.Stopped(f"{message}; omit the flag to resume", 0)
     training_step.optimizer.swap_averages()
     weights_sha256 = model_folders.digest(training_step.model)
     logging.info("step %d  weights sha256 %s", step, weights_sha256)
@@ -373,16 +385,10 @@ def _sizes(strategy, phase: Phase, batches, count: int) -> tuple[float, int]:
     return rows * phase.examples_per_row * updates, tokens * updates
 
 
-def _evaluate_once(
-    training_step: train_step.TrainStep, on_checkpoint, step
-) -> None:
-    """Calls `on_checkpoint`, unless an earlier process of the run did so.
-
-    The model then has the averages of its weights, if there are any. Returns
-    when it has been called in every process.
-    """
-    strategy, folder = training_step.strategy, training_step.config.output_dir
-    path, mark = os.path.join(folder, run_folder.EVALUATED[0]), {"step": step}
+def _is_evaluated(strategy, config: TrainingConfig, step: int) -> bool:
+    """Returns whether an earlier process of the run evaluated its last step."""
+    folder, mark = config.output_dir, {"step": step}
+    path = os.path.join(folder, run_folder.EVALUATED[0])
 
     def is_done() -> bool:
         try:
@@ -391,12 +397,33 @@ def _evaluate_once(
             logging.warning("%s Step %d is evaluated again.", error, step)
             return False
 
-    if strategies.of_chief(strategy, is_done) or not on_checkpoint:
+    return strategies.of_chief(strategy, is_done)
+
+
+def _evaluate(
+    training_step: train_step.TrainStep,
+    saved: checkpoints.RunCheckpoints,
+    on_checkpoint: Callable[[int], None] | None,
+    step: int,
+) -> None:
+    """Calls `on_checkpoint`; the model then has the averages of its weights.
+
+    A run that ends here has a checkpoint, so that the next start ends here,
+    too. Returns when it has been called in every process.
+    """
+    if not on_checkpoint:
         return
-    with training_step.optimizer.averaged():
-        on_checkpoint(step)
+    strategy, folder = training_step.strategy, training_step.config.output_dir
+    try:
+        with training_step.optimizer.averaged():
+            on_checkpoint(step)
+    except stopping.EarlyStopped:
+        if saved.last_step != step:
+            saved.save(step)
+        raise
     if strategies.is_chief(strategy):
-        json_files.write(path, mark)
+        path = os.path.join(folder, run_folder.EVALUATED[0])
+        json_files.write(path, {"step": step})
     # The chief may have written the best model, which all read later.
     strategies.barrier(strategy)
 

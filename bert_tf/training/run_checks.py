@@ -52,6 +52,7 @@ def check_calls(
     strategy: tf.distribute.Strategy,
     config: TrainingConfig,
     save_checkpoints_steps: int,
+    eval_steps: int | None = None,
 ) -> None:
     """Raises ValueError if steps_per_loop or jit_compile cannot be used.
 
@@ -64,12 +65,16 @@ def check_calls(
             "computing with the weights of the first step. To train, unset it: "
             f"unset {FROZEN_WEIGHTS}"
         )
-    if save_checkpoints_steps % config.steps_per_loop:
-        raise ValueError(
-            f"save_checkpoints_steps={save_checkpoints_steps} is not a "
-            f"multiple of steps_per_loop={config.steps_per_loop}; checkpoints "
-            "are saved only between loops. Choose a multiple."
-        )
+    for name, steps in (
+        ("save_checkpoints_steps", save_checkpoints_steps),
+        ("eval_steps", eval_steps or 0),
+    ):
+        if steps % config.steps_per_loop:
+            raise ValueError(
+                f"{name}={steps} is not a multiple of steps_per_loop="
+                f"{config.steps_per_loop}; checkpoints are saved, and "
+                "evaluated, only between loops. Choose a multiple."
+            )
     replicas = strategy.num_replicas_in_sync
     on_cpus = all("CPU" in d for d in strategy.extended.worker_devices)
     if config.jit_compile and replicas > 1 and on_cpus:

@@ -53,6 +53,10 @@ class Stopped(BaseException):
         self.exit_code = exit_code
 
 
+class EarlyStopped(Stopped):
+    """A run has ended before its last step, since it no longer improves."""
+
+
 class Request:
     """A request to stop this process.
 

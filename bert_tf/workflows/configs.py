@@ -211,6 +211,23 @@ class FineTuningConfig(
         "Optimizer steps between checkpoints. Default: once an epoch.",
         at_least=1,
     )
+    eval_steps: int | None = option(
+        None,
+        "Optimizer steps between evaluations on dev, each of which keeps the "
+        "best model; one larger than the run evaluates only its end. Default: "
+        "at each regular checkpoint.",
+        at_least=1,
+        needs="do_eval",
+        decides="unless_default",
+    )
+    early_stopping_evaluations: int | None = option(
+        None,
+        "End training after this many evaluations on dev, one every "
+        "--eval_steps, in which it was not better. The learning rate falls as "
+        "in the complete run. Default: train to the end.",
+        at_least=1,
+        needs="do_eval",
+    )
     precision: str | None = option(
         None,
         "Type of matrix products; weights and attention scores stay float32. "

@@ -11,7 +11,7 @@ from absl import logging
 
 from bert_tf.checkpoint import checksums, model_folders, run_models
 from bert_tf.tasks.task import Scores
-from bert_tf.training import reporting, run_folder
+from bert_tf.training import reporting, run_folder, stopping, strategies
 from tfrecords.io import atomic_files, json_files
 
 PREDICTIONS = "predictions"
@@ -104,6 +104,25 @@ def save_best(
         for weight, value in zip(head, before, strict=True):
             weight.assign(value)
         checksums.write_checksums(folder, state)
+
+
+def check_improves(
+    folder: run_folder.RunFolder, strategy, step: int, count: int, interval: int
+) -> None:
+    """Raises EarlyStopped if the last `count` evaluations were not better.
+
+    `interval` steps are between two. A run that resumes ends at the same step.
+    """
+    last = count * interval
+    if strategies.of_chief(
+        strategy, lambda: step >= read_best(folder.best)["step"] + last
+    ):
+        raise stopping.EarlyStopped(
+            f"after step {step}: no evaluation was better in "
+            f"--early_stopping_evaluations={count}; {folder.best} has the best "
+            "model. To train on, increase the flag",
+            0,
+        )
 
 
 def check_updated(

@@ -38,7 +38,13 @@ from bert_tf.tasks.task import (
     SplitOutputs,
     evaluated_model,
 )
-from bert_tf.training import loop, reporting, run_folder, strategies
+from bert_tf.training import (
+    loop,
+    reporting,
+    run_folder,
+    stopping,
+    strategies,
+)
 from bert_tf.workflows import (
     dev_results,
     initial_model,
@@ -496,7 +502,13 @@ def train_and_predict(
                 vocabulary=run.vocabulary,
             )
         with reporting.session(folder.path, folder.is_chief):
-            _train(run, config, strategy, on_checkpoint, command, started_from)
+            try:
+                _train(
+                    *(run, config, strategy, on_checkpoint, command),
+                    started_from,
+                )
+            except stopping.EarlyStopped as error:
+                logging.info("training ended early, %s", error)
         trained = strategies.chief_first(strategy, folder.model)
         model_folders.load_weights(run.model, trained)
         tuned = model_folders.read_metadata(trained)
@@ -669,6 +681,16 @@ def _train(
         else "from scratch: no --init_checkpoint",
     )
     run.folder.check(settings)
+    interval = config.eval_steps or steps.save_checkpoints_steps
+
+    def evaluate(step: int) -> None:
+        on_checkpoint(step)
+        if config.early_stopping_evaluations and step < steps.num_train_steps:
+            dev_results.check_improves(
+                *(run.folder, strategy, step),
+                *(config.early_stopping_evaluations, interval),
+            )
+
     if config.do_eval:
         dev_results.check_comparable(
             run.folder, run.task.best_metric, run.dev_digest()
@@ -690,6 +712,7 @@ def _train(
         vocabulary=run.vocabulary,
         num_warmup_steps=steps.num_warmup_steps,
         save_checkpoints_steps=steps.save_checkpoints_steps,
+        eval_steps=config.eval_steps,
         before_save=_make_before_save(run, config.eval_batch_size, strategy),
-        on_checkpoint=on_checkpoint,
+        on_checkpoint=evaluate if on_checkpoint else None,
     )

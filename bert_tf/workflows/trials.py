@@ -19,6 +19,7 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
+from bert_tf.workflows.selection import folds
 from tfrecords.io import atomic_files, json_files, stored_folders
 
 # Devlin et al. 2018, appendix A.3; the learning rate 4e-5 is in section 4.1.
@@ -47,11 +48,13 @@ class Trial(NamedTuple):
       name: name of its folder.
       setting: values of the options of the grid.
       seed: seed of data order, initial weights of the head, and dropout.
+      fold: of `fold` and `records_dir`, with --folds.
     """
 
     name: str
     setting: dict
     seed: int
+    fold: dict
 
 
 def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
@@ -71,7 +74,7 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
       ValueError: as in `fine_tuning.fine_tune` and `run`.
       stopping.Stopped: if a run was stopped; the same call resumes.
     """
-    if config.num_restarts > 1 or config.grid != "none":
+    if config.num_restarts > 1 or config.grid != "none" or _num_folds(task):
         run(task, config, command)
         return False
     check_single(config)
@@ -84,21 +87,34 @@ def check_single(config: TrialsConfig) -> None:
     if config.do_train and os.path.exists(path):
         raise ValueError(
             f"{config.output_dir} contains several runs. Choose another "
-            "--output_dir for a single run, or give their --num_restarts and "
-            "--grid."
+            "--output_dir for a single run, or give their --num_restarts, "
+            "--grid and --folds."
         )
 
 
-def plan(config: TrialsConfig) -> list[Trial]:
+def _num_folds(task: FineTuningTask) -> int:
+    """Returns --folds; 0 if there are none, or only one of them is run."""
+    is_one = getattr(task.data, "fold", None) is not None
+    return 0 if is_one else getattr(task.data, "folds", None) or 0
+
+
+def plan(config: TrialsConfig, num_folds: int = 0) -> list[Trial]:
     """Returns all runs, grouped by setting."""
+    records = config.records_dir or os.path.join(config.output_dir, "records")
+    parts = [
+        {"fold": n, "records_dir": os.path.join(records, f"fold_{n}")}
+        for n in range(num_folds)
+    ]
     grid = GRIDS[config.grid]
     trials = []
     for point in itertools.product(*grid.values()):
         setting = dict(zip(grid, point, strict=True))
         for seed in range(config.seed, config.seed + config.num_restarts):
             words = [f"{name}_{value:g}" for name, value in setting.items()]
-            name = "-".join([*words, f"seed_{seed}"])
-            trials.append(Trial(name, setting, seed))
+            for fold in parts or [{}]:
+                names = [*words, f"seed_{seed}"]
+                names += [f"fold_{n}" for x, n in fold.items() if x == "fold"]
+                trials.append(Trial("-".join(names), setting, seed, fold))
     return trials
 
 
@@ -109,7 +125,8 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     and best of each setting; and which runs are degenerate, not better than the
     majority-class baseline (Mosbach et al. 2021, section 3). Checkpoints of
     finished runs are removed, except `best/`. The best of all is copied to
-    `best/` in `output_dir`, where it is evaluated and predicts.
+    `best/` in `output_dir`, where it is evaluated and predicts. Of folds none
+    is; without a grid and restarts, `folds.write` has their rows.
 
     Args:
       task: task to fine-tune on.
@@ -120,11 +137,11 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
       ValueError: if flags or files are invalid, or all runs fail.
       stopping.Stopped: if a run was stopped; the same command resumes.
     """
-    _check(config)
+    _check(task, config)
     folder = os.path.join(config.output_dir, FOLDER)
     with run_folder.open_run(folder):
         _check_flags(task, config)
-        trials, results = plan(config), []
+        trials, results = plan(config, _num_folds(task)), []
         for number, trial in enumerate(trials, 1):
             # So that errors in test files are found before hours of training.
             do_predict = config.do_predict and number == 1
@@ -145,6 +162,15 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
                 "Lower --learning_rate."
             )
         trial_results.report(results)
+        if count := _num_folds(task):
+            if len(finished) == len(trials) == count:
+                runs = [
+                    (os.path.join(folder, x.name), x.fold["records_dir"])
+                    for x in trials
+                ]
+                scores = folds.write(task, runs, config.output_dir)
+                _write(task, config, results, out_of_fold=scores)
+            return
         best = max(
             finished, key=lambda result: run_folder.rank(result["score"])
         )
@@ -158,16 +184,16 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         _check_status(_start(task, config, command, changes), config.output_dir)
 
 
-def _check(config) -> None:
+def _check(task, config) -> None:
     if not (config.do_train and config.do_eval):
         raise ValueError(
-            "--num_restarts and --grid train, and select the best model on "
-            "dev: add --do_train and --do_eval."
+            "--num_restarts, --grid and --folds train, and evaluate on dev: "
+            "add --do_train and --do_eval."
         )
     if config.distribution_strategy == "multi_worker":
         raise ValueError(
-            "--num_restarts and --grid start all runs on one machine; omit "
-            "--distribution_strategy=multi_worker."
+            "--num_restarts, --grid and --folds start all runs on one machine; "
+            "omit --distribution_strategy=multi_worker."
         )
     if config.stop_at_step:
         raise ValueError(
@@ -182,6 +208,13 @@ def _check(config) -> None:
             f"--grid={config.grid} has its own values for "
             f"--{', --'.join(given)}. Omit these flags, or --grid."
         )
+    if _num_folds(task):
+        folds.assign(task)
+        if config.do_predict:
+            raise ValueError(
+                f"--folds={task.data.folds}: a model of each fold is no one "
+                "model to predict with. Omit --do_predict."
+            )
     for trial in plan(config):
         # Checks the settings.
         dataclasses.replace(config, **trial.setting).with_defaults()
@@ -271,7 +304,7 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     result = {"name": trial.name, "seed": trial.seed, **trial.setting}
     if not os.path.exists(os.path.join(folder, run_folder.RESULTS)):
         changes = {"seed": trial.seed, **trial.setting, "output_dir": folder}
-        changes["do_predict"] = do_predict
+        changes |= {"do_predict": do_predict, **trial.fold}
         status = _start(task, config, command, changes)
         if status == stopping.DIVERGED_EXIT_CODE:
             logging.warning("%s diverged; it is ignored", folder)
@@ -284,12 +317,13 @@ def _result(task, config, command, trial: Trial, do_predict: bool) -> dict:
     return result | trial_results.read(folder)
 
 
-def _write(task, config, results: list[dict]) -> None:
+def _write(task, config, results: list[dict], **more) -> None:
     json_files.write(
         os.path.join(config.output_dir, trial_results.RESULTS),
         {
             "flags": _shared(task, config),
             "settings": trial_results.summarize(results),
             "trials": results,
+            **more,
         },
     )

@@ -9,8 +9,10 @@ import planted_data
 import pytest
 
 import bert_tf
+from bert_tf.checkpoint import run_models
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.training import stopping
+from bert_tf.workflows import fine_tuning, run_history
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
@@ -112,6 +114,11 @@ def test_a_model_without_a_trained_head_is_not_evaluated(trained, tmp_path):
         ([], "Nothing to do: add one or more of --do_train"),
         (["--do_train", "--vocab_file="], "No vocabulary: give --vocab_file"),
         (["--do_eval"], "contains no model.*Give the output_dir"),
+        (["--do_train", "--eval_steps=5"], "eval_steps=5 needs --do_eval"),
+        (
+            ["--do_train", "--early_stopping_evaluations=2"],
+            "early_stopping_evaluations=2 needs --do_eval",
+        ),
         (
             ["--do_train", "--max_seq_length=65"],
             "max_seq_length=65 exceeds .*max_position_embeddings=64",
@@ -203,3 +210,37 @@ def test_a_calibrated_run_trains_as_others_also_after_a_stop(
         found = results["calibration"][split]
         assert found["temperature"] == temperature
     assert "calibration" not in before
+
+
+def test_a_run_ends_at_an_evaluation_that_is_not_better(
+    tmp_path, base_flags, monkeypatch, caplog
+):
+    """12 rows in batches of 4; a rate of 0 makes all evaluations equal."""
+    planted_data.write_glue(tmp_path)
+    words = [*base_flags, "--do_train", "--do_eval", "--learning_rate=0"]
+    words += ["--eval_steps=1", "--save_checkpoints_steps=5"]
+    early = "--early_stopping_evaluations=3"
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    run(*flags_of("CoLA", tmp_path, whole, *words, early))
+
+    def kill(folder, strategy, step, count, interval):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(fine_tuning.dev_results, "check_improves", kill)
+        run(*flags_of("CoLA", tmp_path, killed, *words, early))
+    assert not (killed / "eval_results.json").exists()
+    for _ in range(2):  # The second start trains nothing.
+        with caplog.at_level("INFO", logger="absl"):
+            run(*flags_of("CoLA", tmp_path, killed, *words, early))
+        assert "ended early, after step 4: no evaluation was" in caplog.text
+        for name in ("eval_results.json", "best/state.json"):
+            assert json_files.read(whole / name)["step"] == 1
+            assert (whole / name).read_bytes() == (killed / name).read_bytes()
+        assert [*run_history.read_log(str(killed), "dev")] == [1, 2, 3, 4]
+        assert run_models.newest_step(str(killed)) == 4
+    with pytest.raises(ValueError, match="eval_steps: was 1, is now 2"):
+        run(*flags_of("CoLA", tmp_path, killed, *words, "--eval_steps=2"))
+    run(*flags_of("CoLA", tmp_path, killed, *words))  # Trains on.
+    assert run_models.newest_step(str(killed)) == 6

@@ -15,7 +15,7 @@ def choose(
     strata: Sequence[int],
     groups: Sequence[Hashable] | None,
     *,
-    dev_share: float,
+    dev_share: float | Sequence[int],
     seed: int,
 ) -> np.ndarray:
     """Returns the numbers of the rows of dev, sorted.
@@ -27,16 +27,20 @@ def choose(
       strata: [N] class of each row, whose shares dev should have.
       groups: [N] group of each row, which has all rows of a group; None for no
         groups. With groups, shares are only near `dev_share`.
-      dev_share: share of the rows of dev, in (0, 1).
+      dev_share: share of the rows of dev, in (0, 1); or the fold that is dev,
+        and the number of folds.
       seed: random seed.
 
     Returns:
       Rows, none if there are too few.
 
     Raises:
-      ValueError: if all rows are in one group.
+      ValueError: if all rows are in one group; or as in `folds`.
     """
     strata = np.asarray(strata)
+    if isinstance(dev_share, Sequence):
+        fold, num_folds = dev_share
+        return np.flatnonzero(folds(strata, groups, num_folds, seed) == fold)
     if groups is not None and dev_share > 0.5:  # A fold is at most a half.
         train = _of_groups(strata, groups, 1 - dev_share, seed)
         return np.setdiff1d(np.arange(len(strata)), train)
@@ -64,30 +68,63 @@ def choose(
 
 def _of_groups(strata, groups, dev_share, seed) -> np.ndarray:
     """Returns the rows of one of about 1 / dev_share folds of groups."""
-    from sklearn import model_selection
-
     num_groups = len(set(groups))
     if num_groups < 2:
         raise ValueError(
             f"All rows are in one group, {next(iter(groups), None)!r}, so none "
             "can be held out. Give a dev file, or rows of several groups."
         )
-    # scikit-learn needs a class of as many rows as folds.
     if max(collections.Counter(strata.tolist()).values()) < 2:
         strata = np.zeros_like(strata)
     most = max(collections.Counter(strata.tolist()).values())
     num_folds = min(num_groups, most, max(2, round(1 / dev_share)))
+    found = folds(strata, groups, num_folds, seed)
+    # The fold whose size is nearest: groups may differ much.
+    sizes = np.bincount(found, minlength=num_folds)
+    fold = np.abs(sizes - dev_share * len(strata)).argmin()
+    return np.flatnonzero(found == fold)
+
+
+def folds(
+    strata: Sequence[int],
+    groups: Sequence[Hashable] | None,
+    num_folds: int,
+    seed: int,
+) -> np.ndarray:
+    """Returns the fold of each row, [N] from 0; arguments as of `choose`.
+
+    Raises:
+      ValueError: if there are fewer rows, or groups, than folds.
+    """
+    from sklearn import model_selection
+
+    strata, names = np.asarray(strata), dict.fromkeys(groups or ())
+    count = len(strata) if groups is None else len(names)
+    if count < num_folds:
+        raise ValueError(
+            f"--folds={num_folds}: train has {count} "
+            f"{'rows' if groups is None else 'groups'}, and each fold needs "
+            "one. Give fewer folds."
+        )
+    # scikit-learn needs a class of as many rows as folds.
+    if max(collections.Counter(strata.tolist()).values()) < num_folds:
+        strata = np.zeros_like(strata)
     # Groups are shuffled here: scikit-learn before 1.8 loses the shares of the
     # classes when it does. It takes groups in the order of their numbers.
-    split = model_selection.StratifiedGroupKFold(num_folds)
-    shuffled = np.random.default_rng(seed).permutation(num_groups).tolist()
-    numbers = dict(zip(dict.fromkeys(groups), shuffled, strict=True))
-    numbers = [numbers[group] for group in groups]
+    shuffled = np.random.default_rng(seed).permutation(len(names)).tolist()
+    numbers = dict(zip(names, shuffled, strict=True))
+    if groups is None:
+        split = model_selection.StratifiedKFold(
+            num_folds, shuffle=True, random_state=seed
+        )
+    else:
+        split = model_selection.StratifiedGroupKFold(num_folds)
+        groups = [numbers[group] for group in groups]
+    found = np.zeros(len(strata), int)
     with warnings.catch_warnings():
         # A class of fewer rows than folds is in some of them only.
         warnings.simplefilter("ignore", UserWarning)
-        folds = list(split.split(strata, strata, numbers))
-    # The fold whose size is nearest: groups may differ much.
-    wanted = dev_share * len(strata)
-    _, dev = min(folds, key=lambda fold: abs(len(fold[1]) - wanted))
-    return np.sort(dev)
+        parts = split.split(strata, strata, groups)
+        for fold, (_, rows) in enumerate(parts):
+            found[rows] = fold
+    return found

@@ -36,7 +36,11 @@ class Split:
 
 
 def find_splits(
-    task: glue_tables.GlueTask, data_dir: str, *, dev_share: float, seed: int
+    task: glue_tables.GlueTask,
+    data_dir: str,
+    *,
+    dev_share: float | list[int],
+    seed: int,
 ) -> list[Split]:
     """Returns the splits whose files exist.
 
@@ -44,13 +48,16 @@ def find_splits(
       task: defines the names of the files.
       data_dir: folder of the files.
       dev_share: share of the rows of train to hold out if there is no dev
-        file; 0 for none.
+        file; 0 for none; or the fold of train that is dev, and the number of
+        folds, without a dev file.
       seed: random seed of the rows to hold out.
 
     Raises:
-      ValueError: if none of the files exists, or `dev_share` is out of range.
+      ValueError: if none of the files exists, `dev_share` is out of range, or
+        folds have a dev file, or no train file.
     """
-    if not 0.0 <= dev_share < 1.0:
+    has_folds = isinstance(dev_share, list)
+    if not has_folds and not 0.0 <= dev_share < 1.0:
         raise ValueError(f"dev_share={dev_share} should be in [0, 1).")
     paths = {
         name: os.path.join(data_dir, file) for name, file in task.files.items()
@@ -66,6 +73,12 @@ def find_splits(
         logging.info("%s  missing: %s", task.name, ", ".join(missing))
     splits = [Split(name, paths[name]) for name in existing]
     has_dev = any(name.startswith("dev") for name in existing)
+    if has_folds and (has_dev or "train" not in existing):
+        raise ValueError(
+            f"--folds={dev_share[1]} takes dev from the rows of train, and "
+            f"there is {', '.join(paths[name] for name in existing)}. Give a "
+            "train file, and no dev file."
+        )
     if "train" not in existing or has_dev or not dev_share:
         return splits
     held_out = {
@@ -97,7 +110,8 @@ def held_out_splits(
 
         strata, groups = read()
         rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
-        _log_held_out(path, len(rows), len(strata), share, seed)
+        name = "fold, folds" if isinstance(share, list) else "--dev_share"
+        _log_held_out(path, len(rows), len(strata), f"{name}={share}", seed)
         return frozenset(rows.tolist())
 
     return [
@@ -108,8 +122,20 @@ def held_out_splits(
 
 @functools.cache  # Once, though records and report both choose the rows.
 def _log_held_out(*values) -> None:
-    text = "%s: %d of %d rows are held out as dev (--dev_share=%g, seed %d)"
+    text = "%s: %d of %d rows are held out as dev (%s, seed %d)"
     logging.info(text, *values)
+
+
+def fold_of_rows(
+    task: glue_tables.GlueTask, data_dir: str, *, num_folds: int, seed: int
+) -> list[int]:
+    """Returns the fold of each row of train; raises as `find_splits` does."""
+    from tfrecords.tables import hold_out
+
+    share = [0, num_folds]
+    train, *_ = find_splits(task, data_dir, dev_share=share, seed=seed)
+    rows = _strata_and_groups(task, train.path)
+    return hold_out.folds(*rows, num_folds, seed).tolist()
 
 
 def _strata_and_groups(task, path) -> tuple[list[int], Sequence | None]:
@@ -133,7 +159,7 @@ def read_split(
     output_dir: str,
     name: str,
     *,
-    dev_share: float,
+    dev_share: float | list[int],
     seed: int,
     is_labelled: bool | None = None,
 ) -> Iterator[glue_rows.Row]:
@@ -157,7 +183,7 @@ def make_records(
     tokenizer: tokenizer_lib.BertTokenizer,
     *,
     max_seq_length: int = 128,
-    dev_share: float = 0.1,
+    dev_share: float | list[int] = 0.1,
     seed: int = 12345,
     make_split: Callable[..., split_records.Split] | None = None,
 ) -> dict[str, str]:
@@ -305,7 +331,7 @@ def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
     if not num_rows:
         raise ValueError(
             f"{split.path} has too few rows to hold out a share of "
-            f"{split.held_out['dev_share']:g}: {split.name} would have none. "
+            f"{split.held_out['dev_share']}: {split.name} would have none. "
             "Give a dev file, another --dev_share, or 0."
         )
     return num_rows

@@ -83,6 +83,31 @@ class LabelOptions(Options):
 class LabelledData(GlueData, LabelOptions):
     """Tables of texts and labels, and how to learn the labels."""
 
+    folds: int | None = option(
+        None,
+        "Cross-validation: a run for each of this many folds of the rows of "
+        "train, which are its dev, in place of --dev_share. Folds have equal "
+        "shares of each class, and whole groups of --group_column. trials.json "
+        "has mean and deviation, predictions/out_of_fold.jsonl a prediction "
+        "for each row.",
+        at_least=2,
+        at_most=1000,
+    )
+    fold: int | None = option(
+        None,
+        "With --folds: only the run of this fold, from 0.",
+        at_least=0,
+        needs="folds",
+    )
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.fold is not None and self.fold >= self.folds:
+            raise ValueError(
+                f"--fold={self.fold} should be below --folds={self.folds}: "
+                "folds are counted from 0."
+            )
+
 
 def read_weights(
     words: tuple[str, ...], labels: tuple[str, ...]

@@ -123,6 +123,12 @@ class TextTask(FineTuningTask):
         task.use_tuned(metadata)
         return task
 
+    @property
+    def dev_share(self) -> float | list[int]:
+        """The rows of train that are dev, see `glue_examples.find_splits`."""
+        fold = getattr(self.data, "fold", None)
+        return self.data.dev_share if fold is None else [fold, self.data.folds]
+
     def targets(self, batch):
         """Returns the label of each real row."""
         return self.label_targets(batch, row_weights(batch))
@@ -141,7 +147,7 @@ class TextTask(FineTuningTask):
             output_dir,
             tokenizer,
             max_seq_length=max_seq_length,
-            dev_share=self.data.dev_share,
+            dev_share=self.dev_share,
             seed=DEV_SEED,
             make_split=self.make_split,
         )
@@ -318,7 +324,7 @@ class TextTask(FineTuningTask):
             self.data.data_dir or "",
             self.records_dir,
             split,
-            dev_share=self.data.dev_share,
+            dev_share=self.dev_share,
             seed=DEV_SEED,
             is_labelled=split == "train" or split in self.labels,
         )

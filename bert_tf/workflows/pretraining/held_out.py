@@ -16,8 +16,6 @@ from bert_tf.training import (
     evaluation,
     reporting,
     run_folder,
-    stopping,
-    strategies,
 )
 from bert_tf.workflows import dev_results
 from bert_tf.workflows.pretraining.config import PretrainingConfig
@@ -158,9 +156,7 @@ class EarlyStopping:
     """Keeps the best model in `best/`; stops a run that no longer improves.
 
     The best one has the lowest held-out perplexity. The run stops at the
-    `early_stopping_evaluations`-th evaluation after it, which is computed from
-    the steps and `save_checkpoints_steps`, so that a resumed run stops at the
-    same step.
+    `early_stopping_evaluations`-th evaluation after it.
 
     Args:
       evaluate: evaluation of the model.
@@ -173,7 +169,7 @@ class EarlyStopping:
 
     Raises:
       ValueError: if `best/` has the best model on other records.
-      stopping.Stopped: if the perplexity was higher in as many evaluations.
+      stopping.EarlyStopped: if it was not lower in as many evaluations.
     """
 
     def __init__(
@@ -199,7 +195,7 @@ class EarlyStopping:
 
     def __call__(self, step: int) -> None:
         """Evaluates; saves the model or raises."""
-        config, strategy = self.evaluate.config, self.evaluate.strategy
+        config = self.evaluate.config
         value = -math.log(self.evaluate(step)["perplexity"])
         if self.evaluate.folder.is_chief and value > self._best()["value"]:
             dev_results.save_best(
@@ -210,16 +206,11 @@ class EarlyStopping:
                 metadata=self.metadata,
                 vocabulary=self.vocabulary,
             )
-        last = config.early_stopping_evaluations * config.save_checkpoints_steps
-        if step < config.num_train_steps and strategies.of_chief(
-            strategy, lambda: step >= self._best()["step"] + last
-        ):
-            raise stopping.Stopped(
-                f"after step {step}: the held-out perplexity was not lower in "
-                f"--early_stopping_evaluations="
-                f"{config.early_stopping_evaluations}; {self.folder} has the "
-                "best model. To train on, increase the flag",
-                0,
+        if step < config.num_train_steps:
+            dev_results.check_improves(
+                *(self.evaluate.folder, self.evaluate.strategy, step),
+                config.early_stopping_evaluations,
+                config.save_checkpoints_steps,
             )
 
     def _best(self) -> dict:

@@ -16,6 +16,7 @@ from tfrecords.tables import data_frames
 
 # Settings that are decided here.
 _DECIDED = ("train_file", "dev_file", "do_train", "do_eval", "output_dir")
+_DECIDED += ("folds", "fold")  # They leave no model.
 
 
 def fine_tune(train, dev=None, *, output_dir: str, **settings) -> Predictor:

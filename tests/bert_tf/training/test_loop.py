@@ -53,6 +53,7 @@ def run(tiny_config, batches):
         num_warmup_steps=2,
         phases=None,
         on_checkpoint=None,
+        eval_steps=None,
         **changes,
     ):
         strategy = strategies.make_strategy("one_device")
@@ -82,6 +83,7 @@ def run(tiny_config, batches):
                 vocabulary=None,
                 num_warmup_steps=num_warmup_steps,
                 on_checkpoint=on_checkpoint,
+                eval_steps=eval_steps,
             )
         return digest, model
 
@@ -383,8 +385,8 @@ def events(monkeypatch):
         flush(self)
         events.append("flush")
 
-    def save(self, step, is_regular):
-        write(self, step, is_regular)
+    def save(self, step, *is_regular):
+        write(self, step, *is_regular)
         events.append(f"save {step}")
 
     monkeypatch.setattr(reporting.Report, "flush", flush_and_note)
@@ -411,6 +413,46 @@ def test_regular_checkpoints_are_evaluated_once_after_log_and_save(
     (tmp_path / "logs/evaluated.json").write_text('{"step": ')
     run(tmp_path, **keywords)
     assert events == ["evaluate 8"]
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_evaluations_between_checkpoints_do_not_change_the_weights(
+    tmp_path, run, events, complete
+):
+    keywords = dict(log_every_steps=100, on_checkpoint=events.evaluate)
+    keywords["eval_steps"] = 2
+    with pytest.raises(stopping.Stopped):
+        run(tmp_path, stop_at_step=5, **keywords)
+    # The first evaluated step has a checkpoint, with which its best model is
+    # known to be of this run.
+    expected = ["save 2", "evaluate 2", "save 3", "evaluate 4", "save 5"]
+    assert [x for x in events if x != "flush"] == expected
+    events.clear()
+    digest, _ = run(tmp_path, **keywords)
+    expected = ["save 6", "evaluate 6", "save 8", "evaluate 8"]
+    assert [x for x in events if x != "flush"] == expected
+    assert digest == complete[1]
+    with pytest.raises(ValueError, match="eval_steps=3 is not a multiple of"):
+        keywords |= dict(steps_per_loop=2, save_checkpoints_steps=4)
+        run(tmp_path / "other", **keywords | {"eval_steps": 3})
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_a_run_that_ended_early_ends_there_again(tmp_path, run, events):
+    def evaluate(step):
+        events.evaluate(step)
+        if step >= 4:
+            raise stopping.EarlyStopped("at 4", 0)
+
+    keywords = dict(on_checkpoint=evaluate, eval_steps=2, log_every_steps=100)
+    for expected in (
+        ["save 2", "evaluate 2", "save 3", "evaluate 4", "save 4"],
+        ["evaluate 4"],
+    ):
+        with pytest.raises(stopping.EarlyStopped):
+            run(tmp_path, **keywords)
+        assert [x for x in events if x != "flush"] == expected
+        events.clear()
 
 
 @pytest.mark.usefixtures("eagerly")

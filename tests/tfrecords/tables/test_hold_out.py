@@ -54,6 +54,48 @@ def test_groups_are_in_one_split_and_classes_keep_their_shares(seed):
     assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.15
 
 
+def fold_of_rows(strata=STRATA, groups=None, num_folds=5, seed=1):
+    return hold_out.folds(strata, groups, num_folds, seed)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_folds_have_equal_shares_of_each_class(seed):
+    found = fold_of_rows(seed=seed)
+    for fold in range(5):
+        assert np.bincount(STRATA[found == fold]).tolist() == [12, 6, 2]
+    assert found.tolist() == fold_of_rows(seed=seed).tolist()
+    assert found.tolist() != fold_of_rows(seed=seed + 1).tolist()
+    dev = choose(dev_share=[2, 5], seed=seed)
+    assert dev.tolist() == np.flatnonzero(found == 2).tolist()
+
+
+def test_folds_have_whole_groups_and_near_shares_of_each_class():
+    groups = [f"author {i // 4}" for i in range(len(STRATA))]
+    found = fold_of_rows(groups=groups)
+    assert all(len(set(found[4 * k : 4 * k + 4])) == 1 for k in range(25))
+    for fold in range(5):
+        rows = STRATA[found == fold]
+        assert 16 <= len(rows) <= 24
+        shares = np.bincount(rows, minlength=3) / len(rows)
+        assert np.abs(shares - [0.6, 0.3, 0.1]).max() < 0.15
+
+
+def test_a_class_of_fewer_rows_than_folds_is_in_some_of_them():
+    found = fold_of_rows([*[0] * 8, 1, 1], num_folds=5)
+    assert np.bincount(found).tolist() == [2] * 5
+    assert len({*found[8:].tolist()}) == 2
+    assert np.bincount(fold_of_rows([0, 1, 2], num_folds=3)).tolist() == [1] * 3
+
+
+@pytest.mark.parametrize(
+    ("groups", "message"),
+    [(None, "=4: train has 3 rows, and"), (list("aab"), "=4: train has 2 gro")],
+)
+def test_fewer_rows_or_groups_than_folds_are_refused(groups, message):
+    with pytest.raises(ValueError, match=message):
+        fold_of_rows([0, 0, 1], groups, num_folds=4)
+
+
 def test_dev_is_the_fold_of_groups_whose_rows_are_nearest_to_its_share():
     groups = np.repeat(list("abcd"), (70, 20, 5, 5)).tolist()
     dev = choose([0] * 100, groups)

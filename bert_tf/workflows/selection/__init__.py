@@ -1,0 +1,1 @@
+"""Task, settings -> the folds and the settings of several runs."""
