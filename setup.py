@@ -71,6 +71,8 @@ EXTRAS = {
     "parquet": ["pyarrow>=16"],
     # score_retrieval --baselines=bm25.
     "bm25": ["bm25s>=0.2"],
+    # --search with --num_trials. Before 4.2 its journal has another name.
+    "tuning": ["optuna>=4.2"],
     # make_pretraining_records --runner=spark and --runner=beam.
     "spark": ["pyspark>=4,<5"],
     "beam": ["apache-beam>=2.70,<3"],

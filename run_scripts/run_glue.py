@@ -25,9 +25,9 @@ model trained on MNLI:
 An MNLI model is also a good initialization for RTE, STS-B and MRPC:
 --init_checkpoint=runs/mnli loads the encoder of its best model.
 
---num_restarts=5 trains with five seeds, --grid=paper with the 24 settings that
-the paper chose from. Each run gets its own folder in `trials/`; the best model
-is in `best/`, all scores are in `trials.json`.
+--num_restarts=5 trains with five seeds, --search=paper with the 24 settings
+that the paper chose from. Each run gets its own folder in `trials/`; the best
+model is in `best/`, all scores are in `trials.json`.
 """
 
 from bert_tf.tasks.texts.options import LabelledData

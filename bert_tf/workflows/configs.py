@@ -5,6 +5,7 @@ import dataclasses
 from bert_tf.checkpoint.options import CheckpointOptions
 from bert_tf.config import DISTILLATION_LOSSES, LORA_TARGETS
 from bert_tf.training.config import MAX_SEED, TrainingConfig
+from bert_tf.workflows.selection import search
 from tfrecords.options import (
     MAX_BATCH_SIZE,
     MAX_SEQ_LENGTH,
@@ -262,7 +263,7 @@ class FineTuningConfig(
 class TrialsConfig(FineTuningConfig):
     """Settings of one fine-tuning run, or of several runs."""
 
-    # None by default, so that --grid can reject explicit values.
+    # None by default, so that --search can reject explicit values.
     learning_rate: float | None = option(
         None,
         "Peak learning rate. Default: 5e-5.",
@@ -289,12 +290,23 @@ class TrialsConfig(FineTuningConfig):
         "tasks scores vary much between seeds, and some runs learn nothing.",
         at_least=1,
     )
-    grid: str = option(
-        "none",
-        "paper: 24 runs, with batches of 16 and 32, learning rates of 5e-5, "
-        "4e-5, 3e-5 and 2e-5, and 2, 3 and 4 epochs; each --num_restarts "
-        "times.",
-        choices=("none", "paper"),
+    search: tuple[str, ...] | None = option(
+        None,
+        "Options and their numbers, such as learning_rate:1e-5..1e-4:log,"
+        "train_batch_size:16|32: a run for each setting, --num_restarts times. "
+        f"Options: {', '.join(search.SETTINGS)}. paper: the 24 settings of the "
+        "paper, with batches of 16 and 32, rates of 5e-5, 4e-5, 3e-5 and 2e-5, "
+        "and 2, 3 and 4 epochs.",
+        old_name="grid",
+    )
+    num_trials: int | None = option(
+        None,
+        "With --search: number of settings, which the TPE sampler of Optuna "
+        "suggests, given the mean scores of the earlier ones; each is trained "
+        "to its end (no pruner). Default: all, of a search without ranges.",
+        at_least=1,
+        at_most=10_000,
+        needs="search",
     )
 
     def __post_init__(self):
@@ -305,6 +317,16 @@ class TrialsConfig(FineTuningConfig):
                 f"--num_restarts={self.num_restarts} with --seed={self.seed} "
                 f"needs seeds to {last}; the largest is {MAX_SEED}. Lower one."
             )
+        ranges = filter(search.is_range, self.space().values())
+        if self.num_trials is None and any(ranges):
+            raise ValueError(
+                f"--search={','.join(self.search)} has a range, from which "
+                "settings are drawn. Add their number, --num_trials=20."
+            )
+
+    def space(self) -> dict[str, tuple]:
+        """Returns `search.parse` of --search; {} without."""
+        return search.parse(self.search) if self.search else {}
 
     def with_defaults(self) -> "TrialsConfig":
         """Returns a copy with defaults for rate, batch size and epochs."""

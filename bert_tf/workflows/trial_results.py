@@ -7,12 +7,11 @@ from absl import logging
 
 from bert_tf.checkpoint import run_models
 from bert_tf.training import run_folder
+from bert_tf.workflows.selection.search import SETTINGS
 from tfrecords.io import json_files
 from tfrecords.io.json_files import Finite
 
 RESULTS = "trials.json"
-# Settings in which the runs of a grid differ, in order.
-SETTINGS = ("train_batch_size", "learning_rate", "num_train_epochs")
 
 # Form of what is read of it, see `json_files.check`.
 _TRIALS = {

@@ -1,11 +1,10 @@
-"""Task, TrialsConfig -> one run, or restarts and a grid of runs.
+"""Task, TrialsConfig -> one run, or restarts, folds and a search.
 
 Each of several runs has its own process and its own folder in `trials/`, so
 that a failure does not affect other runs, and the same command resumes.
 """
 
 import dataclasses
-import itertools
 import os
 import shutil
 import subprocess
@@ -19,22 +18,13 @@ from bert_tf.tasks.task import FineTuningTask
 from bert_tf.training import run_folder, stopping
 from bert_tf.workflows import fine_tuning, run_history, trial_results
 from bert_tf.workflows.configs import TrialsConfig
-from bert_tf.workflows.selection import folds
+from bert_tf.workflows.selection import folds, search
 from tfrecords.io import atomic_files, json_files, stored_folders
 
-# Devlin et al. 2018, appendix A.3; the learning rate 4e-5 is in section 4.1.
-GRIDS: dict[str, dict[str, tuple]] = {
-    "none": {},
-    "paper": {
-        "train_batch_size": (16, 32),
-        "learning_rate": (5e-5, 4e-5, 3e-5, 2e-5),
-        "num_train_epochs": (2, 3, 4),
-    },
-}
 FOLDER = "trials"
 # Options in which runs of one folder may differ, or that do not affect scores.
 _NOT_COMPARED = (
-    *("num_restarts", "output_dir", "records_dir"),
+    *("num_restarts", "num_trials", "output_dir", "records_dir"),
     *("do_train", "do_eval", "do_predict"),
     *("eval_batch_size", "log_every_steps", "doctor"),
     *("keep_checkpoint_max", "save_checkpoints_minutes", "preemption_server"),
@@ -46,7 +36,7 @@ class Trial(NamedTuple):
 
     Attributes:
       name: name of its folder.
-      setting: values of the options of the grid.
+      setting: values of the options that are searched.
       seed: seed of data order, initial weights of the head, and dropout.
       fold: of `fold` and `records_dir`, with --folds.
     """
@@ -58,7 +48,7 @@ class Trial(NamedTuple):
 
 
 def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
-    """Fine-tunes once, or several times as `num_restarts` and `grid` specify.
+    """Fine-tunes once, or several times as `num_restarts` and others specify.
 
     Args:
       task: task to fine-tune on.
@@ -74,7 +64,7 @@ def fine_tune(task: FineTuningTask, config: TrialsConfig, command: str) -> bool:
       ValueError: as in `fine_tuning.fine_tune` and `run`.
       stopping.Stopped: if a run was stopped; the same call resumes.
     """
-    if config.num_restarts > 1 or config.grid != "none" or _num_folds(task):
+    if config.num_restarts > 1 or config.space() or _num_folds(task):
         run(task, config, command)
         return False
     check_single(config)
@@ -88,7 +78,7 @@ def check_single(config: TrialsConfig) -> None:
         raise ValueError(
             f"{config.output_dir} contains several runs. Choose another "
             "--output_dir for a single run, or give their --num_restarts, "
-            "--grid and --folds."
+            "--search and --folds."
         )
 
 
@@ -98,23 +88,22 @@ def _num_folds(task: FineTuningTask) -> int:
     return 0 if is_one else getattr(task.data, "folds", None) or 0
 
 
-def plan(config: TrialsConfig, num_folds: int = 0) -> list[Trial]:
-    """Returns all runs, grouped by setting."""
+def plan(
+    config: TrialsConfig, setting: dict, num_folds: int = 0
+) -> list[Trial]:
+    """Returns the runs of a setting."""
     records = config.records_dir or os.path.join(config.output_dir, "records")
     parts = [
         {"fold": n, "records_dir": os.path.join(records, f"fold_{n}")}
         for n in range(num_folds)
     ]
-    grid = GRIDS[config.grid]
     trials = []
-    for point in itertools.product(*grid.values()):
-        setting = dict(zip(grid, point, strict=True))
-        for seed in range(config.seed, config.seed + config.num_restarts):
-            words = [f"{name}_{value:g}" for name, value in setting.items()]
-            for fold in parts or [{}]:
-                names = [*words, f"seed_{seed}"]
-                names += [f"fold_{n}" for x, n in fold.items() if x == "fold"]
-                trials.append(Trial("-".join(names), setting, seed, fold))
+    for seed in range(config.seed, config.seed + config.num_restarts):
+        words = [f"{name}_{value:g}" for name, value in setting.items()]
+        for fold in parts or [{}]:
+            names = [*words, f"seed_{seed}"]
+            names += [f"fold_{n}" for x, n in fold.items() if x == "fold"]
+            trials.append(Trial("-".join(names), setting, seed, fold))
     return trials
 
 
@@ -126,7 +115,7 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     majority-class baseline (Mosbach et al. 2021, section 3). Checkpoints of
     finished runs are removed, except `best/`. The best of all is copied to
     `best/` in `output_dir`, where it is evaluated and predicts. Of folds none
-    is; without a grid and restarts, `folds.write` has their rows.
+    is; without a search and restarts, `folds.write` has their rows.
 
     Args:
       task: task to fine-tune on.
@@ -141,20 +130,33 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
     folder = os.path.join(config.output_dir, FOLDER)
     with run_folder.open_run(folder):
         _check_flags(task, config)
-        trials, results = plan(config, _num_folds(task)), []
-        for number, trial in enumerate(trials, 1):
-            # So that errors in test files are found before hours of training.
-            do_predict = config.do_predict and number == 1
-            results.append(_result(task, config, command, trial, do_predict))
-            logging.info(
-                "trial %d of %d: %s  %s",
-                number,
-                len(trials),
-                trial.name,
-                trial_results.describe(results[-1]),
-            )
-            _write(task, config, results)
-            stored_folders.commit()
+        results = []
+
+        def score(setting: dict) -> float | None:
+            """Returns the mean score of the runs of a setting."""
+            trials = plan(config, setting, _num_folds(task))
+            for trial in trials:
+                if any(x["name"] == trial.name for x in results):
+                    continue  # Optuna may suggest a setting again.
+                # To find errors in test files before hours of training.
+                predicts = config.do_predict and not results
+                found = _result(task, config, command, trial, predicts)
+                results.append(found)
+                logging.info(
+                    "trial %d: %s  %s",
+                    *(len(results), trial.name, trial_results.describe(found)),
+                )
+                _write(task, config, results)
+                stored_folders.commit()
+            names = {trial.name for trial in trials}
+            runs = [result for result in results if result["name"] in names]
+            if any(result["has_failed"] for result in runs):
+                return None
+            return trial_results.summarize(runs)[0]["mean"]
+
+        search.run(
+            *(config.space(), config.num_trials, config.seed, folder, score)
+        )
         finished = [result for result in results if not result["has_failed"]]
         if not finished:
             raise ValueError(
@@ -163,7 +165,8 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
             )
         trial_results.report(results)
         if count := _num_folds(task):
-            if len(finished) == len(trials) == count:
+            trials = plan(config, {}, count)
+            if len(finished) == len(results) == count and not config.space():
                 runs = [
                     (os.path.join(folder, x.name), x.fold["records_dir"])
                     for x in trials
@@ -187,26 +190,25 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
 def _check(task, config) -> None:
     if not (config.do_train and config.do_eval):
         raise ValueError(
-            "--num_restarts, --grid and --folds train, and evaluate on dev: "
+            "--num_restarts, --search and --folds train, and evaluate on dev: "
             "add --do_train and --do_eval."
         )
     if config.distribution_strategy == "multi_worker":
         raise ValueError(
-            "--num_restarts, --grid and --folds start all runs on one machine; "
-            "omit --distribution_strategy=multi_worker."
+            "--num_restarts, --search and --folds start all runs on one "
+            "machine; omit --distribution_strategy=multi_worker."
         )
     if config.stop_at_step:
         raise ValueError(
             f"--stop_at_step={config.stop_at_step} is for a single run. Stop "
             "several runs with SIGTERM; the same command resumes."
         )
-    given = [
-        name for name in GRIDS[config.grid] if getattr(config, name) is not None
-    ]
+    space = config.space()
+    given = [name for name in space if name in _given(task, config)]
     if given:
         raise ValueError(
-            f"--grid={config.grid} has its own values for "
-            f"--{', --'.join(given)}. Omit these flags, or --grid."
+            f"--search={','.join(config.search)} has its own values for "
+            f"--{', --'.join(given)}. Omit these flags, or --search."
         )
     if _num_folds(task):
         folds.assign(task)
@@ -215,9 +217,10 @@ def _check(task, config) -> None:
                 f"--folds={task.data.folds}: a model of each fold is no one "
                 "model to predict with. Omit --do_predict."
             )
-    for trial in plan(config):
-        # Checks the settings.
-        dataclasses.replace(config, **trial.setting).with_defaults()
+    for setting in search.points(space):  # Checks them.
+        of_data = {x: setting.pop(x) for x in space if hasattr(task.data, x)}
+        dataclasses.replace(config, **setting).with_defaults()
+        dataclasses.replace(task.data, **of_data)
     if os.path.exists(os.path.join(config.output_dir, run_folder.FILE)):
         raise ValueError(
             f"{config.output_dir} contains a single run. Choose another "
@@ -238,8 +241,10 @@ def _given(task, config) -> dict[str, str]:
 
 def _shared(task, config) -> dict[str, str]:
     """Returns name -> flag, for options that all runs of a folder share."""
-    not_compared = {*_NOT_COMPARED, *GRIDS[config.grid]}
+    not_compared = {*_NOT_COMPARED, *config.space()}
     given = _given(task, config)
+    if config.num_trials:  # Another version may suggest other settings.
+        given["optuna"] = f"optuna {search.version()}"
     return {
         name: stored_folders.address(given[name])
         for name in given
@@ -268,11 +273,12 @@ def _start(task, config, command: str, changes: dict) -> int:
     """Runs the script with changed options; returns its exit status."""
     changes = {
         "num_restarts": 1,
-        "grid": "none",
+        "search": "none",
         "records_dir": config.records_dir
         or os.path.join(config.output_dir, "records"),
     } | changes
-    words = [w for n, w in _given(task, config).items() if n not in changes]
+    changed = {*changes, "num_trials"}
+    words = [w for n, w in _given(task, config).items() if n not in changed]
     words += [run_history.flag_line(n, v) for n, v in changes.items()]
     words = [sys.executable, "-m", f"run_scripts.{command}", *words]
     process = subprocess.Popen(words, env=stopping.child_environment())

@@ -69,9 +69,9 @@ class FewShotConfig(TrialsConfig):
         super().__post_init__()
         if not self.do_train:
             return
-        if self.grid != "none":
+        if self.search == ("paper",):
             raise ValueError(
-                f"--grid={self.grid} has up to 4 epochs, and run_few_shot "
+                "--search=paper has up to 4 epochs, and run_few_shot "
                 "needs tens. Omit the flag."
             )
         if self.train_batch_size == 1:

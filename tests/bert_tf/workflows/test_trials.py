@@ -12,6 +12,7 @@ from bert_tf.training import stopping
 from bert_tf.training.stopping import DIVERGED_EXIT_CODE as DIVERGED
 from bert_tf.workflows import trials
 from bert_tf.workflows.configs import TrialsConfig
+from bert_tf.workflows.selection import search
 from run_scripts import run_glue
 from tfrecords.io import json_files
 
@@ -39,8 +40,8 @@ def flags(tmp_path, tiny_config, tiny_vocab_file):
 
 @pytest.fixture
 def without_grid(flags):
-    """Those flags without the ones that a grid has values for."""
-    by_grid = tuple(f"--{name}=" for name in trials.GRIDS["paper"])
+    """Those flags without the ones that the paper has values for."""
+    by_grid = tuple(f"--{name}=" for name in search.parse(("paper",)))
     return [flag for flag in flags if not flag.startswith(by_grid)]
 
 
@@ -72,18 +73,17 @@ def run(*words):
     run_glue.main(["run_glue", *words])
 
 
-def test_the_grid_of_the_paper_has_24_settings():
-    config = TrialsConfig(output_dir="x", grid="paper", num_restarts=2)
-    planned = trials.plan(config)
-    assert len(planned) == 48
-    assert len({trial.name for trial in planned}) == 48
-    first, second = planned[:2]
-    assert first.setting == second.setting
-    assert second.seed == first.seed + 1
-    assert first.name == (
-        "train_batch_size_16-learning_rate_5e-05-num_train_epochs_2-"
-        f"seed_{first.seed}"
-    )
+def test_each_setting_has_a_run_for_each_seed_and_fold():
+    config = TrialsConfig(output_dir="x", num_restarts=2, seed=5)
+    setting = {"train_batch_size": 16, "learning_rate": 5e-5}
+    planned = trials.plan(config, setting, 2)
+    assert [trial.name for trial in planned] == [
+        f"train_batch_size_16-learning_rate_5e-05-seed_{seed}-fold_{fold}"
+        for seed in (5, 6)
+        for fold in (0, 1)
+    ]
+    assert all(trial.setting == setting for trial in planned)
+    assert [trial.seed for trial in planned] == [5, 5, 6, 6]
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_a_run_with_an_undefined_score_is_not_the_best(
     assert [x["score"] for x in written] == [None, -0.5, None]
     assert written[0]["undefined"].startswith("all predictions, or")
     for text in (
-        "trial 1 of 3: seed_5  dev matthews_correlation undefined",
+        "trial 1: seed_5  dev matthews_correlation undefined",
         "2 of 3 runs have an undefined score",
         "(matthews_correlation undefined): seed_5, seed_6, seed_7.",
     ):
@@ -241,9 +241,9 @@ def test_a_folder_of_other_runs_is_rejected(
     outcomes |= {1: 0.2, 2: 0.3}
     run(*flags, "--seed=1", "--num_restarts=2")
     run(*flags, "--seed=1", "--num_restarts=2", "--keep_checkpoint_max=1")
-    message = "grid: was 'no --grid', is now '--grid=paper'"
+    message = "search: was 'no --search', is now '--search=paper'"
     with pytest.raises(ValueError, match=message):
-        run(*without_grid, "--seed=1", "--grid=paper")
+        run(*without_grid, "--seed=1", "--search=paper")
     with pytest.raises(ValueError, match="contains several runs. Choose"):
         run(*flags)
 
@@ -254,17 +254,20 @@ def test_a_folder_of_other_runs_is_rejected(
         ("--stop_at_step=3 --num_restarts=2", "=3 is for a single"),
         ("--nodo_eval --num_restarts=2", "add --do_train and --do_eval"),
         (
-            "--grid=paper --distribution_strategy=multi_worker",
+            "--search=paper --distribution_strategy=multi_worker",
             "omit --distribution_strategy=mult",
         ),
         (
-            "--grid=paper --train_batch_size=8 --learning_rate=1e-3 "
+            "--search=paper --train_batch_size=8 --learning_rate=1e-3 "
             "--num_train_epochs=1",
-            "--grid=paper has its own values for --train_batch_size, "
+            "--search=paper has its own values for --train_batch_size, "
             "--learning_rate, --num_train_epochs",
         ),
         # Also an explicit value that equals the default.
-        ("--grid=paper --learning_rate=5e-5", "values for --learning_rate. Om"),
+        (
+            "--search=paper --learning_rate=5e-5",
+            "values for --learning_rate. Om",
+        ),
     ],
 )
 def test_invalid_flags_are_rejected(without_grid, tmp_path, more, message):

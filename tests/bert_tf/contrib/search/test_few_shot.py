@@ -238,9 +238,9 @@ def test_other_heads_do_not_have_the_pooling_of_a_model(tiny_config):
 
 
 def test_a_grid_of_few_epochs_is_refused():
-    with pytest.raises(ValueError, match="--grid=paper has up to 4 epochs"):
+    with pytest.raises(ValueError, match="--search=paper has up to 4 epochs"):
         FewShotConfig(
-            output_dir="runs/b", grid="paper", do_train=True, do_eval=True
+            output_dir="runs/b", search=("paper",), do_train=True, do_eval=True
         )
 
 
