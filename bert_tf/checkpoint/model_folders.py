@@ -21,6 +21,7 @@ from bert_tf.config import EXPERIMENTS, BertConfig
 from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
 from tfrecords.options import quoted, some
+from tfrecords.tasks.data_files import LONG_TEXT
 from tfrecords.text import vocab
 
 WEIGHTS = run_models.WEIGHTS
@@ -57,6 +58,7 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "ranking_loss?": str,
+    "long_text?": str,
     f"{contents.SCORE_ACTIVATION}?": str,
     f"{contents.SOURCE_SETTINGS}?": dict,
     f"{contents.SIMILARITY}?": str,
@@ -159,6 +161,11 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"{path}: score_range {quoted(bounds)} should be two numbers, the "
             f"lower one first, and null_score_diff_threshold "
             f"{quoted(numbers[-1])} one, all finite. Correct them."
+        )
+    if (found := values.get("long_text")) not in (None, *LONG_TEXT):
+        raise ValueError(
+            f"{path}: long_text {quoted(found)} should be one of "
+            f"{', '.join(LONG_TEXT)}. Correct it."
         )
     contents.check_source(values, path)
     return {name: x for name, x in values.items() if x is not None}

@@ -212,7 +212,12 @@ def scatter_listed(
 
 
 def pack_pairs(
-    tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
+    tokenizer,
+    max_seq_length: int,
+    text_a: tf.Tensor,
+    text_b=None,
+    *,
+    long_text: str = "cut",
 ) -> dict[str, tf.Tensor]:
     """Returns a batch of texts or pairs, as in GLUE records but padded to s.
 
@@ -225,12 +230,16 @@ def pack_pairs(
       max_seq_length: S.
       text_a: [N] string.
       text_b: [N] string, "" for single texts; None if all are single.
+      long_text: see `data_files.LongTextOptions`.
 
     Returns:
       `schema.ENCODER_INPUTS`, each [N, s] int32.
     """
     texts = [text_a] if text_b is None else [text_a, text_b]
-    return pack(tokenizer, max_seq_length, *tokenizer.tokenize_each(*texts))
+    tokens = tokenizer.tokenize_each(*texts)
+    if long_text != "cut":
+        tokens, _ = segments.shorten(tokens, max_seq_length, long_text)
+    return pack(tokenizer, max_seq_length, *tokens)
 
 
 def in_parts(

@@ -39,7 +39,7 @@ HEADINGS = {
     "Vocabulary and length": (
         *("vocab_file", "do_lower_case", "strip_accents"),
         *("tokenize_chinese_chars", "vocab_size", "max_characters"),
-        *("max_seq_length", "max_query_length", "doc_stride"),
+        *("max_seq_length", "max_query_length", "doc_stride", "long_text"),
         "bucket_lengths",
     ),
     "Masking and pairs": (

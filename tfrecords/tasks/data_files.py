@@ -32,6 +32,23 @@ class RecordsConfig(VocabularyOptions):
     )
 
 
+LONG_TEXT = ("cut", "head_tail")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTextOptions(Options):
+    """What is read of a text that is longer than `max_seq_length`."""
+
+    long_text: str | None = option(
+        None,
+        "What is read of a text of more than --max_seq_length tokens. cut: its "
+        "first ones; head_tail: its first and last, 128 to 382 (Sun et al. "
+        "2019, arXiv 1905.05583). It is kept in the model. Default: that of an "
+        "evaluated model, otherwise cut.",
+        choices=LONG_TEXT,
+    )
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledFiles(Options):
     """Files of a task to train on and to evaluate on."""

@@ -163,6 +163,7 @@ def make_records(
     max_seq_length: int = 128,
     dev_share: float = 0.1,
     seed: int = 12345,
+    long_text: str = "cut",
     make_split: Callable[..., split_records.Split] | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
@@ -175,6 +176,7 @@ def make_records(
       max_seq_length: tokens in an example, including [CLS], [SEP] and padding.
       dev_share: see `find_splits`.
       seed: see `find_splits`.
+      long_text: see `LongTextOptions`.
       make_split: arguments of `split_of` -> the records of a split. Default: an
         example for each row.
 
@@ -184,7 +186,9 @@ def make_records(
     Raises:
       ValueError: as in `glue_rows.read_rows` and `split_records.make`.
     """
-    encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
+    encode = make_encoder(
+        tokenizer, len(task.text_columns), max_seq_length, long_text
+    )
     splits = find_splits(
         task,
         data_dir,
@@ -193,11 +197,15 @@ def make_records(
     )
     if task.group_column:
         _check_groups(task, splits)
+    found = [
+        (make_split or split_of)(task, split, encode, max_seq_length)
+        for split in splits
+    ]
+    if long_text != "cut":
+        for split in found:
+            split.flags["long_text"] = long_text
     return split_records.make(
-        [
-            (make_split or split_of)(task, split, encode, max_seq_length)
-            for split in splits
-        ],
+        found,
         split_records.vocabulary_of(tokenizer),
         output_dir,
     )
@@ -321,7 +329,10 @@ def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
 
 
 def make_encoder(
-    tokenizer: tokenizer_lib.BertTokenizer, num_texts: int, max_seq_length: int
+    tokenizer: tokenizer_lib.BertTokenizer,
+    num_texts: int,
+    max_seq_length: int,
+    long_text: str = "cut",
 ):
     """Returns a graph: texts -> encoder inputs [N, S], is_truncated [N] bool.
 
@@ -333,10 +344,12 @@ def make_encoder(
         autograph=False,  # No control flow to convert; saves seconds.
     )
     def encode(*texts):
-        tokens = tokenizer.tokenize_each(*texts)
+        tokens = read = tokenizer.tokenize_each(*texts)
+        if long_text != "cut":
+            read, _ = segments.shorten(tokens, max_seq_length, long_text)
         packed = segments.pack(
-            tokens[0],
-            tokens[1] if num_texts == 2 else None,
+            read[0],
+            read[1] if num_texts == 2 else None,
             max_seq_length,
             tokenizer.cls_id,
             tokenizer.sep_id,

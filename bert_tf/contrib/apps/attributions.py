@@ -34,6 +34,7 @@ from bert_tf.serving.answers.multi_label import Labels
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema
 from tfrecords.options import quoted
+from tfrecords.text import segments
 
 # The largest accepted difference of the sum of attributions and F(x) - F(b).
 TOLERANCE = 1e-3
@@ -149,7 +150,10 @@ class Explainer:
             )
         self.predictor = source
         self._encode = tf.function(
-            functools.partial(_encode, source.tokenizer, source.max_seq_length),
+            functools.partial(
+                *(_encode, source.tokenizer, source.max_seq_length),
+                **source.answers.settings(),
+            ),
             input_signature=[batches.STRINGS],
             autograph=False,
         )
@@ -177,12 +181,13 @@ class Explainer:
         answer = source(value)
         target = source.answers.target_of(answer)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
-        batch, offsets = self._encode(tf.constant([*texts.values()]))
-        pieces, num_cut = _read_pieces(
+        batch, offsets, count = self._encode(tf.constant([*texts.values()]))
+        pieces = _read_pieces(
             offsets,
             batch["input_type_ids"].numpy()[0],
             source.tokenizer.vocab,
         )
+        num_cut = int(count) - len(pieces)
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
         found = integrate(lambda t: self._run(t, batch, *line, target))
@@ -266,18 +271,30 @@ def _in_float32(model: keras.Model, task: str) -> keras.Model:
     return copy
 
 
-def _encode(tokenizer, max_seq_length: int, texts: tf.Tensor):
-    """Returns a batch of one pair, and ids, starts, ends of all its pieces.
+def _encode(
+    tokenizer, max_seq_length: int, texts: tf.Tensor, long_text: str = "cut"
+):
+    """Returns a batch of a pair; ids, starts, ends of pieces; their number.
 
     Args:
       tokenizer: a BertTokenizer.
       max_seq_length: S.
       texts: [2] string; the second is "" for a single text.
+      long_text: "head_tail", for the pieces that it keeps; otherwise all.
     """
     offsets = tokenizer.tokenize_with_offsets(texts)
+    count = tf.size(offsets[0].flat_values)
+    if long_text != "cut":
+        offsets = [
+            tf.concat(
+                segments.shorten([x[:1], x[1:]], max_seq_length, long_text)[0],
+                axis=0,
+            )
+            for x in offsets
+        ]
     ids = offsets[0]
     batch = batches.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
-    return batch, offsets
+    return batch, offsets, count
 
 
 class _Piece(NamedTuple):
@@ -294,8 +311,8 @@ def _read_pieces(
     offsets: Sequence[tf.RaggedTensor],
     type_ids: np.ndarray,
     vocabulary: Sequence[str],
-) -> tuple[list[_Piece], int]:
-    """Returns the pieces that the model reads, and how many were cut.
+) -> list[_Piece]:
+    """Returns the pieces that the model reads.
 
     Args:
       offsets: ids, starts and ends of the pieces of both texts, each [2, (n)].
@@ -318,4 +335,4 @@ def _read_pieces(
                 is_inner = vocabulary[token].startswith("##")
                 position = first_of[name] + i
                 pieces.append(_Piece(name, start, end, position, is_inner))
-    return pieces, sum(map(len, columns[0])) - len(pieces)
+    return pieces

@@ -65,6 +65,7 @@ def _is_list(value, item):
 # Type of an entry of model.json -> whether a value is of it.
 _IS = {
     "a string": lambda x: isinstance(x, str),
+    "cut or head_tail": lambda x: x in ("cut", "head_tail"),
     "true or false": lambda x: isinstance(x, bool),
     "a positive integer": lambda x: type(x) is int and x > 0,
     "a positive integer or null": lambda x: (
@@ -98,6 +99,7 @@ _OPTIONAL = {
     "num_texts": "a positive integer",
     "precision": "a string",
     "prompt": "a string",
+    "long_text": "cut or head_tail",
     "prompts": "an object of strings",
 }
 _CLASSES = {

@@ -304,11 +304,22 @@ class Tokenizer:
             self.tokenize(text_a), self.tokenize(text_b), max_seq_length
         )
 
+    def encode_long(
+        self, text_a, text_b="", *, max_seq_length, long_text="cut"
+    ):
+        """Returns the rows of a text or pair, which is read as in training.
+
+        Of a text that is too long, `long_text` is "cut", as in `encode`, or
+        "head_tail", its first and last tokens. Others are as for `encode`.
+        """
+        ids = [self.tokenize(text_a), self.tokenize(text_b)]
+        if long_text == "head_tail":
+            most = _rooms(*ids, max_seq_length)
+            ids = [_head_and_tail(*x) for x in zip(ids, most, strict=True)]
+        return [self._join(*ids, max_seq_length)]
+
     def _join(self, ids_a, ids_b, max_seq_length):
-        room = max_seq_length - (3 if ids_b else 2)
-        half_b = room // 2
-        most_a = max(room - len(ids_b), room - half_b)
-        most_b = max(room - len(ids_a), half_b)
+        most_a, most_b = _rooms(ids_a, ids_b, max_seq_length)
         sep = self.ids["[SEP]"]
         first = [self.ids["[CLS]"], *ids_a[:most_a], sep]
         second = [*ids_b[:most_b], sep] if ids_b else []
@@ -378,6 +389,21 @@ class Tokenizer:
             for first, last in spans
         ]
         return rows, _place_words(spans, before)
+
+
+def _rooms(ids_a, ids_b, max_seq_length):
+    """Returns the number of tokens that each text may have."""
+    room = max_seq_length - (3 if ids_b else 2)
+    half_b = room // 2
+    most_a = max(room - len(ids_b), room - half_b)
+    return most_a, max(room - len(ids_a), half_b)
+
+
+def _head_and_tail(ids, most):
+    """Returns the first and last ids, 128 to 382."""
+    most = min(most, len(ids))
+    first = -(-most * 128 // 510)
+    return ids[:first] + ids[len(ids) - most + first :]
 
 
 def _row(first, second):
@@ -506,13 +532,17 @@ def encode_fields(tokenizer, fields, settings):
     return encode(tokenizer, fields, settings)
 
 
+# Entries of model.json.
+_LENGTH = ("max_seq_length", "long_text")
+
+
 def _encode_texts(tokenizer, fields, settings):
     # A model of single texts reads no text_b.
     names = FIELDS[settings["kind"]][: settings.get("num_texts")]
     texts = [fields.get(name) or "" for name in names]
     texts[0] = settings.get("prompt", "") + texts[0]
-    length = settings["max_seq_length"]
-    return [tokenizer.encode(*texts, max_seq_length=length)]
+    how = {x: settings[x] for x in _LENGTH if x in settings}
+    return tokenizer.encode_long(*texts, **how)
 
 
 def _encode_masks(tokenizer, fields, settings):

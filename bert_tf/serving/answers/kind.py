@@ -209,6 +209,17 @@ class ExplainedKind(Kind):
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     expected = "a str, or a pair (str, str)"
 
+    def encode(self, *texts):
+        """Returns the batch of the texts; long ones are read as in training."""
+        return batches.pack_pairs(
+            *(self.tokenizer, self.max_seq_length, *texts), **self.settings()
+        )
+
+    def settings(self):
+        """Returns `long_text`, unless texts are cut."""
+        found = self.metadata.get("long_text", "cut")
+        return {} if found == "cut" else {"long_text": found}
+
     @classmethod
     def target_of(cls, answer) -> int:
         """Returns the id of the class of an answer that is explained."""

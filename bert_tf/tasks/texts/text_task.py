@@ -66,6 +66,8 @@ class TextTask(FineTuningTask):
         self.data = data
         self.options = data if isinstance(data, LabelOptions) else None
         self.options = self.options or LabelOptions()
+        # One of `LongTextOptions`; None until a model says which.
+        self.long_text = getattr(data, "long_text", None)
         self.name = table.name
         self.class_names = table.labels
         self.class_weights: np.ndarray | None = None
@@ -120,6 +122,7 @@ class TextTask(FineTuningTask):
                 )
             labels = tuple(metadata.get("labels", ())) or ("score",)
             task = type(self)(self.data.choose_task(labels), self.data)
+        task.long_text = task.long_text or metadata.get("long_text")
         task.use_tuned(metadata)
         return task
 
@@ -143,6 +146,7 @@ class TextTask(FineTuningTask):
             max_seq_length=max_seq_length,
             dev_share=self.data.dev_share,
             seed=DEV_SEED,
+            long_text=self.long_text or "cut",
             make_split=self.make_split,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
@@ -373,8 +377,13 @@ class TextTask(FineTuningTask):
         raise NotImplementedError
 
     def decisive_settings(self):
-        """Returns the settings of labels that decide the weights of a run."""
-        return self.options.decisive()
+        """Returns the settings that decide the weights of a run."""
+        return self.options.decisive() | self.read_of_long_texts()
+
+    def read_of_long_texts(self) -> dict[str, str]:
+        """Returns `long_text`, unless texts are cut, as in earlier runs."""
+        is_cut = self.long_text in (None, "cut")
+        return {} if is_cut else {"long_text": self.long_text}
 
     def metadata(self, scores=None):
         """Returns task, labels and the number of texts, for model.json."""
@@ -382,6 +391,7 @@ class TextTask(FineTuningTask):
             "task": self.task,
             "labels": list(self.class_names),
             **self.label_metadata(),
+            **self.read_of_long_texts(),
             "num_texts": len(self.table.text_columns),
         }
 

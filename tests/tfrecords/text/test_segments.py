@@ -1,5 +1,7 @@
 """segments.pack against the original's loop in plain Python."""
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -125,3 +127,39 @@ def test_the_length_may_be_a_tensor(is_pair):
     least = 5 if is_pair else 3
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"use {least} or"):
         pack(tokens, others, tf.constant(least - 1), CLS, SEP)
+
+
+def rooms(pair, max_seq_length):
+    """The numbers of tokens that `truncate` keeps of a pair."""
+    special = 3 if pair[1] else 2
+    return [len(x) for x in truncate(*pair, max_seq_length - special)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(segment, segment), min_size=1, max_size=6),
+    max_seq_length=st.integers(5, 40),
+    is_pair=st.booleans(),
+)
+def test_of_long_texts_the_first_and_last_tokens_are_kept(
+    pairs, max_seq_length, is_pair
+):
+    pairs = [(a, b if is_pair else []) for a, b in pairs]
+    texts = [list(x) for x in zip(*pairs, strict=True)][: 1 + is_pair]
+    found, rows = segments.shorten(
+        [ragged(x) for x in texts], max_seq_length, "head_tail"
+    )
+    assert rows.numpy().tolist() == list(range(len(pairs)))
+    for number, pair in enumerate(pairs):
+        kept = rooms(pair, max_seq_length)
+        for ids, most, tensor in zip(pair, kept, found, strict=False):
+            first = math.ceil(most * 128 / 510)
+            last = ids[len(ids) - (most - first) :]
+            assert tensor[number].numpy().tolist() == ids[:first] + last
+
+
+def test_of_510_tokens_128_are_first():
+    tokens = ragged([list(range(1000))])
+    (found,), _ = segments.shorten([tokens], 512, "head_tail")
+    expected = [*range(128), *range(1000 - 382, 1000)]
+    assert found[0].numpy().tolist() == expected

@@ -169,3 +169,10 @@ def test_evaluated_rows_have_names_and_probabilities():
     p = np.exp(LOGITS[-1]) / np.exp(LOGITS[-1]).sum()
     assert answer["probabilities"] == pytest.approx(p, abs=1e-6)
     assert answer["predicted"] == task.named(int(p.argmax()))
+
+
+def test_how_long_texts_are_read_is_kept_and_decides_weights():
+    assert "long_text" not in make(long_text="cut").metadata()
+    task = make(long_text="head_tail")
+    assert task.metadata()["long_text"] == "head_tail"
+    assert task.decisive_settings() == {"long_text": "head_tail"}
