@@ -20,8 +20,7 @@ from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import EXPERIMENTS, BertConfig
 from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
-from tfrecords.options import quoted, some
-from tfrecords.tasks.data_files import LONG_TEXT
+from tfrecords.options import LONG_TEXT, quoted, some
 from tfrecords.text import vocab
 
 WEIGHTS = run_models.WEIGHTS
@@ -58,7 +57,7 @@ _ENTRIES = {
     "null_score_diff_threshold?": float,
     "score_range?": [float],
     "ranking_loss?": str,
-    "long_text?": str,
+    "long_text?": LONG_TEXT,
     f"{contents.SCORE_ACTIVATION}?": str,
     f"{contents.SOURCE_SETTINGS}?": dict,
     f"{contents.SIMILARITY}?": str,
@@ -161,11 +160,6 @@ def checked_entries(values: Mapping, path: str) -> dict:
             f"{path}: score_range {quoted(bounds)} should be two numbers, the "
             f"lower one first, and null_score_diff_threshold "
             f"{quoted(numbers[-1])} one, all finite. Correct them."
-        )
-    if (found := values.get("long_text")) not in (None, *LONG_TEXT):
-        raise ValueError(
-            f"{path}: long_text {quoted(found)} should be one of "
-            f"{', '.join(LONG_TEXT)}. Correct it."
         )
     contents.check_source(values, path)
     return {name: x for name, x in values.items() if x is not None}

@@ -16,6 +16,8 @@ STRINGS = tf.TensorSpec([None], tf.string)
 # Signatures for TensorFlow Serving's Classify and Regress APIs.
 CLASSIFY = "classify"
 REGRESS = "regress"
+# Of a batch of windows: the text of each, [M] int64, see `segments.shorten`.
+TEXT_OF_WINDOW = "text_of_window"
 
 Tensors = Mapping[str, tf.Tensor]
 Function = tf.types.experimental.PolymorphicFunction
@@ -221,6 +223,8 @@ def pack_pairs(
 ) -> dict[str, tf.Tensor]:
     """Returns a batch of texts or pairs, as in GLUE records but padded to s.
 
+    A row for each window, with TEXT_OF_WINDOW, if there are any.
+
       text_a          the cat                        a
       text_b          sat                            ""
       input_word_ids  CLS the cat SEP sat SEP        CLS a SEP 0 0 0
@@ -237,9 +241,12 @@ def pack_pairs(
     """
     texts = [text_a] if text_b is None else [text_a, text_b]
     tokens = tokenizer.tokenize_each(*texts)
+    more = {}
     if long_text != "cut":
-        tokens, _ = segments.shorten(tokens, max_seq_length, long_text)
-    return pack(tokenizer, max_seq_length, *tokens)
+        tokens, rows = segments.shorten(tokens, max_seq_length, long_text)
+        if long_text.startswith("windows"):
+            more = {TEXT_OF_WINDOW: rows}
+    return pack(tokenizer, max_seq_length, *tokens) | more
 
 
 def in_parts(

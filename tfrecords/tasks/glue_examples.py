@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.options import quoted, some
+from tfrecords.options import MAX_WINDOWS, quoted, some
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
@@ -202,12 +202,23 @@ def make_records(
         for split in splits
     ]
     if long_text != "cut":
-        for split in found:
-            split.flags["long_text"] = long_text
+        found = [_of_long_texts(split, long_text) for split in found]
     return split_records.make(
         found,
         split_records.vocabulary_of(tokenizer),
         output_dir,
+    )
+
+
+def _of_long_texts(split: split_records.Split, long_text: str):
+    """Returns a split with its flags and sizes; windows are in one sequence."""
+    flags, sizes = {"long_text": long_text}, {}
+    if long_text.startswith("windows"):  # For each pooling.
+        number = MAX_WINDOWS
+        flags = {"long_text": "windows", "max_windows": number}
+        sizes = {"max_seq_length": number * split.sizes["max_seq_length"]}
+    return dataclasses.replace(
+        split, flags=split.flags | flags, sizes=split.sizes | sizes
     )
 
 
@@ -336,7 +347,8 @@ def make_encoder(
 ):
     """Returns a graph: texts -> encoder inputs [N, S], is_truncated [N] bool.
 
-    Its arguments are one or two (`num_texts`) tensors [N] string.
+    Its arguments are one or two (`num_texts`) tensors [N] string. The windows
+    of a text, each of S, are one after the other, [N, MAX_WINDOWS * S].
     """
 
     @tf.function(
@@ -346,7 +358,7 @@ def make_encoder(
     def encode(*texts):
         tokens = read = tokenizer.tokenize_each(*texts)
         if long_text != "cut":
-            read, _ = segments.shorten(tokens, max_seq_length, long_text)
+            read, rows = segments.shorten(tokens, max_seq_length, long_text)
         packed = segments.pack(
             read[0],
             read[1] if num_texts == 2 else None,
@@ -354,6 +366,21 @@ def make_encoder(
             tokenizer.cls_id,
             tokenizer.sep_id,
         )
+        if long_text.startswith("windows"):
+            shape = [None, MAX_WINDOWS, max_seq_length]
+            windows = {
+                name: tf.RaggedTensor.from_value_rowids(
+                    values, rows, tf.size(texts[0], tf.int64)
+                )
+                for name, values in packed.items()
+            }
+            num_windows = windows["input_mask"].row_lengths()
+            return {
+                name: tf.reshape(
+                    x.to_tensor(shape=shape), [-1, shape[1] * shape[2]]
+                )
+                for name, x in windows.items()
+            }, num_windows > shape[1]
         lengths = [part.row_lengths() for part in tokens]
         needed = 2 + tf.add_n(lengths)  # With [CLS] and [SEP].
         for length in lengths[1:]:

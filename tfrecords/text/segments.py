@@ -43,7 +43,6 @@ def shorten(
     tokens: Sequence[tf.RaggedTensor],
     max_seq_length: int,
     long_text: str,
-    max_windows: int | None = None,
 ) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
     """Returns the tokens that are read of rows that are too long.
 
@@ -61,8 +60,8 @@ def shorten(
     Args:
       tokens: one or two [N, (t)] int32, as for `pack`.
       max_seq_length: S.
-      long_text: "head_tail" or "windows".
-      max_windows: of a row; None for all.
+      long_text: "head_tail"; or "windows" or "windows_max", which differ
+        later.
 
     Returns:
       The same for `pack`, [M, (t)] each, M = N unless there are windows; and
@@ -81,11 +80,10 @@ def shorten(
     else:
         # Of each text, at least one.
         counts = [
-            tf.maximum(1, -(-length // tf.maximum(1, most)))
+            tf.maximum(-(-length // tf.maximum(most, 1)), 1)
             for most, length in zip(kept, lengths, strict=True)
         ]
         number = counts[0] if len(counts) == 1 else tf.maximum(*counts)
-        number = tf.minimum(number, max_windows or number)
         numbers = tf.ragged.range(number).flat_values  # [M], in its row.
         rows = tf.repeat(rows, number)
         parts = []

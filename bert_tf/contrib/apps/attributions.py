@@ -152,7 +152,7 @@ class Explainer:
         self._encode = tf.function(
             functools.partial(
                 *(_encode, source.tokenizer, source.max_seq_length),
-                **source.answers.settings(),
+                source.answers.long_text == "head_tail",
             ),
             input_signature=[batches.STRINGS],
             autograph=False,
@@ -188,6 +188,12 @@ class Explainer:
             source.tokenizer.vocab,
         )
         num_cut = int(count) - len(pieces)
+        if num_cut and source.answers.has_windows:
+            raise ValueError(
+                f"{quoted(fields['text_a'])} is read in windows (long_text), "
+                f"and only a text of one, {source.max_seq_length} tokens, is "
+                "explained. Shorten it."
+            )
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
         found = integrate(lambda t: self._run(t, batch, *line, target))
@@ -272,26 +278,25 @@ def _in_float32(model: keras.Model, task: str) -> keras.Model:
 
 
 def _encode(
-    tokenizer, max_seq_length: int, texts: tf.Tensor, long_text: str = "cut"
+    tokenizer, max_seq_length: int, is_head_tail: bool, texts: tf.Tensor
 ):
     """Returns a batch of a pair; ids, starts, ends of pieces; their number.
 
     Args:
       tokenizer: a BertTokenizer.
       max_seq_length: S.
+      is_head_tail: whether the pieces are those that "head_tail" keeps.
       texts: [2] string; the second is "" for a single text.
-      long_text: "head_tail", for the pieces that it keeps; otherwise all.
     """
     offsets = tokenizer.tokenize_with_offsets(texts)
     count = tf.size(offsets[0].flat_values)
-    if long_text != "cut":
-        offsets = [
-            tf.concat(
-                segments.shorten([x[:1], x[1:]], max_seq_length, long_text)[0],
-                axis=0,
-            )
-            for x in offsets
+    if is_head_tail:
+        pairs = ([x[:1], x[1:]] for x in offsets)
+        kept = [
+            segments.shorten(pair, max_seq_length, "head_tail")[0]
+            for pair in pairs
         ]
+        offsets = [tf.concat(pair, axis=0) for pair in kept]
     ids = offsets[0]
     batch = batches.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
     return batch, offsets, count

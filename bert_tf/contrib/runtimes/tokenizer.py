@@ -309,14 +309,26 @@ class Tokenizer:
     ):
         """Returns the rows of a text or pair, which is read as in training.
 
-        Of a text that is too long, `long_text` is "cut", as in `encode`, or
-        "head_tail", its first and last tokens. Others are as for `encode`.
+        Of a text that is too long, `long_text` is "cut", as in `encode`;
+        "head_tail", its first and last tokens; or "windows" or "windows_max", a
+        row for each part. Others are as for `encode`.
         """
         ids = [self.tokenize(text_a), self.tokenize(text_b)]
         if long_text == "head_tail":
             most = _rooms(*ids, max_seq_length)
             ids = [_head_and_tail(*x) for x in zip(ids, most, strict=True)]
-        return [self._join(*ids, max_seq_length)]
+        if not long_text.startswith("windows"):
+            return [self._join(*ids, max_seq_length)]
+        most = _rooms(*ids, max_seq_length)
+        parts_a, parts_b = map(_parts, ids, most)
+        return [
+            self._join(
+                parts_a[min(i, len(parts_a) - 1)],
+                parts_b[min(i, len(parts_b) - 1)],
+                max_seq_length,
+            )
+            for i in range(max(len(parts_a), len(parts_b)))
+        ]
 
     def _join(self, ids_a, ids_b, max_seq_length):
         most_a, most_b = _rooms(ids_a, ids_b, max_seq_length)
@@ -397,6 +409,11 @@ def _rooms(ids_a, ids_b, max_seq_length):
     half_b = room // 2
     most_a = max(room - len(ids_b), room - half_b)
     return most_a, max(room - len(ids_a), half_b)
+
+
+def _parts(ids, most):
+    """Returns the parts of a text, of `most` ids each; at least one."""
+    return [ids[i : i + most] for i in range(0, max(len(ids), 1), most)]
 
 
 def _head_and_tail(ids, most):

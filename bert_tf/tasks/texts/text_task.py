@@ -68,6 +68,7 @@ class TextTask(FineTuningTask):
         self.options = self.options or LabelOptions()
         # One of `LongTextOptions`; None until a model says which.
         self.long_text = getattr(data, "long_text", None)
+        self.window_length = 0  # Of `make_records`.
         self.name = table.name
         self.class_names = table.labels
         self.class_weights: np.ndarray | None = None
@@ -108,9 +109,20 @@ class TextTask(FineTuningTask):
         )
 
     def prepare(self, config, source):
-        """Takes labels and thresholds of the model, if it is not trained."""
+        """Takes labels and thresholds of the model, if it is not trained.
+
+        Raises:
+          ValueError: if that is a model of another task, or a student would
+            learn from windows.
+        """
         model_dir, metadata = evaluated_model(config, source)
         if not model_dir:
+            if config.teacher and self.has_windows:
+                raise ValueError(
+                    f"--long_text={self.long_text}: a student cannot learn "
+                    "from a teacher in windows. Omit --teacher, or use "
+                    "--long_text=head_tail."
+                )
             return self
         task = self
         if glue_rows.takes_labels(self.data):
@@ -126,6 +138,38 @@ class TextTask(FineTuningTask):
         task.use_tuned(metadata)
         return task
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether a long text is read in windows."""
+        return (self.long_text or "").startswith("windows")
+
+    def call(self, model, batch, **kwargs):
+        """Returns the outputs; those of the windows of a row are pooled.
+
+        Windows are one after the other in a row, [B, W * S] of W windows. Of
+        rows that have fewer, the others are not counted.
+        """
+        length, size = batch["input_mask"].shape[1], self.window_length
+        if not self.has_windows or length <= size:
+            return model(batch, **kwargs)
+        windows = {x: tf.reshape(batch[x], [-1, size]) for x in self.inputs}
+        outputs = model(windows, **kwargs)
+        shape = [-1, length // size]
+        first = tf.reshape(windows["input_mask"][:, 0], [*shape, 1])
+        is_real = tf.cast(first, tf.float32)  # [B, W, 1]
+
+        def pool(values):
+            each = tf.reshape(values, [*shape, values.shape[1:].num_elements()])
+            if self.long_text == "windows_max":
+                each = tf.where(is_real > 0, each, each[:, :1])
+                found = tf.reduce_max(each, axis=1)
+            else:
+                count = tf.maximum(tf.reduce_sum(is_real, axis=1), 1.0)
+                found = tf.reduce_sum(each * is_real, axis=1) / count
+            return tf.reshape(found, [-1, *values.shape[1:]])
+
+        return {name: pool(values) for name, values in outputs.items()}
+
     def targets(self, batch):
         """Returns the label of each real row."""
         return self.label_targets(batch, row_weights(batch))
@@ -138,6 +182,7 @@ class TextTask(FineTuningTask):
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
+        self.window_length = max_seq_length
         folders = glue_examples.make_records(
             self.table,
             self.data.data_dir or "",
