@@ -27,6 +27,7 @@ from tfrecords.inspection.diagnostics import (
     errors,
 )
 from tfrecords.io import records as records_lib
+from tfrecords.reading import static_lengths
 from tfrecords.text import vocab as vocab_lib
 
 # Examples read before training, and by `doctor`; takes 0.2 and 1 s.
@@ -254,6 +255,9 @@ def step_of(
     sizes = samples.sizes_of(records, name)
     task, num_windows = task_of(name), training_phases.num_windows(records)
     length = sizes["max_seq_length"] // num_windows
+    if num_windows > 1:  # Those of the longest text.
+        lengths = static_lengths.read(records, sizes["max_seq_length"])
+        num_windows = -(-int(lengths.max()) // length)
     predictions = sizes.get(
         "max_predictions_per_row", sizes.get("max_predictions_per_seq", 0)
     )

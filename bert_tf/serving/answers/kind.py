@@ -251,7 +251,9 @@ class ExplainedKind(Kind):
             values = self.model(windows, training=False)[name]
             return {name: values[:, tf.newaxis]}
 
-        shape = [None, *[self.model.num_classes] * (name == "logits")]
+        shape = [None]
+        if name == "logits":
+            shape += [self.model.num_classes]
         found = batches.in_parts(predict, inputs, {name: shape})[name][:, 0]
         is_max = self.long_text == "windows_max"
         pool = tf.math.segment_max if is_max else tf.math.segment_mean

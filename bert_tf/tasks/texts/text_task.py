@@ -112,17 +112,12 @@ class TextTask(FineTuningTask):
         """Takes labels and thresholds of the model, if it is not trained.
 
         Raises:
-          ValueError: if that is a model of another task, or a student would
-            learn from windows.
+          ValueError: if that is a model of another task, or a setting does not
+            fit windows.
         """
         model_dir, metadata = evaluated_model(config, source)
         if not model_dir:
-            if config.teacher and self.has_windows:
-                raise ValueError(
-                    f"--long_text={self.long_text}: a student cannot learn "
-                    "from a teacher in windows. Omit --teacher, or use "
-                    "--long_text=head_tail."
-                )
+            self.check_windows(config)
             return self
         task = self
         if glue_rows.takes_labels(self.data):
@@ -135,8 +130,24 @@ class TextTask(FineTuningTask):
             labels = tuple(metadata.get("labels", ())) or ("score",)
             task = type(self)(self.data.choose_task(labels), self.data)
         task.long_text = task.long_text or metadata.get("long_text")
+        task.check_windows(config)
         task.use_tuned(metadata)
         return task
+
+    def check_windows(self, config) -> None:
+        """Raises ValueError if a setting of the run does not fit windows."""
+        unfit = self.has_windows and {
+            "--teacher": config.do_train and config.teacher,
+            # Every text would be padded to the most windows.
+            "--bucket_lengths": config.bucket_lengths != ("auto",),
+            "--steps_per_loop": config.steps_per_loop > 1,
+        }
+        if unfit and any(unfit.values()):
+            raise ValueError(
+                f"long_text={self.long_text} cannot be used with "
+                f"{', '.join(x for x in unfit if unfit[x])}. Omit it, or use "
+                "--long_text=head_tail."
+            )
 
     @property
     def has_windows(self) -> bool:

@@ -171,10 +171,15 @@ def test_static_lengths_of_long_texts_are_whole_windows(monkeypatch):
 def test_windows_are_refused_where_they_are_not_read(tmp_path):
     table = planted_tasks.classification("t", 2).table
     data = LabelledData(long_text="windows")
-    config = configs.FineTuningConfig(
-        output_dir="run", do_train=True, teacher="teacher"
-    )
-    with pytest.raises(ValueError, match="windows: a student .* --teacher"):
-        glue.task_of(table, data).prepare(config, None)
+    for name, value in (
+        ("teacher", "teacher"),
+        ("bucket_lengths", ("none",)),
+        ("steps_per_loop", 2),
+    ):
+        config = configs.FineTuningConfig(
+            output_dir="run", do_train=True, **{name: value}
+        )
+        with pytest.raises(ValueError, match=f"windows cannot .* --{name}. "):
+            glue.task_of(table, data).prepare(config, None)
     with pytest.raises(ValueError, match="windows: run_few_shot"):
         few_shot.FewShot(table, data)
