@@ -161,7 +161,7 @@ def test_logits_of_real_windows_are_pooled(long_text, expected):
 def test_static_lengths_of_long_texts_are_whole_windows(monkeypatch):
     lengths = np.array([5] * 99 + [20] * 99 + [34] * 99 + [70] * 99)
     monkeypatch.setattr(fine_tuning.static_lengths, "read", lambda *_: lengths)
-    manifest = types.SimpleNamespace(sizes={"max_seq_length": 8 * 16})
+    manifest = types.SimpleNamespace(flags={"max_windows": 8})
     records = {"train": types.SimpleNamespace(manifest=manifest)}
     config = configs.FineTuningConfig(output_dir="run", max_seq_length=16)
     found = fine_tuning.choose_bucket_lengths(records, config, 10**6)
