@@ -15,10 +15,10 @@ from absl import logging
 
 from run_scripts.flags import common_flags
 from tfrecords.io import leases
-from tfrecords.tasks.data_files import RecordsConfig
+from tfrecords.tasks.data_files import LongTextOptions, RecordsConfig
 from tfrecords.tasks.glue_tables import GlueData
 
-FLAGS = common_flags.make_flags(RecordsConfig, GlueData)
+FLAGS = common_flags.make_flags(RecordsConfig, GlueData, LongTextOptions)
 common_flags.require(FLAGS, "vocab_file")
 
 
@@ -37,6 +37,8 @@ def main(argv: list[str]) -> None:
             split_records.open_tokenizer(config),
             max_seq_length=config.max_seq_length or 128,
             dev_share=data.dev_share,
+            long_text=common_flags.config(LongTextOptions, FLAGS).long_text
+            or "cut",
         )
     logging.info("%s  splits %s", config.output_dir, ", ".join(folders))
 

@@ -24,6 +24,10 @@ REQUIRED = dataclasses.MISSING
 # ones are mistakes.
 MAX_INTEGER = 10**12
 MAX_SEQ_LENGTH = 2**16 - 1  # Positions are stored as uint16.
+# What is read of a text that is too long, see `LongTextOptions`.
+LONG_TEXT = ("cut", "head_tail", "windows", "windows_max")
+# Windows of a text in a record, which limits the memory of a batch.
+MAX_WINDOWS = 8
 MAX_BATCH_SIZE = 1_000_000
 # gs://bucket/folder, and gs:/bucket/folder, as os.path.normpath leaves it.
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/|.*://")

@@ -61,7 +61,7 @@ $scores
 
 ## Limits
 
-- A text is cut after max_seq_length tokens, special tokens included. Passages
+- A text is cut $where tokens, special tokens included. Passages
   and texts of words are read in windows of it: no token sees beyond its own.
 - The language is not recorded, nor is what the first table lacks. The model was
   not evaluated on other languages or domains, nor for bias or safety.
@@ -185,6 +185,9 @@ def text(facts: Facts) -> str:
         properties=_table(("Property", "Value"), _properties(facts).items()),
         training=_training(facts),
         scores=_scores(facts),
+        where="by other libraries than bert_tf (long_text) after max_seq_length"
+        if facts.metadata.get("long_text")
+        else "after max_seq_length",
         licence=facts.license or "unknown: ask the authors of weights and data",
     )
 
@@ -225,6 +228,7 @@ def _properties(facts: Facts) -> dict[str, object]:
     length = metadata.get("max_seq_length") or config.max_position_embeddings
     prompts = metadata.get(contents.PROMPTS) or {}
     found["max_seq_length"] = length
+    found["long_text"] = metadata.get("long_text")
     found[contents.PROMPTS] = [f"{n} {quoted(x)}" for n, x in prompts.items()]
     files, _, path = (metadata.get("source") or "").partition(" ")
     if path and files != "bert_tf":  # The folders above it are private.

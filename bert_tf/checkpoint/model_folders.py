@@ -20,7 +20,7 @@ from bert_tf.checkpoint.contents import Contents
 from bert_tf.config import EXPERIMENTS, BertConfig
 from bert_tf.model import encoder, lora, models, sentence_embedding
 from tfrecords.io import json_files
-from tfrecords.options import quoted, some
+from tfrecords.options import LONG_TEXT, quoted, some
 from tfrecords.text import vocab
 
 WEIGHTS = run_models.WEIGHTS
@@ -58,6 +58,7 @@ _ENTRIES = {
     "score_range?": [float],
     "temperature?": json_files.Finite,
     "ranking_loss?": str,
+    "long_text?": LONG_TEXT,
     f"{contents.SCORE_ACTIVATION}?": str,
     f"{contents.SOURCE_SETTINGS}?": dict,
     f"{contents.SIMILARITY}?": str,

@@ -16,6 +16,8 @@ STRINGS = tf.TensorSpec([None], tf.string)
 # Signatures for TensorFlow Serving's Classify and Regress APIs.
 CLASSIFY = "classify"
 REGRESS = "regress"
+# Of a batch of windows: the text of each, [M] int64, see `segments.shorten`.
+TEXT_OF_WINDOW = "text_of_window"
 
 Tensors = Mapping[str, tf.Tensor]
 Function = tf.types.experimental.PolymorphicFunction
@@ -212,9 +214,16 @@ def scatter_listed(
 
 
 def pack_pairs(
-    tokenizer, max_seq_length: int, text_a: tf.Tensor, text_b=None
+    tokenizer,
+    max_seq_length: int,
+    text_a: tf.Tensor,
+    text_b=None,
+    *,
+    long_text: str = "cut",
 ) -> dict[str, tf.Tensor]:
     """Returns a batch of texts or pairs, as in GLUE records but padded to s.
+
+    A row for each window, with TEXT_OF_WINDOW, if there are any.
 
       text_a          the cat                        a
       text_b          sat                            ""
@@ -225,12 +234,19 @@ def pack_pairs(
       max_seq_length: S.
       text_a: [N] string.
       text_b: [N] string, "" for single texts; None if all are single.
+      long_text: see `data_files.LongTextOptions`.
 
     Returns:
       `schema.ENCODER_INPUTS`, each [N, s] int32.
     """
     texts = [text_a] if text_b is None else [text_a, text_b]
-    return pack(tokenizer, max_seq_length, *tokenizer.tokenize_each(*texts))
+    tokens = tokenizer.tokenize_each(*texts)
+    more = {}
+    if long_text != "cut":
+        tokens, rows = segments.shorten(tokens, max_seq_length, long_text)
+        if long_text.startswith("windows"):
+            more = {TEXT_OF_WINDOW: rows}
+    return pack(tokenizer, max_seq_length, *tokens) | more
 
 
 def in_parts(

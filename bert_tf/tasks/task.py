@@ -136,6 +136,10 @@ class Task:
         """
         raise NotImplementedError
 
+    def call(self, model: keras.Model, batch: Batch, **kwargs) -> Outputs:
+        """Returns the outputs of a model for a batch of the task."""
+        return model(batch, **kwargs)
+
     def outputs(
         self, model: keras.Model, batch: Batch, dropout_key: tf.Tensor
     ) -> Outputs:
@@ -146,7 +150,7 @@ class Task:
           batch: rows of this replica.
           dropout_key: [3] int64, see `dropout.make_key`.
         """
-        return model(batch, training=True, dropout_key=dropout_key)
+        return self.call(model, batch, training=True, dropout_key=dropout_key)
 
     def targets(self, batch: Batch) -> dict[str, Target]:
         """Returns a batch's prediction targets by name."""

@@ -412,10 +412,16 @@ def choose_bucket_lengths(
 ) -> tuple[int, ...]:
     """Returns lengths that suit the training rows, or the first split's."""
     rows = records.get("train") or next(iter(records.values()))
-    found = static_lengths.read(rows, config.max_seq_length)
+    size = config.max_seq_length
+    length = training_phases.num_windows(rows) * size
+    found = static_lengths.read(rows, length)
     # Per layer, compiling takes a constant time, and a token H^2 operations.
     price = _COMPILATION / hidden_size**2 / max(1.0, config.num_train_epochs)
-    return static_lengths.choose(found, config.max_seq_length, price)
+    chosen = static_lengths.choose(found, length, price)
+    # A text of several windows has whole ones.
+    return tuple(
+        sorted({x if x <= size else -(-x // size) * size for x in chosen})
+    )
 
 
 def _open_records(task, config, tokenizer) -> dict[str, Records]:
@@ -475,7 +481,8 @@ def train_and_predict(
     Returns:
       Scores of the best model on each dev split; empty without `do_eval`.
     """
-    predict = _make_predict(run, run.model, config.eval_batch_size, strategy)
+    model = functools.partial(run.task.call, run.model)
+    predict = _make_predict(run, model, config.eval_batch_size, strategy)
     baseline = {}
     if config.do_eval:
         # Before training, since it refuses a dev set that cannot be scored.

@@ -12,7 +12,7 @@ from absl import logging
 from bert_tf.config import BertConfig
 from bert_tf.training import run_folder
 from bert_tf.training.config import TrainingConfig
-from bert_tf.workflows import estimates
+from bert_tf.workflows import estimates, training_phases
 from tfrecords import schema as schema_lib
 from tfrecords.inspection import record_checks, sample_statistics, samples
 from tfrecords.inspection.diagnostics import (
@@ -23,6 +23,7 @@ from tfrecords.inspection.diagnostics import (
     errors,
 )
 from tfrecords.io import records as records_lib
+from tfrecords.reading import static_lengths
 from tfrecords.text import vocab as vocab_lib
 
 # Examples read before training, and by `doctor`; takes 0.2 and 1 s.
@@ -141,6 +142,8 @@ def check_sizes(
     _, diagnostics = attempt(
         "lengths", records.check, schema_lib.SCHEMAS[name], sizes
     )
+    length = sizes["max_seq_length"] // training_phases.num_windows(records)
+    sizes = sizes | {"max_seq_length": length}
     for dimension, size in flags.items():
         if dimension in sizes and sizes[dimension] != size:
             text = (
@@ -148,7 +151,6 @@ def check_sizes(
                 f"{sizes[dimension]}. Omit the flag, or make them again."
             )
             diagnostics.append(Diagnostic(ERROR, "lengths", text))
-    length = sizes["max_seq_length"]
     if bert_config and length > bert_config.max_position_embeddings:
         text = (
             f"the examples have {length} tokens, but the model has "
@@ -247,7 +249,11 @@ def step_of(
     """Returns batch and model of an optimizer step on these records."""
     name = samples.schema_name(records)
     sizes = samples.sizes_of(records, name)
-    task, length = task_of(name), sizes["max_seq_length"]
+    task, num_windows = task_of(name), training_phases.num_windows(records)
+    length = sizes["max_seq_length"] // num_windows
+    if num_windows > 1:  # Those of the longest text.
+        lengths = static_lengths.read(records, sizes["max_seq_length"])
+        num_windows = -(-int(lengths.max()) // length)
     predictions = sizes.get(
         "max_predictions_per_row", sizes.get("max_predictions_per_seq", 0)
     )
@@ -256,8 +262,9 @@ def step_of(
     return estimates.Step(
         config=bert_config,
         task=task,
-        # For the encoder each choice is a separate row.
-        batch_size=config.train_batch_size * sizes.get("num_choices", 1),
+        # For the encoder each choice or window is a separate row.
+        batch_size=config.train_batch_size
+        * sizes.get("num_choices", num_windows),
         max_seq_length=length,
         max_predictions_per_seq=predictions,
         precision=config.precision,

@@ -57,6 +57,12 @@ def make_phase(
     )
 
 
+def num_windows(records: Records) -> int:
+    """Returns the number of windows in a row: 1 unless texts are long."""
+    manifest = records.manifest
+    return manifest.flags.get("max_windows", 1) if manifest else 1
+
+
 def examples_per_row(records: Records) -> float:
     """Returns the mean number of examples per row: 1 unless packed."""
     manifest = records.manifest

@@ -41,7 +41,7 @@ HEADINGS = {
         *("vocab_file", "do_lower_case", "strip_accents"),
         *("tokenize_chinese_chars", "vocab_size", "max_characters"),
         *("num_words", "words_file", "split_special_tokens"),
-        *("max_seq_length", "max_query_length", "doc_stride"),
+        *("max_seq_length", "max_query_length", "doc_stride", "long_text"),
         "bucket_lengths",
     ),
     "Masking and pairs": (

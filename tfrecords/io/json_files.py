@@ -99,10 +99,10 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
     Args:
       value: from `parse`.
       form: object for any; str, bool, int, float (any number), Finite, list or
-        dict; a range of integers; [form] for a list of this form; or
-        {name: form} for an object with at least these entries. An entry whose
-        name here ends with "?" may be missing or null; "dev*" is all others
-        that begin so, and "*" all others.
+        dict; a range of integers; a tuple of the allowed strings; [form] for a
+        list of this form; or {name: form} for an object with at least these
+        entries. An entry whose name here ends with "?" may be missing or null;
+        "dev*" is all others that begin so, and "*" all others.
       where: file, or file:line, for the message.
       entry: the value's position in the file; "" for all of it.
     """
@@ -113,13 +113,16 @@ def check(value: Any, form: Any, where: str, entry: str = "") -> None:
     if isinstance(form, range):
         python_type = int
         expected = f"an integer from {form.start:,} to {form.stop - 1:,}"
+    if isinstance(form, tuple):
+        python_type, expected = str, f"one of {', '.join(form)}"
     # The parser makes exactly these types; but for isinstance, True is an int.
     is_right = type(value) is python_type
     if issubclass(python_type, float):
         is_right = type(value) in (int, float)
     if python_type is Finite:
         is_right = is_right and abs(value) <= sys.float_info.max  # Not NaN.
-    if not is_right or (isinstance(form, range) and value not in form):
+    is_choice = isinstance(form, range | tuple)
+    if not is_right or (is_choice and value not in form):
         is_missing = value is None and entry
         shown = "missing or null" if is_missing else quoted(value)
         raise ValueError(

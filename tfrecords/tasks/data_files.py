@@ -9,7 +9,14 @@ from collections.abc import Mapping
 
 from absl import logging
 
-from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
+from tfrecords.options import (
+    LONG_TEXT,
+    MAX_SEQ_LENGTH,
+    MAX_WINDOWS,
+    REQUIRED,
+    Options,
+    option,
+)
 from tfrecords.tables import parts
 from tfrecords.text.vocab import TokenOptions, VocabularyOptions
 
@@ -29,6 +36,23 @@ class RecordsConfig(VocabularyOptions, TokenOptions):
         "384 for SQuAD, 128 for other tasks.",
         at_least=5,
         at_most=MAX_SEQ_LENGTH,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LongTextOptions(Options):
+    """What is read of a text that is longer than `max_seq_length`."""
+
+    long_text: str | None = option(
+        None,
+        "What is read of a text of more than --max_seq_length tokens. cut: its "
+        "first ones; head_tail: its first and last, 128 to 382 (Sun et al. "
+        "2019, arXiv 1905.05583); windows: all of it, in windows, whose mean "
+        "logits decide; windows_max: whose largest logits decide. In training "
+        f"and evaluation a text has up to {MAX_WINDOWS} windows, and in "
+        "predictions any number. It is kept in the model. Default: that of an "
+        "evaluated model, otherwise cut.",
+        choices=LONG_TEXT,
     )
 
 

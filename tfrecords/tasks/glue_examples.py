@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from tfrecords.options import quoted, some
+from tfrecords.options import MAX_WINDOWS, quoted, some
 from tfrecords.tables import parts, table_files
 from tfrecords.tasks import glue_rows, glue_tables, split_records
 from tfrecords.text import segments
@@ -185,6 +185,7 @@ def make_records(
     max_seq_length: int = 128,
     dev_share: float | list[int] = 0.1,
     seed: int = 12345,
+    long_text: str = "cut",
     make_split: Callable[..., split_records.Split] | None = None,
 ) -> dict[str, str]:
     """Writes a folder of records for each split; complete ones are kept.
@@ -197,6 +198,7 @@ def make_records(
       max_seq_length: tokens in an example, including [CLS], [SEP] and padding.
       dev_share: see `find_splits`.
       seed: see `find_splits`.
+      long_text: see `LongTextOptions`.
       make_split: arguments of `split_of` -> the records of a split. Default: an
         example for each row.
 
@@ -206,17 +208,34 @@ def make_records(
     Raises:
       ValueError: as in `glue_rows.read_rows` and `split_records.make`.
     """
-    encode = make_encoder(tokenizer, len(task.text_columns), max_seq_length)
+    encode = make_encoder(
+        tokenizer, len(task.text_columns), max_seq_length, long_text
+    )
     splits = find_splits(task, data_dir, dev_share=dev_share, seed=seed)
     if task.group_column:
         _check_groups(task, splits)
+    found = [
+        (make_split or split_of)(task, split, encode, max_seq_length)
+        for split in splits
+    ]
+    if long_text != "cut":
+        found = [_of_long_texts(split, long_text) for split in found]
     return split_records.make(
-        [
-            (make_split or split_of)(task, split, encode, max_seq_length)
-            for split in splits
-        ],
+        found,
         split_records.vocabulary_of(tokenizer),
         output_dir,
+    )
+
+
+def _of_long_texts(split: split_records.Split, long_text: str):
+    """Returns a split with its flags and sizes; windows are in one sequence."""
+    flags, sizes = {"long_text": long_text}, {}
+    if long_text.startswith("windows"):  # For each pooling.
+        number = MAX_WINDOWS
+        flags = {"long_text": "windows", "max_windows": number}
+        sizes = {"max_seq_length": number * split.sizes["max_seq_length"]}
+    return dataclasses.replace(
+        split, flags=split.flags | flags, sizes=split.sizes | sizes
     )
 
 
@@ -338,11 +357,15 @@ def count_rows(rows: Iterable[glue_rows.Row], split: Split) -> int:
 
 
 def make_encoder(
-    tokenizer: tokenizer_lib.BertTokenizer, num_texts: int, max_seq_length: int
+    tokenizer: tokenizer_lib.BertTokenizer,
+    num_texts: int,
+    max_seq_length: int,
+    long_text: str = "cut",
 ):
     """Returns a graph: texts -> encoder inputs [N, S], is_truncated [N] bool.
 
-    Its arguments are one or two (`num_texts`) tensors [N] string.
+    Its arguments are one or two (`num_texts`) tensors [N] string. The windows
+    of a text, each of S, are one after the other, [N, MAX_WINDOWS * S].
     """
 
     @tf.function(
@@ -350,14 +373,31 @@ def make_encoder(
         autograph=False,  # No control flow to convert; saves seconds.
     )
     def encode(*texts):
-        tokens = tokenizer.tokenize_each(*texts)
+        tokens = read = tokenizer.tokenize_each(*texts)
+        if long_text != "cut":
+            read, rows = segments.shorten(tokens, max_seq_length, long_text)
         packed = segments.pack(
-            tokens[0],
-            tokens[1] if num_texts == 2 else None,
+            read[0],
+            read[1] if num_texts == 2 else None,
             max_seq_length,
             tokenizer.cls_id,
             tokenizer.sep_id,
         )
+        if long_text.startswith("windows"):
+            shape = [None, MAX_WINDOWS, max_seq_length]
+            windows = {
+                name: tf.RaggedTensor.from_value_rowids(
+                    values, rows, tf.size(texts[0], tf.int64)
+                )
+                for name, values in packed.items()
+            }
+            num_windows = windows["input_mask"].row_lengths()
+            return {
+                name: tf.reshape(
+                    x.to_tensor(shape=shape), [-1, shape[1] * shape[2]]
+                )
+                for name, x in windows.items()
+            }, num_windows > shape[1]
         lengths = [part.row_lengths() for part in tokens]
         needed = 2 + tf.add_n(lengths)  # With [CLS] and [SEP].
         for length in lengths[1:]:

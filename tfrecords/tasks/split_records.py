@@ -109,7 +109,9 @@ def check_unchanged(folder: str, path: str) -> None:
 
 def _warn_of_cut(folder: str) -> None:
     """Logs how many texts of new or existing records were cut, if any."""
-    manifest = records.Manifest.read(folder)
+    manifest, windows = records.Manifest.read(folder), ""
+    if number := manifest.flags.get("max_windows"):
+        windows = f"{number} windows of "
     for statistic, (name, total, flag) in _CUT.items():
         num_cut = manifest.statistics.get(statistic)
         if not num_cut:
@@ -121,9 +123,9 @@ def _warn_of_cut(folder: str) -> None:
             for size in ("num_texts", "num_choices"):
                 count *= manifest.sizes.get(size, 1)
         logging.warning(
-            "%s: %d of %d %s (%.1f%%) have more than --%s=%d tokens and are "
+            "%s: %d of %d %s (%.1f%%) have more than %s--%s=%d tokens and are "
             "cut",
-            *(folder, num_cut, count, name, 100.0 * num_cut / count),
+            *(folder, num_cut, count, name, 100.0 * num_cut / count, windows),
             *(flag, manifest.flags[flag]),
         )
 

@@ -1,9 +1,11 @@
 """Tokens of one or two segments -> encoder inputs of one static length.
 
-Shapes: N rows, S max_seq_length, t tokens, which vary by row.
+Shapes: N rows, M windows, S max_seq_length, t tokens, which vary by row.
 
 Records and serving both use `pack`, so they cannot differ.
 """
+
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -35,6 +37,80 @@ def pair_lengths(
     keep_a = tf.minimum(lengths_a, tf.maximum(max_tokens - lengths_b, half_a))
     keep_b = tf.minimum(lengths_b, tf.maximum(max_tokens - lengths_a, half_b))
     return keep_a, keep_b
+
+
+def shorten(
+    tokens: Sequence[tf.RaggedTensor],
+    max_seq_length: int,
+    long_text: str,
+) -> tuple[list[tf.RaggedTensor], tf.Tensor]:
+    """Returns the tokens that are read of rows that are too long.
+
+    A text has the room that `pack` gives it. "head_tail" keeps its first and
+    last tokens, as 128 are to 382 (Sun et al. 2019, arXiv 1905.05583, section
+    5.3.1). "windows" has a row for each part of the text, one after the other;
+    a text that is no longer than its room is in each of them:
+
+      room 3, 2       21 22 23 24 25 26 27 | 31 32
+      head_tail       21 26 27             | 31 32
+      windows         21 22 23             | 31 32
+                      24 25 26             | 31 32
+                      27                   | 31 32
+
+    Args:
+      tokens: one or two [N, (t)] int32, as for `pack`.
+      max_seq_length: S.
+      long_text: "head_tail"; or "windows" or "windows_max", which differ
+        later.
+
+    Returns:
+      The same for `pack`, [M, (t)] each, M = N unless there are windows; and
+      [M] int64, the row of each.
+    """
+    tokens = [x.with_row_splits_dtype(tf.int64) for x in tokens]
+    lengths = [x.row_lengths() for x in tokens]
+    room = max_seq_length - _SPECIAL_TOKENS
+    kept = [tf.minimum(lengths[0], room)]
+    if len(tokens) == 2:
+        is_pair = tf.cast(lengths[1] > 0, tf.int64)
+        kept = pair_lengths(*lengths, room - is_pair)
+    rows = tf.range(tf.size(kept[0], tf.int64))
+    if long_text == "head_tail":
+        parts = [_head_and_tail(*x) for x in zip(kept, lengths, strict=True)]
+    else:
+        # Of each text, at least one.
+        counts = [
+            tf.maximum(-(-length // tf.maximum(most, 1)), 1)
+            for most, length in zip(kept, lengths, strict=True)
+        ]
+        number = counts[0] if len(counts) == 1 else tf.maximum(*counts)
+        numbers = tf.ragged.range(number).flat_values  # [M], in its row.
+        rows = tf.repeat(rows, number)
+        parts = []
+        for count, most, length in zip(counts, kept, lengths, strict=True):
+            begins = tf.minimum(numbers, tf.gather(count, rows) - 1)
+            begins *= tf.gather(most, rows)
+            ends = begins + tf.gather(most, rows)
+            ends = tf.minimum(ends, tf.gather(length, rows))
+            parts.append(tf.ragged.range(begins, ends))
+    found = [_take(*x, rows) for x in zip(tokens, parts, strict=True)]
+    return found, rows
+
+
+def _head_and_tail(kept: tf.Tensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """Returns the positions of the `kept` [N] tokens of each row."""
+    positions = tf.ragged.range(kept)
+    num_first = -(-kept * 128 // 510)
+    is_tail = positions.flat_values >= tf.repeat(num_first, kept)
+    skipped = tf.where(is_tail, tf.repeat(lengths - kept, kept), 0)
+    return positions.with_flat_values(positions.flat_values + skipped)
+
+
+def _take(tokens, positions: tf.RaggedTensor, rows) -> tf.RaggedTensor:
+    """Returns the tokens at positions [M, (t)] of rows [M]."""
+    begins = tf.gather(tokens.row_starts(), rows)
+    flat = positions.flat_values + tf.repeat(begins, positions.row_lengths())
+    return positions.with_flat_values(tf.gather(tokens.flat_values, flat))
 
 
 def _first(tokens: tf.RaggedTensor, keep: tf.Tensor) -> tf.RaggedTensor:

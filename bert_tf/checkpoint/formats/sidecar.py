@@ -22,6 +22,7 @@ _DIGESTS = "weights_sha256"
 # Entries of model.json that decide answers, and that no other format has.
 _ENTRIES = (
     *("thresholds", "score_range", "ranking_loss", "tag_scheme"),
+    "long_text",
     *("version_2_with_negative", "null_score_diff_threshold"),
     *("doc_stride", "max_query_length", "n_best_size", "max_answer_length"),
     "temperature",

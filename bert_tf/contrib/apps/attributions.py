@@ -34,6 +34,7 @@ from bert_tf.serving.answers.multi_label import Labels
 from bert_tf.serving.answers.score import Score
 from tfrecords import schema
 from tfrecords.options import quoted
+from tfrecords.text import segments
 
 # The largest accepted difference of the sum of attributions and F(x) - F(b).
 TOLERANCE = 1e-3
@@ -149,7 +150,10 @@ class Explainer:
             )
         self.predictor = source
         self._encode = tf.function(
-            functools.partial(_encode, source.tokenizer, source.max_seq_length),
+            functools.partial(
+                *(_encode, source.tokenizer, source.max_seq_length),
+                source.answers.long_text == "head_tail",
+            ),
             input_signature=[batches.STRINGS],
             autograph=False,
         )
@@ -177,10 +181,19 @@ class Explainer:
         answer = source(value)
         target = source.answers.target_of(answer)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
-        batch, offsets = self._encode(tf.constant([*texts.values()]))
-        pieces, num_cut = _read_pieces(
-            offsets, batch["input_type_ids"].numpy()[0], source.tokenizer.vocab
+        batch, offsets, count = self._encode(tf.constant([*texts.values()]))
+        pieces = _read_pieces(
+            offsets,
+            batch["input_type_ids"].numpy()[0],
+            source.tokenizer.vocab,
         )
+        num_cut = int(count) - len(pieces)
+        if num_cut and source.answers.has_windows:
+            raise ValueError(
+                f"{quoted(fields['text_a'])} is read in windows (long_text), "
+                f"and only a text of one, {source.max_seq_length} tokens, is "
+                "explained. Shorten it."
+            )
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
         found = integrate(lambda t: self._run(t, batch, *line, target))
@@ -264,12 +277,25 @@ def _in_float32(model: keras.Model, task: str) -> keras.Model:
     return copy
 
 
-def _encode(tokenizer, max_seq_length: int, texts: tf.Tensor):
-    """Returns a batch of one pair [2], and ids, starts, ends of its pieces."""
+def _encode(
+    tokenizer, max_seq_length: int, is_head_tail: bool, texts: tf.Tensor
+):
+    """Returns a batch of a pair [2]; ids, starts, ends of pieces; their number.
+
+    With `is_head_tail`, the pieces are those that "head_tail" keeps.
+    """
     offsets = tokenizer.tokenize_with_offsets(texts)
+    count = tf.size(offsets[0].flat_values)
+    if is_head_tail:
+        pairs = ([x[:1], x[1:]] for x in offsets)
+        kept = [
+            segments.shorten(pair, max_seq_length, "head_tail")[0]
+            for pair in pairs
+        ]
+        offsets = [tf.concat(pair, axis=0) for pair in kept]
     ids = offsets[0]
     batch = batches.pack(tokenizer, max_seq_length, ids[:1], ids[1:])
-    return batch, offsets
+    return batch, offsets, count
 
 
 class _Piece(NamedTuple):
@@ -286,8 +312,8 @@ def _read_pieces(
     offsets: Sequence[tf.RaggedTensor],
     type_ids: np.ndarray,
     vocabulary: Sequence[str],
-) -> tuple[list[_Piece], int]:
-    """Returns the pieces that the model reads, and how many were cut.
+) -> list[_Piece]:
+    """Returns the pieces that the model reads.
 
     `offsets` are ids, starts and ends of the pieces of both texts, each
     [2, (n)]; `type_ids` [S] is 1 for the second text.
@@ -308,4 +334,4 @@ def _read_pieces(
                 is_inner = vocabulary[token].startswith("##")
                 position = first_of[name] + i
                 pieces.append(_Piece(name, start, end, position, is_inner))
-    return pieces, sum(map(len, columns[0])) - len(pieces)
+    return pieces

@@ -64,6 +64,9 @@ def _is_list(value, item):
 # Type of an entry of model.json -> whether a value is of it.
 _IS = {
     "a string": lambda x: isinstance(x, str),
+    "a way to read long texts": lambda x: (
+        x in ("cut", "head_tail", "windows", "windows_max")
+    ),
     "true or false": lambda x: isinstance(x, bool),
     "a positive integer": lambda x: type(x) is int and x > 0,
     "a positive integer or null": lambda x: (
@@ -73,6 +76,7 @@ _IS = {
     "a number above 0 and at most 1": lambda x: (
         _IS["a finite number"](x) and 1e-38 < x <= 1
     ),
+    "a list, each a finite number": lambda x: _is_list(x, "a finite number"),
     "a list, each a string": lambda x: _is_list(x, "a string"),
     "a list, each a number above 0 and at most 1": lambda x: _is_list(
         x, "a number above 0 and at most 1"
@@ -97,6 +101,8 @@ _OPTIONAL = {
     "num_texts": "a positive integer",
     "precision": "a string",
     "prompt": "a string",
+    "long_text": "a way to read long texts",
+    "score_range": "a list, each a finite number",
     "prompts": "an object of strings",
 }
 _CLASSES = {
@@ -416,13 +422,38 @@ class Model:
         for rows in encoded:
             yield [row | next(outputs) for row in rows]
 
-    def _classification(self, text, row):
+    def _pooled(self, rows):
+        """Returns the outputs of a text: those of its windows are pooled."""
+        settings, row = self.settings, rows[0]
+        if len(rows) > 1:
+            is_max = settings["long_text"] == "windows_max"
+            pool = np.max if is_max else np.mean
+            row = {
+                name: pool([x[name] for x in rows], axis=0)
+                for name in settings["outputs"]
+            }
+            if "logits" in row:
+                logits, is_several = row["logits"], "thresholds" in settings
+                row["probabilities"] = (
+                    1 / (1 + np.exp(-logits))
+                    if is_several
+                    else _softmax(logits)
+                )
+        if "score_range" in settings:
+            row = row | {
+                "score": np.clip(row["score"], *settings["score_range"])
+            }
+        return row
+
+    def _classification(self, text, *rows):
+        row = self._pooled(rows)
         return {
             "label": self.settings["labels"][int(np.argmax(row["logits"]))],
             "probabilities": row["probabilities"].tolist(),
         }
 
-    def _multi_label(self, text, row):
+    def _multi_label(self, text, *rows):
+        row = self._pooled(rows)
         thresholds = np.array(self.settings["thresholds"], np.float32)
         reached = np.flatnonzero(row["probabilities"] >= thresholds)
         return {
@@ -430,8 +461,8 @@ class Model:
             "probabilities": row["probabilities"].tolist(),
         }
 
-    def _regression(self, text, row):
-        return {"score": float(row["score"])}
+    def _regression(self, text, *rows):
+        return {"score": float(self._pooled(rows)["score"])}
 
     def _ranking(self, text, *rows):
         # Empty passages have no row.

@@ -218,7 +218,8 @@ def _size(folder: str) -> int:
 def _scores(settings: Mapping, texts: Sequence[Mapping], pairs) -> dict:
     """Returns the score of both models on the texts that have labels."""
     labelled = [i for i, text in enumerate(texts) if rows.LABEL in text]
-    if not labelled:
+    # Outputs of windows are not those of texts.
+    if not labelled or settings.get("long_text", "").startswith("windows"):
         return {}
     gold = [texts[i][rows.LABEL] for i in labelled]
     found = {}

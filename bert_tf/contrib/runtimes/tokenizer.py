@@ -305,11 +305,34 @@ class Tokenizer:
             self.tokenize(text_a), self.tokenize(text_b), max_seq_length
         )
 
+    def encode_long(
+        self, text_a, text_b="", *, max_seq_length, long_text="cut"
+    ):
+        """Returns the rows of a text or pair, which is read as in training.
+
+        Of a text that is too long, `long_text` is "cut", as in `encode`;
+        "head_tail", its first and last tokens; or "windows" or "windows_max", a
+        row for each part. Others are as for `encode`.
+        """
+        ids = [self.tokenize(text_a), self.tokenize(text_b)]
+        if long_text == "head_tail":
+            most = _rooms(*ids, max_seq_length)
+            ids = [_head_and_tail(*x) for x in zip(ids, most, strict=True)]
+        if not long_text.startswith("windows"):
+            return [self._join(*ids, max_seq_length)]
+        most = _rooms(*ids, max_seq_length)
+        parts_a, parts_b = map(_parts, ids, most)
+        return [
+            self._join(
+                parts_a[min(i, len(parts_a) - 1)],
+                parts_b[min(i, len(parts_b) - 1)],
+                max_seq_length,
+            )
+            for i in range(max(len(parts_a), len(parts_b)))
+        ]
+
     def _join(self, ids_a, ids_b, max_seq_length):
-        room = max_seq_length - (3 if ids_b else 2)
-        half_b = room // 2
-        most_a = max(room - len(ids_b), room - half_b)
-        most_b = max(room - len(ids_a), half_b)
+        most_a, most_b = _rooms(ids_a, ids_b, max_seq_length)
         sep = self.ids["[SEP]"]
         first = [self.ids["[CLS]"], *ids_a[:most_a], sep]
         second = [*ids_b[:most_b], sep] if ids_b else []
@@ -379,6 +402,26 @@ class Tokenizer:
             for first, last in spans
         ]
         return rows, _place_words(spans, before)
+
+
+def _rooms(ids_a, ids_b, max_seq_length):
+    """Returns the number of tokens that each text may have."""
+    room = max_seq_length - (3 if ids_b else 2)
+    half_b = room // 2
+    most_a = max(room - len(ids_b), room - half_b)
+    return most_a, max(room - len(ids_a), half_b)
+
+
+def _parts(ids, most):
+    """Returns the parts of a text, of `most` ids each; at least one."""
+    return [ids[i : i + most] for i in range(0, max(len(ids), 1), most)]
+
+
+def _head_and_tail(ids, most):
+    """Returns the first and last ids, 128 to 382."""
+    most = min(most, len(ids))
+    first = -(-most * 128 // 510)
+    return ids[:first] + ids[len(ids) - most + first :]
 
 
 def _row(first, second):
@@ -507,13 +550,17 @@ def encode_fields(tokenizer, fields, settings):
     return encode(tokenizer, fields, settings)
 
 
+# Entries of model.json.
+_LENGTH = ("max_seq_length", "long_text")
+
+
 def _encode_texts(tokenizer, fields, settings):
     # A model of single texts reads no text_b.
     names = FIELDS[settings["kind"]][: settings.get("num_texts")]
     texts = [fields.get(name) or "" for name in names]
     texts[0] = settings.get("prompt", "") + texts[0]
-    length = settings["max_seq_length"]
-    return [tokenizer.encode(*texts, max_seq_length=length)]
+    how = {x: settings[x] for x in _LENGTH if x in settings}
+    return tokenizer.encode_long(*texts, **how)
 
 
 def _encode_masks(tokenizer, fields, settings):

@@ -62,6 +62,11 @@ class FewShot(Classification):
     def check_options(self):
         """Raises ValueError for an option of the head's cross-entropy."""
         super().check_options()
+        if self.has_windows:
+            raise ValueError(
+                f"--long_text={self.long_text}: run_few_shot reads one vector "
+                "of a text. Use cut or head_tail."
+            )
         if self.options.label_smoothing:
             raise ValueError(
                 f"--label_smoothing={self.options.label_smoothing} is for a "

@@ -64,6 +64,11 @@ class Ranking(Kind):
             logging.info(
                 "scores are logits of %r minus those of %r", *labels[::-1]
             )
+        if (found := self.metadata.get("long_text", "cut")) != "cut":
+            raise ValueError(
+                f"kind={self.name} cuts long texts; this model was trained "
+                f"with long_text={found}. Use the kind of its task."
+            )
         if self.metadata.get("num_texts") == 1:
             raise ValueError(
                 f"kind={self.name} needs a model that scores pairs of texts; "
@@ -107,9 +112,11 @@ class Ranking(Kind):
 
     def rows_network(self, batch):
         """Returns `score` [B] float32 of pairs [B, s]."""
+        numbers = self.model(batch, training=False)
         if self.metadata["task"] == self.task:
-            return {"score": score.compute(self.model, batch, self.metadata)}
-        logits = self.model(batch, training=False)["logits"]
+            scores = numbers["predictions"]
+            return {"score": score.activated(scores, self.metadata)}
+        logits = numbers["logits"]
         return {"score": logits[:, 1] - logits[:, 0]}
 
     def decode(self, numbers, batch):

@@ -60,7 +60,7 @@ class Classification(ExplainedKind):
 
     def network(self, batch):
         """Returns `probabilities` and `logits`, [N, C] float32."""
-        logits = self.model(batch, training=False)["logits"]
+        logits = self.numbers_of_texts(batch, "logits")
         if self.factor != 1.0:
             logits *= self.factor
         return {"probabilities": tf.nn.softmax(logits), "logits": logits}
@@ -71,8 +71,9 @@ class Classification(ExplainedKind):
         return {"label": tf.gather(tf.constant(self.labels), best)} | numbers
 
     def settings(self):
-        """Returns the temperature of the export, if it is not the model's."""
-        return {} if self.factor == 1.0 else {"temperature": 1.0}
+        """Also returns the temperature of the export, if not the model's."""
+        undone = {} if self.factor == 1.0 else {"temperature": 1.0}
+        return super().settings() | undone
 
     def more_signatures(self, answer):
         """Returns `classify`."""

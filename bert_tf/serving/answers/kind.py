@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from bert_tf.serving import batches
+from tfrecords import schema
 from tfrecords.options import quoted
 
 Tensors = Mapping[str, tf.Tensor]
@@ -208,6 +209,55 @@ class ExplainedKind(Kind):
 
     inputs = {TEXT: {"text_a": 1, "text_b": 1}}
     expected = "a str, or a pair (str, str)"
+
+    def encode(self, *texts):
+        """Returns the batch of the texts; long ones are read as in training."""
+        return batches.pack_pairs(
+            *(self.tokenizer, self.max_seq_length, *texts),
+            long_text=self.long_text,
+        )
+
+    @property
+    def long_text(self) -> str:
+        """How a text that is too long is read, see `LongTextOptions`."""
+        return self.metadata.get("long_text", "cut")
+
+    def settings(self):
+        """Returns `long_text`, unless texts are cut."""
+        return {"long_text": self.long_text} if self.long_text != "cut" else {}
+
+    def make_signatures(self):
+        """Returns those of `Kind`; windows leave nothing to cut and count."""
+        signatures, parts = super().make_signatures()
+        if self.has_windows:
+            del parts["num_tokens"]
+        return signatures, parts
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether a long text is read in windows."""
+        return self.long_text.startswith("windows")
+
+    def numbers_of_texts(self, batch: Tensors, name: str) -> tf.Tensor:
+        """Returns an output of the model, [N] or [N, C] float32.
+
+        Windows are read a few at a time, and those of a text are pooled.
+        """
+        if batches.TEXT_OF_WINDOW not in batch:
+            return self.model(batch, training=False)[name]
+        inputs = {x: batch[x] for x in schema.ENCODER_INPUTS}
+
+        def predict(windows):  # As if they were of the first token.
+            values = self.model(windows, training=False)[name]
+            return {name: values[:, tf.newaxis]}
+
+        shape = [None]
+        if name == "logits":
+            shape += [self.model.num_classes]
+        found = batches.in_parts(predict, inputs, {name: shape})[name][:, 0]
+        is_max = self.long_text == "windows_max"
+        pool = tf.math.segment_max if is_max else tf.math.segment_mean
+        return pool(found, batch[batches.TEXT_OF_WINDOW])
 
     @classmethod
     def target_of(cls, answer) -> int:

@@ -19,9 +19,8 @@ class Score(NamedTuple):
     score: float
 
 
-def compute(model, batch, metadata) -> tf.Tensor:
-    """Returns the scores [B] float32 of a model, as its model.json has them."""
-    scores = model(batch, training=False)["predictions"]
+def activated(scores: tf.Tensor, metadata) -> tf.Tensor:
+    """Returns the scores of a model, as its model.json has them."""
     activation = metadata.get(contents.SCORE_ACTIVATION)
     return keras.activations.get(activation)(scores)
 
@@ -37,10 +36,20 @@ class Regression(ExplainedKind):
     name = task = "regression"
     weights = "regression/"
 
+    def settings(self):
+        """Returns the limits, too, which other runtimes need after windows."""
+        found, limits = super().settings(), self.metadata.get("score_range")
+        if limits and self.has_windows:
+            found["score_range"] = limits
+        return found
+
     def network(self, batch):
-        """Returns `score` [N] float32."""
-        scores = compute(self.model, batch, self.metadata)
-        if limits := self.metadata.get("score_range"):
+        """Returns `score` [N] float32; of windows alone without limits."""
+        scores = self.numbers_of_texts(batch, "predictions")
+        scores = activated(scores, self.metadata)
+        is_part = self.has_windows and batches.TEXT_OF_WINDOW not in batch
+        limits = self.metadata.get("score_range")
+        if limits and not is_part:
             scores = tf.clip_by_value(scores, *limits)
         return {"score": scores}
 

@@ -3,6 +3,7 @@
 import dataclasses
 
 from tfrecords.options import Options, option, to_number
+from tfrecords.tasks.data_files import LongTextOptions
 from tfrecords.tasks.glue_tables import GlueData
 
 
@@ -80,8 +81,8 @@ class LabelOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class LabelledData(GlueData, LabelOptions):
-    """Tables of texts and labels, and how to learn the labels."""
+class LabelledData(GlueData, LabelOptions, LongTextOptions):
+    """Tables of texts and labels, and how to read and learn them."""
 
     folds: int | None = option(
         None,

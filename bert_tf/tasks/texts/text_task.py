@@ -66,6 +66,9 @@ class TextTask(FineTuningTask):
         self.data = data
         self.options = data if isinstance(data, LabelOptions) else None
         self.options = self.options or LabelOptions()
+        # One of `LongTextOptions`; None until a model says which.
+        self.long_text = getattr(data, "long_text", None)
+        self.window_length = 0  # Of `make_records`.
         self.name = table.name
         self.class_names = table.labels
         self.class_weights: np.ndarray | None = None
@@ -106,9 +109,15 @@ class TextTask(FineTuningTask):
         )
 
     def prepare(self, config, source):
-        """Takes labels and thresholds of the model, if it is not trained."""
+        """Takes labels and thresholds of the model, if it is not trained.
+
+        Raises:
+          ValueError: if that is a model of another task, or a setting does not
+            fit windows.
+        """
         model_dir, metadata = evaluated_model(config, source)
         if not model_dir:
+            self.check_windows(config)
             return self
         task = self
         if glue_rows.takes_labels(self.data):
@@ -120,6 +129,8 @@ class TextTask(FineTuningTask):
                 )
             labels = tuple(metadata.get("labels", ())) or ("score",)
             task = type(self)(self.data.choose_task(labels), self.data)
+        task.long_text = task.long_text or metadata.get("long_text")
+        task.check_windows(config)
         task.use_tuned(metadata)
         return task
 
@@ -128,6 +139,53 @@ class TextTask(FineTuningTask):
         """The rows of train that are dev, see `glue_examples.find_splits`."""
         fold = getattr(self.data, "fold", None)
         return self.data.dev_share if fold is None else [fold, self.data.folds]
+
+    def check_windows(self, config) -> None:
+        """Raises ValueError if a setting of the run does not fit windows."""
+        unfit = self.has_windows and {
+            "--teacher": config.do_train and config.teacher,
+            # Every text would be padded to the most windows.
+            "--bucket_lengths": config.bucket_lengths != ("auto",),
+            "--steps_per_loop": config.steps_per_loop > 1,
+        }
+        if unfit and any(unfit.values()):
+            raise ValueError(
+                f"long_text={self.long_text} cannot be used with "
+                f"{', '.join(x for x in unfit if unfit[x])}. Omit it, or use "
+                "--long_text=head_tail."
+            )
+
+    @property
+    def has_windows(self) -> bool:
+        """Whether a long text is read in windows."""
+        return (self.long_text or "").startswith("windows")
+
+    def call(self, model, batch, **kwargs):
+        """Returns the outputs; those of the windows of a row are pooled.
+
+        Windows are one after the other in a row, [B, W * S] of W windows. Of
+        rows that have fewer, the others are not counted.
+        """
+        length, size = batch["input_mask"].shape[1], self.window_length
+        if not self.has_windows or length <= size:
+            return model(batch, **kwargs)
+        windows = {x: tf.reshape(batch[x], [-1, size]) for x in self.inputs}
+        outputs = model(windows, **kwargs)
+        shape = [-1, length // size]
+        first = tf.reshape(windows["input_mask"][:, 0], [*shape, 1])
+        is_real = tf.cast(first, tf.float32)  # [B, W, 1]
+
+        def pool(values):
+            each = tf.reshape(values, [*shape, values.shape[1:].num_elements()])
+            if self.long_text == "windows_max":
+                each = tf.where(is_real > 0, each, each[:, :1])
+                found = tf.reduce_max(each, axis=1)
+            else:
+                count = tf.maximum(tf.reduce_sum(is_real, axis=1), 1.0)
+                found = tf.reduce_sum(each * is_real, axis=1) / count
+            return tf.reshape(found, [-1, *values.shape[1:]])
+
+        return {name: pool(values) for name, values in outputs.items()}
 
     def targets(self, batch):
         """Returns the label of each real row."""
@@ -141,6 +199,7 @@ class TextTask(FineTuningTask):
 
     def make_records(self, tokenizer, output_dir, max_seq_length):
         """Writes missing records; returns the folder of each split."""
+        self.window_length = max_seq_length
         folders = glue_examples.make_records(
             self.table,
             self.data.data_dir or "",
@@ -149,6 +208,7 @@ class TextTask(FineTuningTask):
             max_seq_length=max_seq_length,
             dev_share=self.dev_share,
             seed=DEV_SEED,
+            long_text=self.long_text or "cut",
             make_split=self.make_split,
         )
         self.test_splits = tuple(s for s in folders if s.startswith("test"))
@@ -379,8 +439,13 @@ class TextTask(FineTuningTask):
         raise NotImplementedError
 
     def decisive_settings(self):
-        """Returns the settings of labels that decide the weights of a run."""
-        return self.options.decisive()
+        """Returns the settings that decide the weights of a run."""
+        return self.options.decisive() | self.read_of_long_texts()
+
+    def read_of_long_texts(self) -> dict[str, str]:
+        """Returns `long_text`, unless texts are cut, as in earlier runs."""
+        is_cut = self.long_text in (None, "cut")
+        return {} if is_cut else {"long_text": self.long_text}
 
     def metadata(self, scores=None):
         """Returns task, labels and the number of texts, for model.json."""
@@ -388,6 +453,7 @@ class TextTask(FineTuningTask):
             "task": self.task,
             "labels": list(self.class_names),
             **self.label_metadata(),
+            **self.read_of_long_texts(),
             "num_texts": len(self.table.text_columns),
         }
 

@@ -237,3 +237,14 @@ def test_a_group_in_train_and_dev_is_refused(tmp_path, tokenizer):
     with pytest.raises(ValueError, match=message):
         glue_examples.make_records(task, "", str(tmp_path / "out"), tokenizer)
     assert not (tmp_path / "out").exists()
+
+
+def test_records_of_other_parts_of_long_texts_are_refused(
+    data_dir, tmp_path, tokenizer
+):
+    folder = tmp_path / "records"
+    folders = make("sst-2", data_dir, folder, tokenizer)
+    manifest = records.Manifest.read(folders["train"])
+    assert "long_text" not in manifest.flags  # As records had before.
+    with pytest.raises(ValueError, match="long_text None there, 'head_tail'"):
+        make("sst-2", data_dir, folder, tokenizer, long_text="head_tail")

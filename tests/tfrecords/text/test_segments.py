@@ -1,5 +1,7 @@
 """segments.pack against the original's loop in plain Python."""
 
+import math
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -125,3 +127,74 @@ def test_the_length_may_be_a_tensor(is_pair):
     least = 5 if is_pair else 3
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"use {least} or"):
         pack(tokens, others, tf.constant(least - 1), CLS, SEP)
+
+
+def rooms(pair, max_seq_length):
+    """The numbers of tokens that `truncate` keeps of a pair."""
+    special = 3 if pair[1] else 2
+    return [len(x) for x in truncate(*pair, max_seq_length - special)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(segment, segment), min_size=1, max_size=6),
+    max_seq_length=st.integers(5, 40),
+    is_pair=st.booleans(),
+)
+def test_of_long_texts_the_first_and_last_tokens_are_kept(
+    pairs, max_seq_length, is_pair
+):
+    pairs = [(a, b if is_pair else []) for a, b in pairs]
+    texts = [list(x) for x in zip(*pairs, strict=True)][: 1 + is_pair]
+    found, rows = segments.shorten(
+        [ragged(x) for x in texts], max_seq_length, "head_tail"
+    )
+    assert rows.numpy().tolist() == list(range(len(pairs)))
+    for number, pair in enumerate(pairs):
+        kept = rooms(pair, max_seq_length)
+        for ids, most, tensor in zip(pair, kept, found, strict=False):
+            first = math.ceil(most * 128 / 510)
+            last = ids[len(ids) - (most - first) :]
+            assert tensor[number].numpy().tolist() == ids[:first] + last
+
+
+def test_of_510_tokens_128_are_first():
+    tokens = ragged([list(range(1000))])
+    (found,), _ = segments.shorten([tokens], 512, "head_tail")
+    expected = [*range(128), *range(1000 - 382, 1000)]
+    assert found[0].numpy().tolist() == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(segment, segment), min_size=1, max_size=6),
+    max_seq_length=st.integers(5, 40),
+    is_pair=st.booleans(),
+)
+def test_windows_have_all_tokens_once_and_a_short_text_in_each(
+    pairs, max_seq_length, is_pair
+):
+    pairs = [(a, b if is_pair else []) for a, b in pairs]
+    texts = [list(x) for x in zip(*pairs, strict=True)][: 1 + is_pair]
+    found, rows = segments.shorten(
+        [ragged(x) for x in texts], max_seq_length, "windows"
+    )
+    windows = list(zip(*(x.to_list() for x in found), strict=True))
+    for number, pair in enumerate(pairs):
+        own = [x for x, row in zip(windows, rows, strict=True) if row == number]
+        most = rooms(pair, max_seq_length)
+        counts = [
+            max(1, math.ceil(len(x) / max(n, 1)))
+            for x, n in zip(pair, most, strict=True)
+        ]
+        assert len(own) == max(counts)
+        for ids, count, *parts in zip(pair, counts, *own, strict=False):
+            assert sum(parts[:count], []) == ids
+            assert all(part == parts[count - 1] for part in parts[count:])
+
+
+def test_windows_of_one_text_are_full_but_the_last():
+    tokens = ragged([list(range(5, 17))])
+    (found,), rows = segments.shorten([tokens], 7, "windows_max")
+    assert found.to_list() == [[5, 6, 7, 8, 9], [10, 11, 12, 13, 14], [15, 16]]
+    assert rows.numpy().tolist() == [0, 0, 0]

@@ -214,3 +214,10 @@ def test_a_temperature_needs_a_dev_split_or_a_model_that_has_one():
         make(calibrate=True).prepare(config, None)
     with pytest.raises(ValueError, match="the model has no temperature"):
         make(calibrate=True).use_tuned({})
+
+
+def test_how_long_texts_are_read_is_kept_and_decides_weights():
+    assert "long_text" not in make(long_text="cut").metadata()
+    task = make(long_text="head_tail")
+    assert task.metadata()["long_text"] == "head_tail"
+    assert task.decisive_settings() == {"long_text": "head_tail"}
