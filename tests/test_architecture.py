@@ -21,37 +21,38 @@ MODULES = sorted(
 MAX_LINES_OF_A_FUNCTION = 75
 
 MAX_MODULES_OF_A_FOLDER = 12
-MAX_SCRIPTS = 28
+MAX_SCRIPTS = 29
 
 # Budgets: what there is, and 2 % of air. CONTRIBUTING.md says how one is moved.
 MAX_LINES = {
-    "tfrecords": 18_880,
+    "tfrecords": 19_100,
     "bert_tf/model": 3300,
-    "bert_tf/tasks": 4270,
-    "bert_tf/checkpoint": 6590,
+    "bert_tf/tasks": 4590,
+    "bert_tf/checkpoint": 6720,
     "bert_tf/training": 3830,
-    "bert_tf/serving": 5100,
-    "bert_tf/workflows": 4870,
+    "bert_tf/serving": 5235,
+    "bert_tf/workflows": 5160,
     "bert_tf/contrib/search": 3630,
-    "bert_tf/contrib/runtimes": 2980,
-    "bert_tf/contrib/apps": 3660,
+    "bert_tf/contrib/runtimes": 3050,
+    "bert_tf/contrib/apps": 3890,
     "bert_tf/contrib/formats": 1370,
     "bert_tf": 750,
     "run_scripts": 3240,
 }
-LONG_FILE, MAX_LONG_FILES = 400, 27
+LONG_FILE, MAX_LONG_FILES = 400, 31
 # Of a command with more than `MAX_FLAGS`, and of all `option(...)`.
-MAX_OPTIONS, MAX_FLAGS = 263, 31
+MAX_OPTIONS, MAX_FLAGS = 281, 31
 MAX_FLAGS_OF = {
     "doctor": 44,
-    "run_embeddings": 70,
-    "run_few_shot": 73,
-    "run_glue": 73,
-    "run_ner": 62,
+    "make_pretraining_records": 33,
+    "run_embeddings": 72,
+    "run_few_shot": 81,
+    "run_glue": 81,
+    "run_ner": 64,
     "run_pretraining": 60,
-    "run_ranking": 75,
-    "run_squad": 62,
-    "run_swag": 54,
+    "run_ranking": 80,
+    "run_squad": 65,
+    "run_swag": 56,
 }
 
 # A module may import modules of its own folder and of the folders listed above

@@ -63,7 +63,7 @@ HEADINGS = {
         *("stop_at_step", "learning_rate", "learning_rate_schedule"),
         *("num_warmup_steps", "warmup_proportion"),
         *("gradient_accumulation_steps", "dropout", "seed"),
-        *("num_restarts", "search", "num_trials"),
+        *("num_restarts", "search", "grid", "num_trials"),
         *("class_weights", "label_smoothing"),
         *("similarity_scale", "ranking_loss"),
     ),
