@@ -8,9 +8,9 @@ weights to a model folder. predict: its labels of 10,000 sentences, from
 a text file to a file. train_few: as train, on 300 rows. ner: the same on 1,000
 sentences, if --ner_dir is given; KerasHub has no tagger. Start-up, tracing,
 tokenization, checkpoints and the accuracy on dev after each epoch are part of
-the time; in ours, also the scores and the report. Each command is a new
-process, and they run in turn. `benchmarks.parts` says where ours spends its
-time.
+the time; in ours, also the scores and the report. Ours and Trainer keep the
+best model. Each command is a new process, and they run in turn.
+`benchmarks.parts` says where ours spends its time.
 """
 
 import pathlib
