@@ -59,6 +59,12 @@ class ConvertConfig(CheckpointOptions):
         "Licence of the weights, for the model card: an identifier of Hugging "
         "Face's list, such as apache-2.0. Default: unknown.",
     )
+    max_position_embeddings: int | None = option(
+        None,
+        "More positions than the source has, for longer texts: its embeddings "
+        "of them are interpolated, and the model must be trained before use.",
+        at_least=1,
+    )
 
 
 FLAGS = common_flags.make_flags(ConvertConfig)

@@ -1,15 +1,26 @@
 """Checkpoint of any format -> the same model in another format, a report."""
 
+import dataclasses
 import fnmatch
 import os
 import pathlib
 from collections.abc import Sequence
 
-from bert_tf.checkpoint import contents, detection, model_card, run_models
+import numpy as np
+
+from bert_tf.checkpoint import (
+    contents,
+    detection,
+    model_card,
+    run_models,
+    tensor_files,
+)
 from bert_tf.checkpoint import convert as convert_lib
 from bert_tf.checkpoint.checkpoint import Checkpoint
 from bert_tf.checkpoint.options import OURS
 from tfrecords.io import atomic_files, stored_folders
+
+_POSITIONS = "encoder/embeddings/position_embeddings"
 
 
 def convert(
@@ -22,6 +33,7 @@ def convert(
     allow_nan_weights: bool = False,
     accept_tokenizer_differences: bool = False,
     license: str | None = None,
+    max_position_embeddings: int | None = None,
 ) -> list[str]:
     """Writes a checkpoint in another format, atomically, with a model card.
 
@@ -37,6 +49,7 @@ def convert(
       accept_tokenizer_differences: as for `Checkpoint.open`, and for a
         format that cannot hold the rules of the tokenizer.
       license: of the weights, for the card; see `model_card.check_license`.
+      max_position_embeddings: see `with_positions`; None for the source's.
 
     Returns:
       The lines of the report.
@@ -57,6 +70,13 @@ def convert(
         log_notes=False,  # The report has them.
     )
     contents.check_labels(given)
+    warnings = []
+    if max_position_embeddings is not None:
+        given = with_positions(given, max_position_embeddings)
+        warnings = [
+            "warning: position embeddings are interpolated, so the outputs of "
+            "all texts differ. Train the model before it is used."
+        ]
     with atomic_files.atomic_folder(os.path.normpath(output_dir)) as folder:
         written, changes = convert_lib.write(
             given, to, folder, accept_tokenizer_differences
@@ -73,8 +93,45 @@ def convert(
                 for note in given.notes + given.tokenizer_differences
             ),
             *changes,
+            *warnings,
         ]
     return report
+
+
+def with_positions(given: Checkpoint, length: int) -> Checkpoint:
+    """Returns a checkpoint for longer texts, which must be trained.
+
+    Its position embeddings are interpolated linearly, as those of larger images
+    in ViT (Dosovitskiy et al. 2020, arXiv 2010.11929, section 3.2): neighbours
+    are closer, so that short texts have other outputs, too. Adam's slots and
+    the step are left out.
+
+    Args:
+      given: a checkpoint of any model.
+      length: its new number of positions.
+
+    Raises:
+      ValueError: if it has as many positions or more.
+    """
+    old = np.asarray(given.tensors[_POSITIONS])
+    if length <= len(old):
+        raise ValueError(
+            f"--max_position_embeddings={length} should be more than the "
+            f"model's own {len(old)}. Leave it out to keep those."
+        )
+    places = np.linspace(0, len(old) - 1, length)
+    columns = old.T.astype(np.float64)
+    new = [np.interp(places, np.arange(len(old)), x) for x in columns]
+    table = np.stack(new, axis=1).astype(old.dtype)
+    return dataclasses.replace(
+        given,
+        config=dataclasses.replace(
+            given.config, max_position_embeddings=length
+        ),
+        tensors=tensor_files.merged({_POSITIONS: table}, given.tensors),
+        slots={},
+        step=0,
+    )
 
 
 def _check_free(path: str, output_dir: str, overwrite: bool) -> None:

@@ -63,6 +63,33 @@ def test_a_tokenizer_that_does_more_than_ours_is_refused(tmp_path, given):
     assert Checkpoint.open(target).task == given.task  # Once accepted.
 
 
+def test_positions_of_longer_texts_are_interpolated(tmp_path, given):
+    folder = write(given, tmp_path / "hf", "hugging_face")
+    target, name = str(tmp_path / "ours"), conversion._POSITIONS
+    old = given.config.max_position_embeddings
+    length = 2 * old - 1  # A new row between each two.
+    report = conversion.convert(
+        folder, "bert_tf", target, max_position_embeddings=length
+    )
+    assert report[-1].startswith("warning: position embeddings are interpol")
+    found = Checkpoint.open(target)
+    assert found.config.max_position_embeddings == length
+    tensors = dict(found.tensors)
+    table, before = tensors.pop(name), dict(given.tensors)
+    np.testing.assert_array_equal(table[::2], before[name])
+    np.testing.assert_allclose(
+        table[1::2], (before[name][1:] + before[name][:-1]) / 2, rtol=1e-6
+    )
+    del before[name]
+    assert_same_bits(tensors, before)
+    for same in (1, old):
+        with pytest.raises(ValueError, match=f"={same} should be more than th"):
+            conversion.convert(
+                folder, "google", f"{target}2", max_position_embeddings=same
+            )
+        assert not os.path.exists(f"{target}2")
+
+
 def test_the_report_lists_paths_losses_and_notes(tmp_path, given):
     folder = write(given, tmp_path / "ours")
     target = str(tmp_path / "google")
