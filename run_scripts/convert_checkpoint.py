@@ -28,13 +28,13 @@ import dataclasses
 
 from absl import flags
 
-from bert_tf.checkpoint.options import ACTIVATIONS, FORMATS, CheckpointOptions
+from bert_tf.checkpoint.options import ACTIVATIONS, FORMATS, WriteOptions
 from run_scripts.flags import common_flags
 from tfrecords.options import REQUIRED, check_path, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ConvertConfig(CheckpointOptions):
+class ConvertConfig(WriteOptions):
     """How to convert a checkpoint, and where to write it."""
 
     to: str = option(REQUIRED, "Format to write.", choices=FORMATS)
@@ -48,16 +48,8 @@ class ConvertConfig(CheckpointOptions):
         + ".",
         choices=tuple(ACTIVATIONS),
     )
-    overwrite: bool = option(
-        False, "Replace an existing model in --output_dir."
-    )
     allow_nan_weights: bool = option(
         False, "Convert weights that are NaN or infinite too, to inspect them."
-    )
-    license: str | None = option(
-        None,
-        "Licence of the weights, for the model card: an identifier of Hugging "
-        "Face's list, such as apache-2.0. Default: unknown.",
     )
     max_position_embeddings: int | None = option(
         None,

@@ -44,3 +44,17 @@ class CheckpointOptions(Options):
         "Use a checkpoint although its own tokenizer does what BERT's does "
         "not, such as keeping tokens that were added to the vocabulary.",
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WriteOptions(CheckpointOptions):
+    """Also how to write it, as another checkpoint or as an export."""
+
+    overwrite: bool = option(
+        False, "Replace an existing model or export in the output folder."
+    )
+    license: str | None = option(
+        None,
+        "Licence of the weights, for the model card: an identifier of Hugging "
+        "Face's list, such as apache-2.0. Default: unknown.",
+    )

@@ -8,7 +8,7 @@ import dataclasses
 import importlib
 from collections.abc import Iterable, Mapping
 
-from bert_tf.checkpoint.options import CheckpointOptions
+from bert_tf.checkpoint.options import WriteOptions
 from bert_tf.config import POOLING_MODES, BertConfig
 from tfrecords.options import MAX_SEQ_LENGTH, REQUIRED, Options, option
 
@@ -163,7 +163,7 @@ class AnswerOptions(CalibrationOptions, PoolingOptions):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportConfig(AnswerOptions, CheckpointOptions):
+class ExportConfig(AnswerOptions, WriteOptions):
     """Which model to export, where to, and its inference settings."""
 
     model_dir: str = option(
@@ -174,9 +174,6 @@ class ExportConfig(AnswerOptions, CheckpointOptions):
     )
     export_dir: str = option(
         REQUIRED, "Folder to write the export to.", writes="folder"
-    )
-    overwrite: bool = option(
-        False, "Replace an existing export in --export_dir."
     )
     precision: str | None = option(
         None,
@@ -192,11 +189,6 @@ class ExportConfig(AnswerOptions, CheckpointOptions):
         "--precision each request casts them. Default: as --precision, with "
         "embeddings in float32.",
         choices=("bfloat16",),
-    )
-    license: str | None = option(
-        None,
-        "Licence of the weights, for the model card: an identifier of Hugging "
-        "Face's list, such as apache-2.0. Default: unknown.",
     )
 
 

@@ -221,14 +221,6 @@ class FineTuningConfig(
         needs="do_eval",
         decides="unless_default",
     )
-    early_stopping_evaluations: int | None = option(
-        None,
-        "End training after this many evaluations on dev, one every "
-        "--eval_steps, in which it was not better. The learning rate falls as "
-        "in the complete run. Default: train to the end.",
-        at_least=1,
-        needs="do_eval",
-    )
     precision: str | None = option(
         None,
         "Type of matrix products; weights and attention scores stay float32. "
@@ -245,6 +237,12 @@ class FineTuningConfig(
 
     def __post_init__(self):
         super().__post_init__()
+        if self.early_stopping_evaluations and not self.do_eval:
+            raise ValueError(
+                "--early_stopping_evaluations="
+                f"{self.early_stopping_evaluations} needs --do_eval. Add it, "
+                "or omit the flag."
+            )
         if self.lora_rank is None:
             return
         if self.do_train and not self.init_checkpoint:

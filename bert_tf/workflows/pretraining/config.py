@@ -100,13 +100,6 @@ class PretrainingConfig(
     max_eval_steps: int = option(
         0, "Maximum number of evaluation batches; 0 for all.", at_least=0
     )
-    early_stopping_evaluations: int | None = option(
-        None,
-        "Keep the model with the lowest held-out perplexity in best/, and stop "
-        "after this many evaluations, one at each regular checkpoint, in which "
-        "it was not lower. Default: train to the end, keep no best model.",
-        at_least=1,
-    )
     do_train: bool = option(True, "Whether to train.")
     do_eval: bool = option(True, "Whether to evaluate.")
 
