@@ -47,8 +47,8 @@ class TrainingConfig(Options):
         None,
         "Keep the best model in best/, and end after this many evaluations on "
         "held-out rows in which it was not better: one every --eval_steps in "
-        "fine-tuning, one at each regular checkpoint in pre-training. The learning "
-        "rate falls as in the complete run. Default: train to the end.",
+        "fine-tuning, one at each regular checkpoint in pre-training. The "
+        "learning rate falls as in the complete run. Default: to the end.",
         at_least=1,
     )
     save_checkpoints_steps: int | None = option(
