@@ -43,14 +43,6 @@ class TrainingConfig(Options):
         at_least=1,
         at_most=MAX_BATCH_SIZE,
     )
-    early_stopping_evaluations: int | None = option(
-        None,
-        "Keep the best model in best/, and end after this many evaluations on "
-        "held-out rows in which it was not better: one every --eval_steps in "
-        "fine-tuning, one at each regular checkpoint in pre-training. The "
-        "learning rate falls as in the complete run. Default: to the end.",
-        at_least=1,
-    )
     save_checkpoints_steps: int | None = option(
         1000, "Optimizer steps between checkpoints.", at_least=1
     )

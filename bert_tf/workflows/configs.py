@@ -154,19 +154,27 @@ class LoraOptions(Options):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RecordOptions(Options):
-    """What happens to the records before training."""
+class RunOptions(Options):
+    """Checks before training, and when it ends early."""
 
     doctor: bool = option(
         True,
         "Check a sample of the records before training, and stop if they have "
         "errors; run_scripts.doctor reports details.",
     )
+    early_stopping_evaluations: int | None = option(
+        None,
+        "Keep the best model in best/, and end after this many evaluations on "
+        "held-out rows in which it was not better: one every --eval_steps in "
+        "fine-tuning, one at each regular checkpoint in pre-training. The "
+        "learning rate falls as in the complete run. Default: to the end.",
+        at_least=1,
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FineTuningConfig(
-    LoraOptions, TeacherOptions, RecordOptions, TrainingConfig, ModelSource
+    LoraOptions, TeacherOptions, RunOptions, TrainingConfig, ModelSource
 ):
     """Fine-tuning settings of all tasks.
 

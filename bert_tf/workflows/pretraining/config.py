@@ -3,13 +3,13 @@
 import dataclasses
 
 from bert_tf.training.config import OptimizerOptions
-from bert_tf.workflows.configs import ModelSource, RecordOptions, TeacherOptions
+from bert_tf.workflows.configs import ModelSource, RunOptions, TeacherOptions
 from tfrecords.options import MAX_SEQ_LENGTH, option
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PretrainingConfig(
-    TeacherOptions, RecordOptions, OptimizerOptions, ModelSource
+    TeacherOptions, RunOptions, OptimizerOptions, ModelSource
 ):
     """Settings of pre-training and its evaluation."""
 
