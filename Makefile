@@ -161,8 +161,8 @@ package: $(INSTALLED)
 # pip refuses on Python 3.11: keep 1.2.8 in parity.txt.
 RESOLVE = uv pip compile setup.py --quiet --no-header --no-annotate $(ARGS) \
   --extra test --output-file
-MAIN = --extra docs --extra pretraining --extra plots --extra explore --extra browser \
-  --extra tensorboard
+MAIN = --extra docs --extra pretraining --extra plots --extra tuning --extra explore \
+  --extra browser --extra tensorboard
 constraints:
 	for version in 3.10 3.11 3.12 3.13; do $(RESOLVE) \
 	  constraints/python$$version.txt --python $$version $(MAIN) || exit 1; done
@@ -170,7 +170,7 @@ constraints:
 	  --extra spark --extra beam --extra parquet
 	$(RESOLVE) constraints/parity.txt --python 3.11 --extra parity --extra export
 	$(RESOLVE) constraints/oldest.txt --python 3.10 --extra pretraining \
-	  --extra plots --extra tensorboard --resolution lowest-direct
+	  --extra plots --extra tuning --extra tensorboard --resolution lowest-direct
 
 $(VENV)/.docs: EXTRAS := docs
 $(VENV)/.explore: EXTRAS := explore,browser
@@ -178,7 +178,7 @@ $(VENV)/.docs $(VENV)/.explore: $(INSTALLED)
 	$(BIN)/pip install $(PIP_FLAGS) --editable '.[$(EXTRAS)]'
 	@touch $@
 
-$(INSTALLED): EXTRAS := test,pretraining,plots
+$(INSTALLED): EXTRAS := test,pretraining,plots,tuning
 $(ENGINES_VENV)/.installed: EXTRAS := test,pretraining,spark,beam,parquet
 $(ENGINES_VENV)/.installed: CONSTRAINTS := constraints/engines.txt
 $(PARITY_VENV)/.installed: EXTRAS := test,parity,export
