@@ -4,11 +4,10 @@ r"""Raw texts -> ms until a label or vector, of ours and of other libraries.
       --optimum_python=.venv-optimum/bin/python --json=answers.json
 
 Our SavedModel, Predictor and exports for other runtimes, each with its own
-tokenizer, beside transformers, optimum, OpenVINO's own conversion and, with
---task=vectors, sentence-transformers and fastembed. All open or convert one
-Hugging Face folder with random weights, and their answers are compared with
-those of our Predictor in float32. Each is a process of its own; they run in
-turns.
+tokenizer, beside transformers, optimum and OpenVINO's own conversion; with
+--task=vectors, beside the last and fastembed. All open or convert one Hugging
+Face folder with random weights, and their answers are compared with those of
+our Predictor in float32. Each is a process of its own; they run in turns.
 """
 
 import contextlib
