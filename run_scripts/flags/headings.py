@@ -42,7 +42,7 @@ HEADINGS = {
         *("tokenize_chinese_chars", "vocab_size", "max_characters"),
         *("num_words", "words_file", "split_special_tokens"),
         *("max_seq_length", "max_query_length", "doc_stride", "long_text"),
-        "bucket_lengths",
+        *("bucket_lengths", "max_position_embeddings"),
     ),
     "Masking and pairs": (
         *("masked_lm_prob", "max_predictions_per_seq", "masking"),

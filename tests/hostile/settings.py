@@ -53,4 +53,38 @@ CASES = [
         for address in ("127.0.0.1:1", "localhost:x", "[")
     ),
     Case("run_glue", "--save_checkpoints_minutes=0", "=0.0 should be above 0"),
+    Case(
+        "extend_vocab",
+        "--words_file=words.txt",
+        "--input_file=text/one.txt is given instead of --words_file",
+        {"words.txt": b"a"},
+    ),
+    Case(
+        "convert_checkpoint",
+        "--max_position_embeddings=64",
+        "=64 should be more than the model's own 64. Leave it out",
+    ),
+    Case("run_glue", "--do_eval --folds=5", "--folds=5 takes dev from the ro"),
+    Case("run_glue", "--do_eval --fold=0", "--fold=0 needs --folds"),
+    Case(
+        "run_glue",
+        "--do_eval --search=learning_rate:1e-5..1e-4",
+        "Add their number, --num_trials=20",
+    ),
+    Case(
+        "run_glue",
+        "--do_eval --search=learning_rate:1e-4..1e-5:log",
+        "such as train_batch_size:16|32 or learning_rate:1e-5..1e-4:log",
+    ),
+    Case("run_glue", "--calibrate", "finds a temperature on dev: add --do_e"),
+    Case(
+        "run_glue",
+        "--task_name=STS-B --data_dir=glue/STS-B --do_eval --calibrate",
+        "is for classes; STS-B is a task of regression",
+    ),
+    Case(
+        "export_savedmodel",
+        "--uncalibrated",
+        "model.json has no temperature above 0, which run_glue --calibrate",
+    ),
 ]

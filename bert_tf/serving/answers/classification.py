@@ -55,7 +55,7 @@ class Classification(ExplainedKind):
             if not self.factor > 0.0:
                 raise ValueError(
                     "uncalibrated=True: model.json has no temperature above 0, "
-                    "which training with --calibrate finds. Omit it."
+                    "which run_glue --calibrate finds. Omit it."
                 )
 
     def network(self, batch):

@@ -294,7 +294,7 @@ def test_an_improbable_class_is_no_label(names, caplog):
         for i, label in enumerate(labels)
     ]
     with (
-        caplog.at_level("INFO"),
+        caplog.at_level("INFO", logger="absl"),
         row_outputs.abstaining(model, 0.9) as sure,
     ):
         found = row_outputs.answer(sure, rows, names, "in")
