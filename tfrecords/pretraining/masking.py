@@ -190,8 +190,6 @@ def mask(
     is_candidate = np.arange(num_positions) < num_tokens[:, None]
     is_candidate &= input_word_ids != vocabulary.cls_id
     is_candidate &= input_word_ids != vocabulary.sep_id
-    continues = vocabulary.is_continuation[input_word_ids]
-    input_word_ids = input_word_ids % vocabulary.size
 
     num_bits = num_positions + 2 * num_slots
     bits = random_numbers.bits(seeds, np.arange(num_bits, dtype=np.uint64))
@@ -200,6 +198,7 @@ def mask(
     if rules.unit == "tokens":
         positions = _choose(keys, is_candidate, num_to_predict, num_slots)
     else:
+        continues = vocabulary.is_continuation[input_word_ids]
         if rules.unit == "words":
             # As in the original, a ## piece joins the word before it even
             # across a [SEP]. A truncated row may begin with one.
@@ -222,10 +221,11 @@ def mask(
     is_used = positions < num_positions
     positions = np.where(is_used, positions, 0)
     rows = np.arange(num_rows)[:, None]
-    ids = input_word_ids[rows, positions]
+    ids = input_word_ids[rows, positions] % vocabulary.size
 
     replacement = _replace(ids, choices, draws, vocabulary, rules.mix)
     masked = np.array(input_word_ids, np.int32)
+    masked[masked >= vocabulary.size] -= vocabulary.size
     masked[np.where(is_used)[0], positions[is_used]] = replacement[is_used]
     return Masked(
         input_word_ids=masked,
