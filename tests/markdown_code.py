@@ -48,8 +48,6 @@ NOTEBOOK_SIZES = {
     for name, words in SIZES.items()
     if name not in ("run_glue", "run_embeddings")
 }
-# The tiny vocabulary has no tokens for signs such as = and _.
-NOTEBOOK_SIZES["run_pretraining"] += " --nodoctor"
 # The same where a flag is there only sometimes.
 SMALLER = {
     r"--bert_config_name=\w+": "--bert_config_name=tiny",
@@ -78,7 +76,10 @@ _CELL = re.compile(
 # Cells that install packages: `make docs` runs them, and those that need these.
 _INSTALLS = ("pip download", "pip install", "PYTHONPATH=converters")
 # Parts of the documentation of libraries, which notebooks read as text.
-_FOLDERS = ("asyncio", "email", "logging", "unittest", "xml", "numpy/lib")
+_FOLDERS = (
+    *("asyncio", "email", "logging", "unittest", "xml"),
+    *("numpy/lib", "scipy/fft"),  # Classes of a task.
+)
 
 
 class Block(NamedTuple):
