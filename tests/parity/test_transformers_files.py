@@ -254,7 +254,7 @@ def test_transformers_loads_our_folder_without_missing_or_unexpected_keys(
     assert not any(report.values()), report
     # The table has every weight of theirs except the two tied ones.
     tied = {"cls.predictions.decoder.weight", "cls.predictions.decoder.bias"}
-    rows = {row.theirs for row in pretrained.table(model.config, task)}
+    rows = {row.theirs for row in pretrained.table(given.config, task)}
     pooler = {x for x in rows if x.startswith("bert.pooler")}
     assert rows - set(model.state_dict()) <= pooler
     assert set(model.state_dict()) - rows <= tied
