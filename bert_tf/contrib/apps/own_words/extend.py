@@ -70,7 +70,10 @@ def extend_vocab(config: ExtendVocabConfig) -> list[str]:
         )
     extended = add_words(given, words)
     report = _report(words, counts, tokenizer, extended.tokenizer())
-    extended.save(config.output_dir, config.to)
+    accepts = config.accept_tokenizer_differences
+    extended.save(
+        config.output_dir, config.to, accept_tokenizer_differences=accepts
+    )
     return [f"{given.source} -> {config.to} {config.output_dir}", *report]
 
 
