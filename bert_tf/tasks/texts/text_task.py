@@ -170,13 +170,11 @@ class TextTask(FineTuningTask):
         length, size = batch["input_mask"].shape[1], self.window_length
         if not self.has_windows or length <= size:
             return model(batch, **kwargs)
-        shape = [-1, length // size]
+        shape, key = [-1, length // size], kwargs.pop("dropout_key", None)
         rows = {x: tf.reshape(batch[x], [*shape, size]) for x in self.inputs}
-        key = kwargs.pop("dropout_key", None)
         windows, key, _ = encoder.flatten(rows, key)
         outputs = model(windows, dropout_key=key, **kwargs)
-        first = tf.reshape(windows["input_mask"][:, 0], [*shape, 1])
-        is_real = tf.cast(first, tf.float32)  # [B, W, 1]
+        is_real = tf.cast(rows["input_mask"][..., :1], tf.float32)  # [B, W, 1]
 
         def pool(values):
             each = tf.reshape(values, [*shape, values.shape[1:].num_elements()])
