@@ -264,7 +264,7 @@ def in_parts(
       network: batch -> outputs.
       inputs: `schema.ENCODER_INPUTS`, each [M, S], for any number M of rows.
       shapes: name of an output -> its shape without the first dimension,
-        beginning with S.
+        beginning with S, or 1.
       most_rows: maximum rows in a part.
 
     Returns:
@@ -284,7 +284,9 @@ def in_parts(
         outputs = network(without_padding(rows))
         for name in shapes:
             output = outputs[name]
-            rest = length - tf.shape(output)[1]
+            # A vector of the whole row needs no place for each token.
+            size = output.shape[1]
+            rest = 0 if size == 1 else length - tf.shape(output)[1]
             paddings = [[0, 0], [0, rest], [0, 0]][: output.shape.rank]
             arrays[name] = arrays[name].write(part, tf.pad(output, paddings))
         return part + 1, arrays

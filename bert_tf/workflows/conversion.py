@@ -119,15 +119,15 @@ def with_positions(given: Checkpoint, length: int) -> Checkpoint:
             f"--max_position_embeddings={length} should be more than the "
             f"model's own {len(old)}. Leave it out to keep those."
         )
+    # First, since it refuses a table that would not fit into memory.
+    config = dataclasses.replace(given.config, max_position_embeddings=length)
     places = np.linspace(0, len(old) - 1, length)
     columns = old.T.astype(np.float64)
     new = [np.interp(places, np.arange(len(old)), x) for x in columns]
     table = np.stack(new, axis=1).astype(old.dtype)
     return dataclasses.replace(
         given,
-        config=dataclasses.replace(
-            given.config, max_position_embeddings=length
-        ),
+        config=config,
         tensors=tensor_files.merged({_POSITIONS: table}, given.tensors),
         slots={},
         step=0,

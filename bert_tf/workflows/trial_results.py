@@ -155,7 +155,8 @@ def report(results: list[dict]) -> None:
         )
     degenerate = [r for r in results if r.get("is_degenerate")]
     if degenerate:
-        baseline = degenerate[0][run_models.BASELINE]
+        baselines = {r[run_models.BASELINE] for r in degenerate}  # Of folds.
+        shown = ["undefined" if x is None else f"{x:.4f}" for x in baselines]
         logging.warning(
             "%d of %d runs are degenerate, not better than the majority-class "
             "baseline (%s %s): %s. Raise --num_restarts or "
@@ -163,6 +164,6 @@ def report(results: list[dict]) -> None:
             len(degenerate),
             len(results),
             degenerate[0]["metric"],
-            "undefined" if baseline is None else f"{baseline:.4f}",
+            ", ".join(sorted(shown)),
             ", ".join(result["name"] for result in degenerate),
         )

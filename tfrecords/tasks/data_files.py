@@ -48,10 +48,10 @@ class LongTextOptions(Options):
         "What is read of a text of more than --max_seq_length tokens. cut: its "
         "first ones; head_tail: its first and last, 128 to 382 (Sun et al. "
         "2019, arXiv 1905.05583); windows: all of it, in windows, whose mean "
-        "logits decide; windows_max: whose largest logits decide. In training "
-        f"and evaluation a text has up to {MAX_WINDOWS} windows, and in "
-        "predictions any number. It is kept in the model. Default: that of an "
-        "evaluated model, otherwise cut.",
+        "logits decide; windows_max: whose largest logits decide. In records a "
+        f"text has up to {MAX_WINDOWS} windows; exports and predict read all. "
+        "It is kept in the model. Default: that of an evaluated model, "
+        "otherwise cut.",
         choices=LONG_TEXT,
     )
 

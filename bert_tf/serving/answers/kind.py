@@ -247,11 +247,11 @@ class ExplainedKind(Kind):
             return self.model(batch, training=False)[name]
         inputs = {x: batch[x] for x in schema.ENCODER_INPUTS}
 
-        def predict(windows):  # As if they were of the first token.
+        def predict(windows):
             values = self.model(windows, training=False)[name]
             return {name: values[:, tf.newaxis]}
 
-        shape = [None]
+        shape = [1]
         if name == "logits":
             shape += [self.model.num_classes]
         found = batches.in_parts(predict, inputs, {name: shape})[name][:, 0]

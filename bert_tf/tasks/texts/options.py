@@ -89,8 +89,7 @@ class LabelledData(GlueData, LabelOptions, LongTextOptions):
         "Cross-validation: a run for each of this many folds of the rows of "
         "train, which are its dev, in place of --dev_share. Folds have equal "
         "shares of each class, and whole groups of --group_column. trials.json "
-        "has mean and deviation, predictions/out_of_fold.jsonl a prediction "
-        "for each row.",
+        "has mean and deviation, predictions/out_of_fold.jsonl all rows.",
         at_least=2,
         at_most=1000,
     )
@@ -107,6 +106,10 @@ class LabelledData(GlueData, LabelOptions, LongTextOptions):
             raise ValueError(
                 f"--fold={self.fold} should be below --folds={self.folds}: "
                 "folds are counted from 0."
+            )
+        if self.folds and self.dev_share != GlueData.dev_share:
+            raise ValueError(
+                f"--dev_share={self.dev_share}: --folds makes dev; omit it."
             )
 
 

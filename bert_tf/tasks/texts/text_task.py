@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from bert_tf.model import encoder
 from bert_tf.tasks import metrics
 from bert_tf.tasks.task import (
     DEV_SEED,
@@ -169,11 +170,11 @@ class TextTask(FineTuningTask):
         length, size = batch["input_mask"].shape[1], self.window_length
         if not self.has_windows or length <= size:
             return model(batch, **kwargs)
-        windows = {x: tf.reshape(batch[x], [-1, size]) for x in self.inputs}
-        outputs = model(windows, **kwargs)
-        shape = [-1, length // size]
-        first = tf.reshape(windows["input_mask"][:, 0], [*shape, 1])
-        is_real = tf.cast(first, tf.float32)  # [B, W, 1]
+        shape, key = [-1, length // size], kwargs.pop("dropout_key", None)
+        rows = {x: tf.reshape(batch[x], [*shape, size]) for x in self.inputs}
+        windows, key, _ = encoder.flatten(rows, key)
+        outputs = model(windows, dropout_key=key, **kwargs)
+        is_real = tf.cast(rows["input_mask"][..., :1], tf.float32)  # [B, W, 1]
 
         def pool(values):
             each = tf.reshape(values, [*shape, values.shape[1:].num_elements()])

@@ -88,6 +88,8 @@ def test_positions_of_longer_texts_are_interpolated(tmp_path, given):
                 folder, "google", f"{target}2", max_position_embeddings=same
             )
         assert not os.path.exists(f"{target}2")
+    with pytest.raises(ValueError, match="max_position_embeddings"):
+        conversion.with_positions(Checkpoint.open(target), 10**12)
 
 
 def test_the_report_lists_paths_losses_and_notes(tmp_path, given):

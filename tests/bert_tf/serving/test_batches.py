@@ -53,14 +53,18 @@ def test_parts_give_the_same_outputs_as_one_batch(lengths, parts):
     def network(batch):
         ids = tf.cast(batch["input_word_ids"], tf.float32)
         tf.py_function(lambda x: seen.append(x.shape), [ids], [])
-        return {"one": ids, "two": tf.stack([ids, -ids], axis=-1)}
+        whole = tf.ones([tf.shape(ids)[0], 1])  # Without a place for tokens.
+        two = tf.stack([ids, -ids], axis=-1)
+        return {"one": ids, "two": two, "whole": whole}
 
-    shapes = {"one": [6], "two": [6, 2]}
+    shapes = {"one": [6], "two": [6, 2], "whole": [1]}
     outputs = tf.function(
         lambda: batches.in_parts(network, inputs, shapes, most_rows=2)
     )()
     assert outputs["one"].shape == (num_rows, 6)
+    assert outputs.pop("whole").shape == (num_rows, 1)
     is_token = inputs["input_mask"].numpy() == 1
-    for name, values in network(inputs).items():
-        assert (outputs[name].numpy() == values.numpy())[is_token].all()
+    expected = network(inputs)
+    for name, values in outputs.items():
+        assert (values.numpy() == expected[name].numpy())[is_token].all()
     assert seen[:-1] == parts  # Each as long as its longest row.

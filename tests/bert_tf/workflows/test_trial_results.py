@@ -149,6 +149,9 @@ def test_degenerate_runs_are_logged_as_a_warning(caplog):
     caplog.clear()
     trial_results.report([make_result(0.75)])
     assert "degenerate" not in caplog.text
+    folds = [make_result(0.5), make_result(0.5) | {"majority_baseline": 0.6}]
+    trial_results.report(folds)
+    assert "baseline (accuracy 0.5000, 0.6000): run 0.5" in caplog.text
 
 
 def test_describe_has_score_and_state():

@@ -31,6 +31,7 @@ class ExtendVocabConfig(TextOptions, CheckpointOptions):
         "Number of words from --input_file: those that have the most pieces "
         "beyond the first in all of the text.",
         at_least=1,
+        needs="input_file",
     )
     words_file: str | None = option(
         None, "The words to add, one per line.", reads=True

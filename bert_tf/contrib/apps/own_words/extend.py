@@ -40,10 +40,10 @@ def extend_vocab(config: ExtendVocabConfig) -> list[str]:
         `output_dir` is then unchanged.
     """
     check_new(config.output_dir, config.to)
-    given = Checkpoint.open(
-        config.init_checkpoint,
-        accept_tokenizer_differences=config.accept_tokenizer_differences,
-    )
+    accepts = {
+        "accept_tokenizer_differences": config.accept_tokenizer_differences
+    }
+    given = Checkpoint.open(config.init_checkpoint, **accepts)
     tokenizer = given.tokenizer()
     if tokenizer is None:
         raise ValueError(
@@ -70,7 +70,7 @@ def extend_vocab(config: ExtendVocabConfig) -> list[str]:
         )
     extended = add_words(given, words)
     report = _report(words, counts, tokenizer, extended.tokenizer())
-    extended.save(config.output_dir, config.to)
+    extended.save(config.output_dir, config.to, **accepts)
     return [f"{given.source} -> {config.to} {config.output_dir}", *report]
 
 

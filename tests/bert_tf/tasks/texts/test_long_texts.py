@@ -12,6 +12,7 @@ import tensorflow as tf
 import bert_tf
 from bert_tf.config import BertConfig
 from bert_tf.contrib.search import few_shot
+from bert_tf.model import dropout
 from bert_tf.tasks import glue
 from bert_tf.tasks.texts.options import LabelledData
 from bert_tf.workflows import configs, fine_tuning
@@ -156,6 +157,26 @@ def test_logits_of_real_windows_are_pooled(long_text, expected):
     of_one = {name: values[:, :3] for name, values in batch.items()}
     found = task.call(Model(), of_one)["logits"]
     np.testing.assert_array_equal(found, tf.constant(rows)[:, :2])
+
+
+def test_windows_have_dropout_masks_of_their_own():
+    table = planted_tasks.classification("t", 2).table
+    task = glue.task_of(table, LabelledData(long_text="windows"))
+    task.window_length = 4
+    sizes = dict(vocab_size=9, hidden_size=8, intermediate_size=8)
+    config = BertConfig(**sizes, num_hidden_layers=1, num_attention_heads=1)
+    model = bert_tf.BertClassifier(config, num_classes=2)
+    ids = tf.constant(np.arange(48).reshape(4, 12) % 8 + 1, tf.int32)
+    batch = {"input_word_ids": ids, "input_mask": tf.ones_like(ids)}
+    batch["input_type_ids"] = tf.zeros_like(ids)
+
+    def logits(begin, end):
+        rows = {name: x[begin:end] for name, x in batch.items()}
+        key = dropout.make_key(1, 2, begin)
+        return task.call(model, rows, training=True, dropout_key=key)["logits"]
+
+    # As a replica, or a micro-batch, has the last rows.
+    np.testing.assert_allclose(logits(0, 4)[2:], logits(2, 4), rtol=1e-5)
 
 
 def test_static_lengths_of_long_texts_are_whole_windows(monkeypatch):

@@ -118,6 +118,7 @@ def test_folds_that_were_killed_end_with_the_same_rows_and_scores(
     ("words", "message"),
     [
         (["--folds=7"], "folds=7: train has 6 groups, and each fold needs one"),
+        (["--dev_share=0.2"], "dev_share=0.2: --folds makes dev"),
         (["--fold=3"], "fold=3 should be below --folds=3"),
         (
             ["--dev_file={}"],

@@ -218,6 +218,10 @@ def test_the_choice_depends_on_neither_order_nor_rare_or_unknown_words(folder):
         ((), "No words are given: --input_file finds .* --words_file lists"),
         (("--words_file=a", "--input_file=b"), "instead of --words_file"),
         (("--words_file=words.txt",), "words.txt has no word to add"),
+        (
+            ("--words_file=words.txt", "--num_words=9"),
+            "num_words=9 needs --input_file",
+        ),
         (("--words_file=no.txt",), "No input file at no.txt"),
         (("--input_file=words.txt",), "words.txt has no word to add"),
         (
@@ -262,6 +266,9 @@ def test_own_special_tokens_are_never_split(folder, tmp_path, caplog):
     for to in ("google", "keras_hub"):
         with pytest.raises(ValueError, match=r"keeps \[DRUG\] in a text, and"):
             found.save(tmp_path / to, to)
+    words = f"--words_file={path}", "--to=google"
+    words += ("--accept_tokenizer_differences",)  # As the message says.
+    run(folder, tmp_path / "google", *words, checkpoint="classification")
     found.save(tmp_path / "hf", "hugging_face")
     assert Checkpoint.open(tmp_path / "hf").rules() == found.rules()
     answers = bert_tf.Predictor(str(tmp_path / "out"))(
