@@ -39,7 +39,7 @@ def _check_rules(given: Contents, to: str) -> None:
     those of one's own are there to be in texts.
     """
     rules = given.rules()
-    entries = (given.vocabulary or b"").decode("utf-8", "replace").split("\n")
+    entries = (given.vocabulary or b"").decode("utf-8", "replace").split()
     own = {*vocab.special_tokens(entries)} - {*vocab.SPECIAL_TOKENS}
     if own and not rules.get(vocab.SPLIT, True) and to not in _KEEPING:
         raise ValueError(
