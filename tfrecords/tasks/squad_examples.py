@@ -157,7 +157,7 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
     def count():
         num_windows = 0
         for chunk in make_chunks(questions()):
-            _check(chunk, settings)
+            _check(chunk, is_training, settings)
             num_windows += len(chunk.windows.question)
         return num_windows
 
@@ -201,17 +201,19 @@ def _to_make(split, path, tokenizer, settings, make_chunks):
     )
 
 
-def _check(chunk: Chunk, settings: Settings) -> None:
+def _check(chunk: Chunk, is_training: bool, settings: Settings) -> None:
     """Raises ValueError for questions and passages that fit no window."""
     most = settings.max_seq_length - question_windows.SPECIAL_TOKENS - 1
     for number, question in enumerate(chunk.questions):
         length = chunk.query_lengths[number]
         kept = min(length, settings.max_query_length)
         if not length:
-            raise ValueError(
-                f"{question.source}: the question {question.text!r} has no "
-                "tokens. Give its text, or remove the question."
-            )
+            empty = f"the question {question.text!r} has no tokens"
+            empty = f"{question.source}: {empty}"
+            if is_training:
+                raise ValueError(f"{empty}. Give its text, or remove it.")
+            # The trial file of CMRC 2018 has two, which its script counts.
+            logging.warning("%s; its answer counts in the scores", empty)
         if kept > most:
             raise ValueError(
                 f"{question.source}: the question has {length} tokens, of "

@@ -389,11 +389,6 @@ def _question(
     name = question_id(entry, f"{source}, a question")
     source = f"{source}, question {quoted(name)}"
     json_files.check(entry, _QUESTION, source)
-    if not entry["question"].strip():
-        raise ValueError(
-            f"{source}: the question {quoted(entry['question'])} is empty. "
-            "Give its text, or remove the question."
-        )
     given = entry.get("answers")
     if is_training:
         json_files.check(given, list, source, "answers")

@@ -128,6 +128,16 @@ def test_long_questions_are_truncated_and_counted(tmp_path, squad_tokenizer):
     assert found.manifest.statistics["truncated_questions"] == 1
 
 
+def test_questions_without_text_are_answered(tmp_path, squad_tokenizer, caplog):
+    """As by the script of CMRC 2018, whose trial file has two."""
+    path = write(tmp_path, planted.question("q", " ", PASSAGE, "painter"))
+    with caplog.at_level("WARNING", logger="absl"):
+        found = make(tmp_path, squad_tokenizer, path, split="dev")
+    assert "'q': the question ' ' has no tokens; its answer" in caplog.text
+    assert len(found) == found.manifest.statistics["windows"]
+    assert found.manifest.statistics["questions"] == 1
+
+
 @pytest.mark.parametrize(
     ("question", "passage", "message"),
     [
@@ -138,6 +148,7 @@ def test_long_questions_are_truncated_and_counted(tmp_path, squad_tokenizer):
             r"\(--max_query_length=64\); a window of 16 leaves no room",
         ),
         ("\u200b", PASSAGE, r"'q': the question '\\u200b' has no tokens"),
+        ("", PASSAGE, "'q': the question '' has no tokens"),
         ("Who?", "\u200b", r"'q': the passage '\\u200b' has no tokens"),
     ],
 )
