@@ -110,8 +110,10 @@ def held_out_splits(
 
         strata, groups = read()
         rows = hold_out.choose(strata, groups, dev_share=share, seed=seed)
-        name = "fold, folds" if isinstance(share, list) else "--dev_share"
-        _log_held_out(path, len(rows), len(strata), f"{name}={share}", seed)
+        why = f"--dev_share={share}"
+        if isinstance(share, list):
+            why = f"--fold={share[0]} --folds={share[1]}"
+        _log_held_out(path, len(rows), len(strata), why, seed)
         return frozenset(rows.tolist())
 
     return [
