@@ -223,8 +223,8 @@ KINDS = [
         {"task_name": "SQuAD", "doc_stride": 5, "max_query_length": 8},
         ("--doc_stride=6", "doc_stride 5 there, 6 now"),
         (
-            *("squad/dev-v1.1.json", b'"Who sat by the door?"', b'""'),
-            ": article 1 ('Invented'), paragraph 1, question 'a': the question",
+            *("squad/dev-v1.1.json", b'"Who sat by the door?"', b"7"),
+            ": article 1 ('Invented'), paragraph 1, question 'a': question is",
         ),
     ),
     _task(
