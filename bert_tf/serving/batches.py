@@ -285,8 +285,8 @@ def in_parts(
         for name in shapes:
             output = outputs[name]
             # A vector of the whole row needs no place for each token.
-            size = output.shape[1]
-            rest = 0 if size == 1 else length - tf.shape(output)[1]
+            is_whole = shapes[name][0] == 1
+            rest = 0 if is_whole else length - tf.shape(output)[1]
             paddings = [[0, 0], [0, rest], [0, 0]][: output.shape.rank]
             arrays[name] = arrays[name].write(part, tf.pad(output, paddings))
         return part + 1, arrays
