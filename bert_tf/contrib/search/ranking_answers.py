@@ -107,7 +107,7 @@ class Ranking(Kind):
         def predict(rows):
             return {"score": self.rows_network(rows)["score"][:, tf.newaxis]}
 
-        scores = batches.in_parts(predict, inputs, {"score": [None]})
+        scores = batches.in_parts(predict, inputs, {"score": [1]})
         return {"score": scores["score"][:, 0]}
 
     def rows_network(self, batch):
