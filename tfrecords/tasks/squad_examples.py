@@ -208,12 +208,14 @@ def _check(chunk: Chunk, is_training: bool, settings: Settings) -> None:
         length = chunk.query_lengths[number]
         kept = min(length, settings.max_query_length)
         if not length:
-            empty = f"the question {question.text!r} has no tokens"
-            empty = f"{question.source}: {empty}"
+            message = (
+                f"{question.source}: the question {question.text!r} has no "
+                "tokens"
+            )
             if is_training:
-                raise ValueError(f"{empty}. Give its text, or remove it.")
+                raise ValueError(f"{message}. Give its text, or remove it.")
             # The trial file of CMRC 2018 has two, which its script counts.
-            logging.warning("%s; its answer counts in the scores", empty)
+            logging.warning("%s; its answer counts in the scores", message)
         if kept > most:
             raise ValueError(
                 f"{question.source}: the question has {length} tokens, of "
