@@ -221,6 +221,20 @@ def test_explanations_are_written_completely_or_not(explain, tmp_path):
             )
 
 
+def test_texts_of_several_windows_are_answered_and_not_explained(
+    run, tmp_path, caplog
+):
+    folder, path = tmp_path / "model", tmp_path / "out.html"
+    model = exports.make_for("classification")
+    exports.save_model(model, "classification", folder, long_text="windows")
+    content = b"the cat " * 200 + b"\nthe mat\n"
+    lines = run(content, f"--model_dir={folder}", f"--explain={path}")
+    assert [row["line"] for row in lines] == [1, 2]
+    assert "out.html: 1, the first in line 1: 'the cat the " in caplog.text
+    page = path.read_text()
+    assert "mat" in page and "cat" not in page
+
+
 def test_a_file_of_attention_has_the_texts_that_fit(
     explain, monkeypatch, caplog
 ):

@@ -201,9 +201,7 @@ class Explainer:
             logging.warning(
                 "the attributions for %s add up to what they should only "
                 "within %.2g, after %d steps",
-                quoted(fields["text_a"]),
-                found.error,
-                found.steps,
+                *(quoted(fields["text_a"]), found.error, found.steps),
             )
         parts, words = [], []
         for name, start, end, position, continues_word in pieces:
@@ -232,10 +230,7 @@ class Explainer:
         baseline = word_ids.numpy()[0]
         baseline[list(positions)] = self.predictor.tokenizer.mask_id
         table = embeddings.word_embeddings
-        return (
-            embeddings.rows(table, baseline),
-            embeddings.rows(table, word_ids[0]),
-        )
+        return [embeddings.rows(table, x) for x in (baseline, word_ids[0])]
 
     def _run(self, points: np.ndarray, *line) -> tuple[np.ndarray, np.ndarray]:
         """Returns the outputs and slopes at all points, a few at a time."""
@@ -287,10 +282,9 @@ def _encode(
     offsets = tokenizer.tokenize_with_offsets(texts)
     count = tf.size(offsets[0].flat_values)
     if is_head_tail:
-        pairs = ([x[:1], x[1:]] for x in offsets)
         kept = [
-            segments.shorten(pair, max_seq_length, "head_tail")[0]
-            for pair in pairs
+            segments.shorten([x[:1], x[1:]], max_seq_length, "head_tail")[0]
+            for x in offsets
         ]
         offsets = [tf.concat(pair, axis=0) for pair in kept]
     ids = offsets[0]

@@ -29,13 +29,21 @@ def open_file(
         return
     explain = attributions.Explainer(model.owner)
     with atomic_files.atomic_file(path) as file:
-        found = []
+        found, left_out = [], []
 
         def add(row: text_rows.Row) -> None:
             texts = {name: row.fields.get(name, "") for name in model.ranks}
-            found.append((row.line, explain(texts)._replace(pieces=())))
+            try:
+                found.append((row.line, explain(texts)._replace(pieces=())))
+            except ValueError as error:  # A text of several windows.
+                left_out.append(f"line {row.line}: {error}")
 
         yield add
+        if left_out:
+            values = path, len(left_out), left_out[0]
+            logging.warning(
+                "texts left out of %s: %d, the first in %s", *values
+            )
         # At the end, since all texts have one scale of colors.
         most = max((marked_text.largest(x) for _, x in found), default=0)
         file.write(marked_text.HEAD)
@@ -82,8 +90,6 @@ def _open_attention(
             logging.warning(
                 "%s has the attention of the first %d texts, without that of "
                 "%d more: a browser could not open it. Give them a file each.",
-                path,
-                len(found),
-                num_left_out,
+                *(path, len(found), num_left_out),
             )
         file.write(attention_page.draw(found, model.path))
