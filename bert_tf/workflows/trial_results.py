@@ -148,9 +148,7 @@ def report(results: list[dict]) -> None:
         logging.warning(
             "%d of %d runs have an undefined score, since %s, and are last in "
             "every ranking: %s.",
-            len(undefined),
-            len(results),
-            run_models.UNDEFINED,
+            *(len(undefined), len(results), run_models.UNDEFINED),
             ", ".join(undefined),
         )
     degenerate = [r for r in results if r.get("is_degenerate")]
@@ -159,11 +157,9 @@ def report(results: list[dict]) -> None:
         shown = ["undefined" if x is None else f"{x:.4f}" for x in baselines]
         logging.warning(
             "%d of %d runs are degenerate, not better than the majority-class "
-            "baseline (%s %s): %s. Raise --num_restarts or "
-            "--num_train_epochs, or lower --learning_rate.",
-            len(degenerate),
-            len(results),
-            degenerate[0]["metric"],
+            "baseline (%s %s): %s. Raise --num_train_epochs, lower "
+            "--learning_rate or, without --folds, raise --num_restarts.",
+            *(len(degenerate), len(results), degenerate[0]["metric"]),
             ", ".join(sorted(shown)),
             ", ".join(result["name"] for result in degenerate),
         )

@@ -4,6 +4,7 @@ Each of several runs has its own process and its own folder in `trials/`, so
 that a failure does not affect other runs, and the same command resumes.
 """
 
+import copy
 import dataclasses
 import os
 import shutil
@@ -181,8 +182,8 @@ def run(task: FineTuningTask, config: TrialsConfig, command: str) -> None:
         logging.info("best  %s  %s", best["name"], trial_results.describe(best))
         target = os.path.join(config.output_dir, run_models.BEST)
         atomic_files.remove_leftovers(config.output_dir, run_models.BEST)
-        with atomic_files.atomic_folder(target) as copy:
-            shutil.copytree(source, copy, dirs_exist_ok=True)
+        with atomic_files.atomic_folder(target) as staged:
+            shutil.copytree(source, staged, dirs_exist_ok=True)
         changes = {"do_train": False, "output_dir": config.output_dir}
         _check_status(_start(task, config, command, changes), config.output_dir)
 
@@ -217,6 +218,8 @@ def _check(task, config) -> None:
                 f"--folds={task.data.folds}: a model of each fold is no one "
                 "model to predict with. Omit --do_predict."
             )
+    # What each run would refuse. A copy: flags of runs are those given.
+    copy.copy(task).prepare(config.with_defaults(), None)
     for setting in search.points(space):  # Checks them.
         of_data = {x: setting.pop(x) for x in space if hasattr(task.data, x)}
         dataclasses.replace(config, **setting).with_defaults()

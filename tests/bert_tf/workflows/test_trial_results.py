@@ -144,7 +144,7 @@ def test_degenerate_runs_are_logged_as_a_warning(caplog):
     assert second.levelname == "WARNING"
     assert second.getMessage().startswith(
         "1 of 2 runs are degenerate, not better than the majority-class "
-        "baseline (accuracy 0.5000): run 0.5. Raise --num_restarts"
+        "baseline (accuracy 0.5000): run 0.5. Raise --num_train_epochs"
     )
     caplog.clear()
     trial_results.report([make_result(0.75)])

@@ -127,6 +127,10 @@ def test_folds_that_were_killed_end_with_the_same_rows_and_scores(
         (["--do_predict"], "=3: a model of each fold is no one model"),
         (["--nodo_eval"], "and --folds train, and evaluate on dev: add"),
         (["--train_file=", "--dev_file={}", "--labels=a,b"], "takes dev from"),
+        (
+            ["--long_text=windows", "--steps_per_loop=2"],
+            "long_text=windows cannot be used with --steps_per_loop",
+        ),
     ],
 )
 def test_folds_that_cannot_be_are_refused_before_training(
