@@ -218,7 +218,7 @@ def _check(task, config) -> None:
                 f"--folds={task.data.folds}: a model of each fold is no one "
                 "model to predict with. Omit --do_predict."
             )
-    # What each run would refuse. A copy: flags of runs are those given.
+    # What each run would refuse. A copy, as `prepare` may complete options.
     copy.copy(task).prepare(config.with_defaults(), None)
     for setting in search.points(space):  # Checks them.
         of_data = {x: setting.pop(x) for x in space if hasattr(task.data, x)}

@@ -178,8 +178,6 @@ class Explainer:
         """Returns the explanation of one answer; see the class."""
         source = self.predictor
         fields = parse(source.answers, value, "the input")
-        answer = source(value)
-        target = source.answers.target_of(answer)
         texts = {"text_a": fields["text_a"], "text_b": fields.get("text_b", "")}
         batch, offsets, count = self._encode(tf.constant([*texts.values()]))
         pieces = _read_pieces(
@@ -194,6 +192,8 @@ class Explainer:
                 f"and only a text of one, {source.max_seq_length} tokens, is "
                 "explained. Shorten it."
             )
+        answer = source(value)
+        target = source.answers.target_of(answer)
         positions = [piece.position for piece in pieces]
         line = self._embed_baseline_and_text(batch["input_word_ids"], positions)
         found = integrate(lambda t: self._run(t, batch, *line, target))
